@@ -1,0 +1,63 @@
+#include "algorithm.hpp"
+
+#include <kompute/Kompute.hpp>
+
+#include "error.hpp"
+
+namespace nnvk {
+
+namespace {
+
+constexpr uint32_t kSpirvMagic = 0x07230203;
+
+std::vector<std::shared_ptr<Buffer>> checked_buffers(const Device& device, std::vector<std::shared_ptr<Buffer>> buffers) {
+    const uint64_t range = device.physical->properties.limits.maxStorageBufferRange;
+    if (buffers.empty()) {
+        throw std::invalid_argument("an algorithm binds at least one buffer");
+    }
+    for (size_t i = 0; i < buffers.size(); ++i) {
+        if (!buffers[i] || buffers[i]->device.get() != &device) {
+            throw std::invalid_argument("binding " + std::to_string(i) + ": the buffer belongs to another device");
+        }
+        if (buffers[i]->padded_size > range) {
+            throw std::invalid_argument("binding " + std::to_string(i) + ": a buffer of " +
+                                        std::to_string(buffers[i]->size) + " bytes exceeds maxStorageBufferRange, " +
+                                        std::to_string(range));
+        }
+    }
+    return buffers;
+}
+
+} // namespace
+
+Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_ptr<Buffer>> buffers_,
+                     const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
+                     uint32_t push_constant_size_)
+  : device(std::move(device_)), buffers(checked_buffers(*device, std::move(buffers_))),
+    push_constant_size(push_constant_size_) {
+    const uint32_t limit = device->physical->properties.limits.maxPushConstantsSize;
+    if (push_constant_size % 4 || push_constant_size > limit) {
+        throw std::invalid_argument("push constants of " + std::to_string(push_constant_size) +
+                                    " bytes: expected a multiple of 4, at most " + std::to_string(limit));
+    }
+    if (spirv.size() < 5 || spirv[0] != kSpirvMagic) {
+        throw std::invalid_argument("the shader is not SPIR-V");
+    }
+    std::vector<std::shared_ptr<kp::Tensor>> tensors;
+    for (const auto& buffer : buffers) {
+        tensors.push_back(buffer->tensor());
+    }
+    try {
+        // Built in two steps: a constructor that throws leaks what it has made, the destructor of an object doesn't.
+        kompute_ = std::make_shared<kp::Algorithm>(device->kp_device);
+        kompute_->rebuild(tensors, spirv, kp::Workgroup{1, 1, 1}, specialization,
+                          std::vector<uint32_t>(push_constant_size / 4));
+    } catch (const vk::SystemError& error) {
+        device->check(static_cast<VkResult>(error.code().value()), "vkCreateComputePipelines");
+        throw;
+    }
+}
+
+Algorithm::~Algorithm() = default;
+
+} // namespace nnvk

@@ -1,0 +1,41 @@
+// A compute pipeline with its descriptor set: a kp::Algorithm, shared by every dispatch of a shader variant.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "buffer.hpp"
+
+namespace kp {
+class Algorithm;
+}
+
+namespace nnvk {
+
+class Algorithm : public std::enable_shared_from_this<Algorithm> {
+  public:
+    // Binding k is buffers[k]; specialization[i] are the 32 bits of the constant with id i.
+    Algorithm(std::shared_ptr<Device> device, std::vector<std::shared_ptr<Buffer>> buffers,
+              const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
+              uint32_t push_constant_size);
+    ~Algorithm();
+    Algorithm(const Algorithm&) = delete;
+    Algorithm& operator=(const Algorithm&) = delete;
+
+    const std::shared_ptr<Device> device;
+    const std::vector<std::shared_ptr<Buffer>> buffers;
+    const uint32_t push_constant_size;
+
+    const std::shared_ptr<kp::Algorithm>& kompute() const { return kompute_; }
+    // A kp::Algorithm carries the workgroups and push constants of the dispatch that is being recorded, so recording
+    // one excludes any other.
+    std::mutex& recording() { return recording_; }
+
+  private:
+    std::shared_ptr<kp::Algorithm> kompute_;
+    std::mutex recording_;
+};
+
+} // namespace nnvk

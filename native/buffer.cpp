@@ -1,0 +1,134 @@
+#include "buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <kompute/Kompute.hpp>
+
+#include "dispatch.hpp"
+#include "error.hpp"
+
+namespace nnvk {
+
+namespace {
+
+// kp::Tensor flushes its whole size before it unmaps, which must be a multiple of nonCoherentAtomSize, 256 at most.
+constexpr uint64_t kGranularity = 256;
+// kp::Tensor counts its bytes in 32 bits.
+constexpr uint64_t kMaxSize = UINT32_MAX - (kGranularity - 1);
+
+std::string describe(uint64_t size, bool host_visible) {
+    return std::string(host_visible ? "host-visible" : "device-local") + " buffer of " + std::to_string(size) + " bytes";
+}
+
+uint64_t checked_size(uint64_t size, bool host_visible) {
+    if (size == 0) {
+        throw std::invalid_argument("a buffer has at least one byte");
+    }
+    if (size > kMaxSize) {
+        throw OutOfMemory(describe(size, host_visible) + ": one buffer holds at most " + std::to_string(kMaxSize) +
+                          " bytes");
+    }
+    return size;
+}
+
+// The best memory type of those allowed: what must be there, then what would be good to have.
+uint32_t memory_type(const PhysicalDevice& physical, uint32_t allowed, bool host_visible) {
+    const VkMemoryPropertyFlags needed =
+        host_visible ? VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+                     : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const VkMemoryPropertyFlags wanted = host_visible ? needed | VK_MEMORY_PROPERTY_HOST_CACHED_BIT : needed;
+    for (VkMemoryPropertyFlags flags : {wanted, needed}) {
+        for (uint32_t i = 0; i < physical.memory.memoryTypeCount; ++i) {
+            if ((allowed >> i & 1) && (physical.memory.memoryTypes[i].propertyFlags & flags) == flags) {
+                return i;
+            }
+        }
+    }
+    throw OutOfMemory("the device has no memory type for a " + std::string(host_visible ? "host-visible" : "device-local") +
+                      " buffer");
+}
+
+// kp::Tensor copies its first content from somewhere; pages of zeros that are never written cost nothing.
+class ZeroPages {
+  public:
+    explicit ZeroPages(uint64_t size)
+      : size_(size), data_(mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+        if (data_ == MAP_FAILED) {
+            throw OutOfMemory("no address space for " + std::to_string(size) + " bytes of zeros");
+        }
+    }
+    ~ZeroPages() { munmap(data_, size_); }
+    ZeroPages(const ZeroPages&) = delete;
+    ZeroPages& operator=(const ZeroPages&) = delete;
+
+    void* data() const { return data_; }
+
+  private:
+    uint64_t size_;
+    void* data_;
+};
+
+} // namespace
+
+Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visible_)
+  : device(std::move(device_)), size(checked_size(size_, host_visible_)), host_visible(host_visible_),
+    padded_size((size + kGranularity - 1) / kGranularity * kGranularity) {
+    const std::string what = describe(size, host_visible);
+    VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+    info.size = padded_size;
+    info.usage =
+        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    device->check(vkCreateBuffer(device->handle(), &info, nullptr, &handle_), ("vkCreateBuffer, " + what).c_str());
+
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    bool reserved = false;
+    try {
+        VkMemoryRequirements requirements;
+        vkGetBufferMemoryRequirements(device->handle(), handle_, &requirements);
+        VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+        allocate.allocationSize = allocated_ = requirements.size;
+        allocate.memoryTypeIndex = memory_type(*device->physical, requirements.memoryTypeBits, host_visible);
+        heap_ = device->physical->memory.memoryTypes[allocate.memoryTypeIndex].heapIndex;
+        device->reserve(heap_, allocated_, what);
+        reserved = true;
+        device->check(vkAllocateMemory(device->handle(), &allocate, nullptr, &memory),
+                      ("vkAllocateMemory, " + what).c_str());
+
+        ZeroPages zeros(host_visible ? padded_size : 1);
+        Adoption adoption(handle_, memory);
+        tensor_ = std::make_shared<kp::Tensor>(
+            device->kp_physical, device->kp_device, zeros.data(), static_cast<uint32_t>(padded_size), 1,
+            kp::Tensor::TensorDataTypes::eUnsignedInt,
+            host_visible ? kp::Tensor::TensorTypes::eHost : kp::Tensor::TensorTypes::eStorage);
+        if (!adoption.complete()) {
+            throw VulkanError("kp::Tensor did not take over the buffer made for it");
+        }
+        data_ = host_visible ? tensor_->data<uint8_t>() : nullptr;
+    } catch (...) {
+        if (!tensor_) {
+            vkDestroyBuffer(device->handle(), handle_, nullptr);
+            vkFreeMemory(device->handle(), memory, nullptr);
+        }
+        tensor_.reset();
+        if (reserved) {
+            device->release(heap_, allocated_);
+        }
+        throw;
+    }
+}
+
+Buffer::~Buffer() {
+    tensor_.reset(); // frees the buffer and its memory
+    device->release(heap_, allocated_);
+}
+
+void Buffer::check_range(const char* what, uint64_t offset, uint64_t bytes) const {
+    if (bytes == 0 || offset > size || bytes > size - offset) {
+        throw std::invalid_argument(std::string(what) + ": " + std::to_string(bytes) + " bytes at offset " +
+                                    std::to_string(offset) + " are not a range of a buffer of " + std::to_string(size) +
+                                    " bytes");
+    }
+}
+
+} // namespace nnvk

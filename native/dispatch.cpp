@@ -1,0 +1,52 @@
+#include "dispatch.hpp"
+
+#include <mutex>
+#include <utility>
+
+#include <vulkan/vulkan.hpp>
+
+VULKAN_HPP_DEFAULT_DISPATCH_LOADER_DYNAMIC_STORAGE
+
+namespace nnvk {
+
+namespace {
+
+thread_local Adoption* t_adoption = nullptr;
+
+VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
+    if (t_adoption && t_adoption->buffer) {
+        *buffer = std::exchange(t_adoption->buffer, VkBuffer(VK_NULL_HANDLE));
+        return VK_SUCCESS;
+    }
+    return vkCreateBuffer(device, info, allocator, buffer);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo* info,
+                                               const VkAllocationCallbacks* allocator, VkDeviceMemory* memory) {
+    if (t_adoption && t_adoption->memory) {
+        *memory = std::exchange(t_adoption->memory, VkDeviceMemory(VK_NULL_HANDLE));
+        return VK_SUCCESS;
+    }
+    return vkAllocateMemory(device, info, allocator, memory);
+}
+
+} // namespace
+
+void install_dispatcher(VkInstance instance) {
+    // The loader's entry points dispatch on their first argument, so one table serves every instance and device.
+    static std::once_flag once;
+    std::call_once(once, [&] {
+        auto& table = VULKAN_HPP_DEFAULT_DISPATCHER;
+        table.init(vkGetInstanceProcAddr);
+        table.init(vk::Instance(instance));
+        table.vkCreateBuffer = create_buffer;
+        table.vkAllocateMemory = allocate_memory;
+    });
+}
+
+Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), memory(memory) { t_adoption = this; }
+
+Adoption::~Adoption() { t_adoption = nullptr; }
+
+} // namespace nnvk

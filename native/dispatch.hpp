@@ -1,0 +1,31 @@
+// The seam between this module and Kompute's own allocation.
+//
+// kp::Tensor makes its buffer and memory itself: it doesn't check either result, takes the first memory type that
+// fits (on a discrete GPU the uncached one, slow to read back), gives its eStorage tensors no transfer usage, and
+// its eDevice tensors a staging copy of the same size. Kompute is therefore built with vulkan.hpp's dynamic
+// dispatcher, in which vkCreateBuffer and vkAllocateMemory hand over what Buffer has made and checked beforehand.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+namespace nnvk {
+
+// Fills the dispatcher through which Kompute calls Vulkan. Once per process, before any Kompute object is made.
+void install_dispatcher(VkInstance instance);
+
+// While it lives, the next vkCreateBuffer and vkAllocateMemory of this thread's Kompute calls return these handles.
+class Adoption {
+  public:
+    Adoption(VkBuffer buffer, VkDeviceMemory memory);
+    ~Adoption();
+    Adoption(const Adoption&) = delete;
+    Adoption& operator=(const Adoption&) = delete;
+
+    // Whether Kompute has taken both, and so will destroy them.
+    bool complete() const { return !buffer && !memory; }
+
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+};
+
+} // namespace nnvk

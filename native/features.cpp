@@ -1,0 +1,99 @@
+#include "features.hpp"
+
+#include <algorithm>
+
+namespace nnvk {
+
+FeatureChain::FeatureChain(uint32_t api_version, const std::vector<std::string>& device_extensions) {
+    VkPhysicalDeviceFeatures& core = core_.features;
+    entries_ = {{"shaderInt16", &core.shaderInt16},
+                {"shaderInt64", &core.shaderInt64},
+                {"shaderFloat64", &core.shaderFloat64}};
+
+    void** tail = &core_.pNext;
+    auto chain = [&](auto& structure, uint32_t core_version, const char* extension, std::vector<Entry> entries) {
+        if (api_version < core_version) {
+            if (std::find(device_extensions.begin(), device_extensions.end(), extension) == device_extensions.end()) {
+                return;
+            }
+            extensions_.push_back(extension);
+        }
+        *tail = &structure;
+        tail = &structure.pNext;
+        entries_.insert(entries_.end(), entries.begin(), entries.end());
+    };
+    chain(storage16_, VK_API_VERSION_1_1, VK_KHR_16BIT_STORAGE_EXTENSION_NAME,
+          {{"storageBuffer16BitAccess", &storage16_.storageBuffer16BitAccess},
+           {"uniformAndStorageBuffer16BitAccess", &storage16_.uniformAndStorageBuffer16BitAccess},
+           {"storagePushConstant16", &storage16_.storagePushConstant16}});
+    chain(storage8_, VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME,
+          {{"storageBuffer8BitAccess", &storage8_.storageBuffer8BitAccess},
+           {"uniformAndStorageBuffer8BitAccess", &storage8_.uniformAndStorageBuffer8BitAccess},
+           {"storagePushConstant8", &storage8_.storagePushConstant8}});
+    chain(float16_int8_, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
+          {{"shaderFloat16", &float16_int8_.shaderFloat16}, {"shaderInt8", &float16_int8_.shaderInt8}});
+    chain(memory_model_, VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME,
+          {{"vulkanMemoryModel", &memory_model_.vulkanMemoryModel}});
+    chain(subgroup_size_, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
+          {{"subgroupSizeControl", &subgroup_size_.subgroupSizeControl},
+           {"computeFullSubgroups", &subgroup_size_.computeFullSubgroups}});
+    chain(dot_product_, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
+          {{"shaderIntegerDotProduct", &dot_product_.shaderIntegerDotProduct}});
+}
+
+std::vector<std::string> FeatureChain::enabled() const {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries_) {
+        if (*entry.value) {
+            names.emplace_back(entry.name);
+        }
+    }
+    return names;
+}
+
+void FeatureChain::restrict_to(const std::vector<std::string>& names) {
+    std::vector<VkBool32*> keep;
+    for (const Entry& entry : entries_) {
+        if (*entry.value && std::find(names.begin(), names.end(), entry.name) != names.end()) {
+            keep.push_back(entry.value);
+        }
+    }
+    // What the query filled in beside the table (robustBufferAccess, say, which slows every access down) goes off too.
+    core_.features = {};
+    for (const Entry& entry : entries_) {
+        *entry.value = VK_FALSE;
+    }
+    memory_model_.vulkanMemoryModelDeviceScope = VK_FALSE;
+    memory_model_.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+    storage16_.storageInputOutput16 = VK_FALSE;
+    for (VkBool32* value : keep) {
+        *value = VK_TRUE;
+    }
+}
+
+std::vector<std::string> subgroup_features(const VkPhysicalDeviceSubgroupProperties& properties) {
+    static constexpr struct {
+        VkSubgroupFeatureFlagBits bit;
+        const char* name;
+    } kTable[] = {
+        {VK_SUBGROUP_FEATURE_BASIC_BIT, "subgroupBasic"},
+        {VK_SUBGROUP_FEATURE_VOTE_BIT, "subgroupVote"},
+        {VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, "subgroupArithmetic"},
+        {VK_SUBGROUP_FEATURE_BALLOT_BIT, "subgroupBallot"},
+        {VK_SUBGROUP_FEATURE_SHUFFLE_BIT, "subgroupShuffle"},
+        {VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT, "subgroupShuffleRelative"},
+        {VK_SUBGROUP_FEATURE_CLUSTERED_BIT, "subgroupClustered"},
+        {VK_SUBGROUP_FEATURE_QUAD_BIT, "subgroupQuad"},
+    };
+    std::vector<std::string> names;
+    if (properties.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+        for (const auto& row : kTable) {
+            if (properties.supportedOperations & row.bit) {
+                names.emplace_back(row.name);
+            }
+        }
+    }
+    return names;
+}
+
+} // namespace nnvk

@@ -1,0 +1,75 @@
+#include "fence.hpp"
+
+#include "device.hpp"
+#include "error.hpp"
+
+namespace nnvk {
+
+FencePool::~FencePool() {
+    for (VkFence fence : free_) {
+        vkDestroyFence(device_, fence, nullptr);
+    }
+}
+
+VkFence FencePool::take() {
+    {
+        std::lock_guard lock(mutex_);
+        if (!free_.empty()) {
+            VkFence fence = free_.back();
+            free_.pop_back();
+            return fence;
+        }
+    }
+    VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VkFence fence = VK_NULL_HANDLE;
+    check(vkCreateFence(device_, &info, nullptr, &fence), "vkCreateFence");
+    return fence;
+}
+
+void FencePool::give(VkFence fence) {
+    if (vkResetFences(device_, 1, &fence) != VK_SUCCESS) {
+        vkDestroyFence(device_, fence, nullptr);
+        return;
+    }
+    std::lock_guard lock(mutex_);
+    free_.push_back(fence);
+}
+
+Fence::Fence(std::shared_ptr<Device> device) : device_(std::move(device)), fence_(device_->fences().take()) {}
+
+Fence::~Fence() {
+    // A Program holds the fence of its work in flight and waits for it before it goes, so the last owner finds the
+    // fence signalled; only one that was never submitted, or that went down with its device, isn't.
+    if (done_ || vkGetFenceStatus(device_->handle(), fence_) == VK_SUCCESS) {
+        device_->fences().give(fence_);
+    } else {
+        vkDestroyFence(device_->handle(), fence_, nullptr);
+    }
+}
+
+bool Fence::finish(VkResult result, const char* call) {
+    if (result == VK_TIMEOUT || result == VK_NOT_READY) {
+        return false;
+    }
+    device_->check(result, call);
+    done_ = true;
+    return true;
+}
+
+bool Fence::wait(int64_t timeout_ns) {
+    if (done_) {
+        return true;
+    }
+    const uint64_t limit = timeout_ns < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ns);
+    return finish(vkWaitForFences(device_->handle(), 1, &fence_, VK_TRUE, limit), "vkWaitForFences");
+}
+
+bool Fence::signaled() { return done_ || finish(vkGetFenceStatus(device_->handle(), fence_), "vkGetFenceStatus"); }
+
+int Fence::export_sync_fd() {
+    // Exporting a sync file resets the fence it is taken from (copy transference), so it is taken from a fence that
+    // is signalled by an empty submission: it completes when all that was submitted before it has.
+    return signaled() ? -1 : device_->export_sync_fd();
+}
+
+} // namespace nnvk

@@ -1,0 +1,265 @@
+#include "instance.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device.hpp"
+#include "error.hpp"
+#include "features.hpp"
+
+namespace nnvk {
+
+namespace {
+
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+// A broken program can repeat one message for every submission; the first ones tell enough.
+constexpr size_t kMaxMessages = 1000;
+
+void require_validation_layer() {
+    uint32_t count = 0;
+    check(vkEnumerateInstanceLayerProperties(&count, nullptr), "vkEnumerateInstanceLayerProperties");
+    std::vector<VkLayerProperties> layers(count);
+    check(vkEnumerateInstanceLayerProperties(&count, layers.data()), "vkEnumerateInstanceLayerProperties");
+    if (std::none_of(layers.begin(), layers.end(),
+                     [](const auto& layer) { return !std::strcmp(layer.layerName, kValidationLayer); })) {
+        throw VulkanError(std::string(kValidationLayer) + " is not installed (Debian: vulkan-validationlayers)",
+                          VK_ERROR_LAYER_NOT_PRESENT);
+    }
+}
+
+} // namespace
+
+std::string version_string(uint32_t version) {
+    return std::to_string(VK_API_VERSION_MAJOR(version)) + "." + std::to_string(VK_API_VERSION_MINOR(version)) + "." +
+           std::to_string(VK_API_VERSION_PATCH(version));
+}
+
+Instance::Instance(bool validation) {
+    uint32_t loader_version = VK_API_VERSION_1_0;
+    check(vkEnumerateInstanceVersion(&loader_version), "vkEnumerateInstanceVersion");
+    if (loader_version < VK_API_VERSION_1_1) {
+        throw VulkanError("the Vulkan loader is " + version_string(loader_version) + ", 1.1 is needed",
+                          VK_ERROR_INCOMPATIBLE_DRIVER);
+    }
+    // Nothing newer than 1.3 is used, and a layer may warn about a version that it doesn't know.
+    api_version_ = std::min<uint32_t>(loader_version, VK_API_VERSION_1_3);
+
+    VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+    application.pApplicationName = "nnvk";
+    application.pEngineName = "nnvk";
+    application.apiVersion = api_version_;
+
+    VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+    info.pApplicationInfo = &application;
+
+    const VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    VkValidationFeaturesEXT validation_features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
+    validation_features.enabledValidationFeatureCount = 1;
+    validation_features.pEnabledValidationFeatures = enabled;
+
+    VkDebugUtilsMessengerCreateInfoEXT messenger{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
+    messenger.messageSeverity =
+        VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+    messenger.pfnUserCallback = &Instance::on_message;
+    messenger.pUserData = this;
+    validation_features.pNext = &messenger; // catches messages about vkCreateInstance itself
+
+    const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    if (validation) {
+        require_validation_layer();
+        info.pNext = &validation_features;
+        info.enabledLayerCount = 1;
+        info.ppEnabledLayerNames = &kValidationLayer;
+        info.enabledExtensionCount = 2;
+        info.ppEnabledExtensionNames = extensions;
+    }
+    check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
+
+    if (validation) {
+        auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+            vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
+        VkResult result = create ? create(instance_, &messenger, nullptr, &messenger_) : VK_ERROR_EXTENSION_NOT_PRESENT;
+        if (result != VK_SUCCESS) {
+            vkDestroyInstance(instance_, nullptr);
+            check(result, "vkCreateDebugUtilsMessengerEXT");
+        }
+    }
+}
+
+Instance::~Instance() {
+    if (messenger_) {
+        auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+            vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+        destroy(instance_, messenger_, nullptr);
+    }
+    vkDestroyInstance(instance_, nullptr);
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL Instance::on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                    VkDebugUtilsMessageTypeFlagsEXT,
+                                                    const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
+    auto* self = static_cast<Instance*>(user);
+    const char* level = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? "error: " : "warning: ";
+    std::lock_guard lock(self->messages_mutex_);
+    if (self->messages_.size() < kMaxMessages) {
+        self->messages_.push_back(level + std::string(data->pMessage ? data->pMessage : ""));
+    }
+    return VK_FALSE; // the call that caused it goes on
+}
+
+std::vector<std::string> Instance::take_validation_messages() {
+    std::lock_guard lock(messages_mutex_);
+    return std::exchange(messages_, {});
+}
+
+std::vector<std::shared_ptr<PhysicalDevice>> Instance::physical_devices() {
+    uint32_t count = 0;
+    check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices");
+    std::vector<VkPhysicalDevice> handles(count);
+    check(vkEnumeratePhysicalDevices(instance_, &count, handles.data()), "vkEnumeratePhysicalDevices");
+    std::vector<std::shared_ptr<PhysicalDevice>> devices;
+    for (uint32_t i = 0; i < count; ++i) {
+        auto device = std::make_shared<PhysicalDevice>(shared_from_this(), handles[i], i);
+        if (device->api_version >= VK_API_VERSION_1_1 && device->queue_family != UINT32_MAX) {
+            devices.push_back(std::move(device));
+        }
+    }
+    return devices;
+}
+
+PhysicalDevice::PhysicalDevice(std::shared_ptr<Instance> instance_, VkPhysicalDevice handle_, uint32_t index_)
+  : instance(std::move(instance_)), handle(handle_), index(index_) {
+    vkGetPhysicalDeviceProperties(handle, &properties);
+    vkGetPhysicalDeviceMemoryProperties(handle, &memory);
+    api_version = std::min(properties.apiVersion, instance->api_version());
+    read_extensions();
+    read_queue_family();
+    if (api_version >= VK_API_VERSION_1_1) {
+        read_properties();
+    }
+}
+
+void PhysicalDevice::read_extensions() {
+    uint32_t count = 0;
+    check(vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr), "vkEnumerateDeviceExtensionProperties");
+    std::vector<VkExtensionProperties> found(count);
+    check(vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, found.data()),
+          "vkEnumerateDeviceExtensionProperties");
+    for (const VkExtensionProperties& extension : found) {
+        extensions.emplace_back(extension.extensionName);
+    }
+}
+
+void PhysicalDevice::read_queue_family() {
+    uint32_t count = 0;
+    vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, nullptr);
+    std::vector<VkQueueFamilyProperties> families(count);
+    vkGetPhysicalDeviceQueueFamilyProperties(handle, &count, families.data());
+    // A family for compute alone doesn't wait behind the desktop's drawing.
+    auto rank = [](const VkQueueFamilyProperties& family) {
+        return !(family.queueFlags & VK_QUEUE_COMPUTE_BIT) || !family.queueCount ? 0
+               : family.queueFlags & VK_QUEUE_GRAPHICS_BIT                      ? 1
+                                                                                : 2;
+    };
+    int best = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (rank(families[i]) > best) {
+            best = rank(families[i]);
+            queue_family = i;
+            timestamp_valid_bits = families[i].timestampValidBits;
+        }
+    }
+}
+
+void PhysicalDevice::read_properties() {
+    VkPhysicalDeviceProperties2 all{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    VkPhysicalDeviceIDProperties id{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+    VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties maintenance{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+    all.pNext = &id;
+    id.pNext = &subgroup;
+    subgroup.pNext = &maintenance;
+    void** tail = &maintenance.pNext;
+    if (api_version >= VK_API_VERSION_1_2 || has_extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) {
+        *tail = &driver;
+        tail = &driver.pNext;
+    }
+    if (api_version >= VK_API_VERSION_1_3 || has_extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+        *tail = &sizes;
+    }
+    vkGetPhysicalDeviceProperties2(handle, &all);
+
+    static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
+    type = properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? kTypes[properties.deviceType] : "other";
+    driver_name = driver.driverName;
+    driver_info = driver.driverInfo;
+    std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), uuid.begin());
+
+    FeatureChain chain(api_version, extensions);
+    vkGetPhysicalDeviceFeatures2(handle, chain.head());
+    features = chain.enabled();
+    for (std::string& name : subgroup_features(subgroup)) {
+        features.push_back(std::move(name));
+    }
+
+    const VkPhysicalDeviceLimits& l = properties.limits;
+    auto add = [this](const char* name, uint64_t value) { limits.emplace_back(name, value); };
+#define NNVK_LIMIT(name) add(#name, l.name);
+    NNVK_LIMIT(maxStorageBufferRange)
+    NNVK_LIMIT(maxPushConstantsSize)
+    NNVK_LIMIT(maxMemoryAllocationCount)
+    NNVK_LIMIT(maxBoundDescriptorSets)
+    NNVK_LIMIT(maxPerStageDescriptorStorageBuffers)
+    NNVK_LIMIT(maxPerStageResources)
+    NNVK_LIMIT(maxDescriptorSetStorageBuffers)
+    NNVK_LIMIT(maxComputeSharedMemorySize)
+    NNVK_LIMIT(maxComputeWorkGroupInvocations)
+    NNVK_LIMIT(minMemoryMapAlignment)
+    NNVK_LIMIT(minStorageBufferOffsetAlignment)
+    NNVK_LIMIT(optimalBufferCopyOffsetAlignment)
+    NNVK_LIMIT(nonCoherentAtomSize)
+    NNVK_LIMIT(timestampComputeAndGraphics)
+#undef NNVK_LIMIT
+    for (uint32_t axis = 0; axis < 3; ++axis) {
+        add(("maxComputeWorkGroupSize" + std::to_string(axis)).c_str(), l.maxComputeWorkGroupSize[axis]);
+        add(("maxComputeWorkGroupCount" + std::to_string(axis)).c_str(), l.maxComputeWorkGroupCount[axis]);
+    }
+    limits.emplace_back("timestampPeriod", static_cast<double>(l.timestampPeriod));
+    add("timestampValidBits", timestamp_valid_bits);
+    add("maxMemoryAllocationSize", maintenance.maxMemoryAllocationSize);
+    add("subgroupSize", subgroup.subgroupSize);
+    add("minSubgroupSize", sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize);
+    add("maxSubgroupSize", sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize);
+}
+
+bool PhysicalDevice::has_extension(const char* name) const {
+    return std::find(extensions.begin(), extensions.end(), name) != extensions.end();
+}
+
+bool PhysicalDevice::exports_sync_fd() const {
+    if (!has_extension(VK_KHR_EXTERNAL_FENCE_FD_EXTENSION_NAME)) {
+        return false;
+    }
+    VkPhysicalDeviceExternalFenceInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_FENCE_INFO};
+    info.handleType = VK_EXTERNAL_FENCE_HANDLE_TYPE_SYNC_FD_BIT;
+    VkExternalFenceProperties result{VK_STRUCTURE_TYPE_EXTERNAL_FENCE_PROPERTIES};
+    vkGetPhysicalDeviceExternalFenceProperties(handle, &info, &result);
+    return result.externalFenceFeatures & VK_EXTERNAL_FENCE_FEATURE_EXPORTABLE_BIT;
+}
+
+std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names) {
+    if (names) {
+        for (const std::string& name : *names) {
+            if (std::find(features.begin(), features.end(), name) == features.end()) {
+                throw std::invalid_argument("device " + std::string(properties.deviceName) + " has no feature " + name);
+            }
+        }
+    }
+    return std::make_shared<Device>(shared_from_this(), names ? *names : features);
+}
+
+} // namespace nnvk

@@ -1,0 +1,258 @@
+// The Python module nnvk._native. Its interface is documented in nnvk/_native.pyi.
+#include <cstring>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "algorithm.hpp"
+#include "buffer.hpp"
+#include "device.hpp"
+#include "error.hpp"
+#include "fence.hpp"
+#include "instance.hpp"
+#include "program.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace nnvk;
+
+namespace {
+
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+using PortTuple = std::tuple<std::shared_ptr<Buffer>, uint64_t, uint64_t>;
+
+// The C-contiguous bytes of a sequence of buffer-protocol objects (or None), held for the time of a call.
+class HostViews {
+  public:
+    HostViews(nb::handle sequence, const char* what, bool writable) {
+        nb::object items = nb::steal(PySequence_Fast(sequence.ptr(), "expected a sequence of buffers"));
+        if (!items) {
+            throw nb::python_error();
+        }
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+        bytes.reserve(count);
+        views_.reserve(count); // a Py_buffer may point into itself, so the vector must not move
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+            if (item == Py_None) {
+                bytes.push_back({nullptr, 0});
+                continue;
+            }
+            Py_buffer view;
+            if (PyObject_GetBuffer(item, &view, PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+                refuse(item, what, i, writable);
+            }
+            views_.push_back(view);
+            // A view of no bytes may have a null pointer, which would read as None.
+            static char empty;
+            bytes.push_back({view.len ? view.buf : &empty, static_cast<uint64_t>(view.len)});
+        }
+    }
+    ~HostViews() {
+        for (Py_buffer& view : views_) {
+            PyBuffer_Release(&view);
+        }
+    }
+    HostViews(const HostViews&) = delete;
+    HostViews& operator=(const HostViews&) = delete;
+
+    std::vector<Program::HostBytes> bytes;
+
+  private:
+    [[noreturn]] void refuse(PyObject* item, const char* what, Py_ssize_t index, bool writable) {
+        const bool is_buffer = PyObject_CheckBuffer(item);
+        nb::python_error cause; // takes the pending error
+        for (Py_buffer& view : views_) {
+            PyBuffer_Release(&view); // no destructor runs where a constructor throws
+        }
+        views_.clear();
+        const std::string where = std::string(what) + " " + std::to_string(index);
+        if (!is_buffer) {
+            throw nb::type_error((where + ": expected a buffer-protocol object or None, got " + Py_TYPE(item)->tp_name).c_str());
+        }
+        throw nb::value_error((where + ": expected a C-contiguous" + (writable ? " writable" : "") + " buffer").c_str());
+    }
+
+    std::vector<Py_buffer> views_;
+};
+
+std::vector<uint32_t> words_of(const nb::bytes& spirv) {
+    if (spirv.size() % 4) {
+        throw std::invalid_argument("SPIR-V of " + std::to_string(spirv.size()) + " bytes: expected a multiple of 4");
+    }
+    std::vector<uint32_t> words(spirv.size() / 4);
+    std::memcpy(words.data(), spirv.data(), spirv.size());
+    return words;
+}
+
+std::vector<Program::Port> ports_of(const std::vector<PortTuple>& tuples) {
+    std::vector<Program::Port> ports;
+    for (const auto& [buffer, offset, size] : tuples) {
+        ports.push_back({buffer, offset, size});
+    }
+    return ports;
+}
+
+// A program that goes while its work is in flight waits for it, which must not stop the interpreter.
+std::shared_ptr<Program> make_program(std::shared_ptr<Device> device) {
+    return std::shared_ptr<Program>(new Program(std::move(device)), [](Program* program) {
+        if (nb::is_alive() && PyGILState_Check()) {
+            nb::gil_scoped_release unlocked;
+            delete program;
+        } else {
+            delete program;
+        }
+    });
+}
+
+nb::dict limits_of(const PhysicalDevice& device) {
+    nb::dict limits;
+    for (const auto& [name, value] : device.limits) {
+        limits[name.c_str()] = std::visit([](auto v) { return nb::cast(v); }, value);
+    }
+    return limits;
+}
+
+std::vector<std::pair<uint64_t, bool>> heaps_of(const PhysicalDevice& device) {
+    std::vector<std::pair<uint64_t, bool>> heaps;
+    for (uint32_t i = 0; i < device.memory.memoryHeapCount; ++i) {
+        const VkMemoryHeap& heap = device.memory.memoryHeaps[i];
+        heaps.emplace_back(heap.size, heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT);
+    }
+    return heaps;
+}
+
+void bind_devices(nb::module_& m) {
+    nb::class_<Instance>(m, "Instance")
+        .def(nb::new_([](bool validation) { return std::make_shared<Instance>(validation); }), nb::kw_only(),
+             "validation"_a = false)
+        .def("physical_devices", &Instance::physical_devices, Unlocked())
+        .def("take_validation_messages", &Instance::take_validation_messages, Unlocked());
+
+    nb::class_<PhysicalDevice>(m, "PhysicalDevice")
+        .def_ro("index", &PhysicalDevice::index)
+        .def_prop_ro("name", [](const PhysicalDevice& self) { return std::string(self.properties.deviceName); })
+        .def_ro("type", &PhysicalDevice::type)
+        .def_prop_ro("vendor_id", [](const PhysicalDevice& self) { return self.properties.vendorID; })
+        .def_prop_ro("device_id", [](const PhysicalDevice& self) { return self.properties.deviceID; })
+        .def_prop_ro("api_version", [](const PhysicalDevice& self) { return version_string(self.properties.apiVersion); })
+        .def_ro("driver_name", &PhysicalDevice::driver_name)
+        .def_ro("driver_info", &PhysicalDevice::driver_info)
+        .def_prop_ro("uuid", [](const PhysicalDevice& self) { return nb::bytes(self.uuid.data(), self.uuid.size()); })
+        .def_prop_ro("limits", &limits_of)
+        .def_ro("features", &PhysicalDevice::features)
+        .def_ro("extensions", &PhysicalDevice::extensions)
+        .def_prop_ro("heaps", &heaps_of)
+        .def("create_device", &PhysicalDevice::create_device, "features"_a = nb::none(), Unlocked())
+        .def("__repr__", [](const PhysicalDevice& self) {
+            return "<PhysicalDevice " + std::to_string(self.index) + ": " + self.properties.deviceName + ">";
+        });
+
+    nb::class_<Device>(m, "Device")
+        .def_ro("physical", &Device::physical)
+        .def_ro("features", &Device::features)
+        .def_ro("exports_sync_fd", &Device::exports_sync_fd)
+        .def_prop_ro("allocated_bytes", &Device::allocated_bytes)
+        .def_prop_ro("lost", &Device::lost)
+        .def(
+            "create_buffer",
+            [](std::shared_ptr<Device> self, uint64_t size, bool host_visible) {
+                return std::make_shared<Buffer>(std::move(self), size, host_visible);
+            },
+            "size"_a, nb::kw_only(), "host_visible"_a, Unlocked())
+        .def(
+            "create_algorithm",
+            [](std::shared_ptr<Device> self, const nb::bytes& spirv, std::vector<std::shared_ptr<Buffer>> buffers,
+               const std::vector<uint32_t>& specialization, uint32_t push_constant_size) {
+                const std::vector<uint32_t> words = words_of(spirv);
+                nb::gil_scoped_release unlocked;
+                return std::make_shared<Algorithm>(std::move(self), std::move(buffers), words, specialization,
+                                                   push_constant_size);
+            },
+            "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a)
+        .def("create_program", &make_program)
+        .def("wait_idle", &Device::wait_idle, Unlocked());
+}
+
+void bind_programs(nb::module_& m) {
+    nb::class_<Buffer>(m, "Buffer")
+        .def_ro("size", &Buffer::size)
+        .def_ro("host_visible", &Buffer::host_visible)
+        .def("view", [](nb::handle_t<Buffer> self) {
+            auto& buffer = nb::cast<Buffer&>(self);
+            if (!buffer.host_visible) {
+                throw std::invalid_argument("the buffer is not host visible");
+            }
+            return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(buffer.data(), {buffer.size}, self);
+        });
+
+    nb::class_<Algorithm>(m, "Algorithm").def_ro("push_constant_size", &Algorithm::push_constant_size);
+
+    nb::class_<Fence>(m, "Fence")
+        .def("wait", &Fence::wait, "timeout_ns"_a = -1, Unlocked())
+        .def_prop_ro("signaled", &Fence::signaled)
+        .def("export_sync_fd", &Fence::export_sync_fd, Unlocked());
+
+    nb::class_<Program>(m, "Program")
+        .def("copy", &Program::copy, "src"_a, "src_offset"_a, "dst"_a, "dst_offset"_a, "size"_a)
+        .def("fill", &Program::fill, "dst"_a, "offset"_a, "size"_a, "value"_a)
+        .def(
+            "dispatch",
+            [](Program& self, std::shared_ptr<Algorithm> algorithm, std::array<uint32_t, 3> groups,
+               const nb::bytes& push_constants) {
+                const auto* data = static_cast<const uint8_t*>(push_constants.data());
+                self.dispatch(std::move(algorithm), groups, {data, data + push_constants.size()});
+            },
+            "algorithm"_a, "groups"_a, "push_constants"_a)
+        .def("barrier", &Program::barrier)
+        .def("timestamp", &Program::timestamp)
+        .def(
+            "finish",
+            [](Program& self, const std::vector<PortTuple>& inputs, const std::vector<PortTuple>& outputs) {
+                self.finish(ports_of(inputs), ports_of(outputs));
+            },
+            "inputs"_a, "outputs"_a, Unlocked())
+        .def(
+            "run",
+            [](Program& self, nb::handle inputs, nb::handle outputs, int64_t timeout_ns) {
+                HostViews in(inputs, "input", false), out(outputs, "output", true);
+                nb::gil_scoped_release unlocked;
+                return self.run(in.bytes, out.bytes, timeout_ns);
+            },
+            "inputs"_a, "outputs"_a, "timeout_ns"_a = -1)
+        .def(
+            "submit",
+            [](Program& self, nb::handle inputs) {
+                HostViews in(inputs, "input", false);
+                nb::gil_scoped_release unlocked;
+                return self.submit(in.bytes);
+            },
+            "inputs"_a)
+        .def("wait", &Program::wait, "timeout_ns"_a = -1, Unlocked())
+        .def(
+            "fetch",
+            [](Program& self, nb::handle outputs) {
+                HostViews out(outputs, "output", true);
+                nb::gil_scoped_release unlocked;
+                self.fetch(out.bytes);
+            },
+            "outputs"_a)
+        .def("timestamps_ns", &Program::timestamps_ns, Unlocked());
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    // A process that ends with a device still open is no leak worth a warning.
+    nb::set_leak_warnings(false);
+    nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
+    bind_devices(m);
+    bind_programs(m);
+}

@@ -1,0 +1,100 @@
+"""The composition root: hands the drivers to the runtime and gathers the public names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnvk.base import log
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.settings import settings
+from nnvk.driver.cpu import CpuDevice
+from nnvk.driver.vulkan import find_devices
+from nnvk.hal import IDevice
+from nnvk.runtime.compilation import Compilation, Step
+from nnvk.runtime.devices import Device, get_device, get_devices, manager, unavailable
+from nnvk.runtime.event import Event
+from nnvk.runtime.execution import Execution
+from nnvk.runtime.memory import Memory
+from nnvk.runtime.model import Model
+from nnvk.types.codes import (
+    DeviceTypeCode,
+    DurationCode,
+    FeatureLevelCode,
+    FuseCode,
+    OperandCode,
+    OperationCode,
+    PaddingCode,
+    PreferenceCode,
+    PriorityCode,
+)
+from nnvk.types.operand import OperandType
+
+__all__ = [
+    "Compilation",
+    "Device",
+    "DeviceTypeCode",
+    "DurationCode",
+    "Event",
+    "Execution",
+    "FeatureLevelCode",
+    "FuseCode",
+    "Memory",
+    "Model",
+    "NnapiError",
+    "OperandCode",
+    "OperandType",
+    "OperationCode",
+    "PaddingCode",
+    "PreferenceCode",
+    "PriorityCode",
+    "ResultCode",
+    "Step",
+    "get_device",
+    "get_devices",
+    "run",
+    "unavailable",
+]
+
+
+def _vulkan() -> tuple[Sequence[IDevice], str]:
+    if not settings().vulkan:
+        return (), "Vulkan is switched off by NNVK_VULKAN=0"
+    return find_devices()
+
+
+def _cpu() -> tuple[Sequence[IDevice], str]:
+    return (CpuDevice(),), ""
+
+
+log.configure()
+manager.install([_vulkan, _cpu])
+
+
+def run(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    """Compute once and return the outputs, whatever their shapes turn out to be.
+
+    A convenience over `Execution` with the arrays allocated for the caller; raises what `Execution.compute` raises.
+    """
+    types = compilation.model.output_types()
+    arrays = [np.empty(type_.dimensions if type_.is_fully_specified else 0, type_.dtype) for type_ in types]
+    while True:
+        execution = Execution(compilation)
+        for index, value in enumerate(inputs):
+            execution.set_input(index, value)
+        for index, array in enumerate(arrays):
+            execution.set_output(index, array)
+        try:
+            execution.compute()
+        except NnapiError as error:
+            if error.code is not ResultCode.OUTPUT_INSUFFICIENT_SIZE:
+                raise
+            shapes = [execution.get_output_operand_dimensions(index) for index in range(len(arrays))]
+            arrays = [np.empty(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
+            continue
+        return [
+            array.reshape(-1)[: int(np.prod(shape, dtype=np.int64))].reshape(shape)
+            for index, array in enumerate(arrays)
+            for shape in [execution.get_output_operand_dimensions(index)]
+        ]

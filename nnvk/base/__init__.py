@@ -1,0 +1,1 @@
+"""The bottom layer: errors, settings and logging. It imports nothing of nnvk."""

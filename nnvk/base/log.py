@@ -1,0 +1,33 @@
+"""Logging under Android's tags: the logger of a tag is ``nnvk.<tag>``.
+
+``NNVK_VLOG=compilation,driver`` (or ``all``) prints these tags to standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from nnvk.base.settings import settings
+
+TAGS = ("model", "compilation", "execution", "cpuexe", "manager", "driver")
+
+
+def logger(tag: str) -> logging.Logger:
+    """The logger of one of `TAGS`."""
+    if tag not in TAGS:
+        raise ValueError(f"no log tag {tag!r}; there are {', '.join(TAGS)}")
+    return logging.getLogger(f"nnvk.{tag}")
+
+
+def configure() -> None:
+    """Print the tags that ``NNVK_VLOG`` names; called once, when nnvk is imported."""
+    wanted = {tag for tag in settings().vlog.replace(":", ",").split(",") if tag}
+    if not wanted:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    for tag in TAGS if "all" in wanted or "1" in wanted else sorted(wanted):
+        tagged = logger(tag)
+        tagged.setLevel(logging.DEBUG)
+        tagged.addHandler(handler)
+        tagged.propagate = False

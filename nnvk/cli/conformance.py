@@ -1,0 +1,114 @@
+"""``nnvk conformance``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnvk.api import get_device, get_devices
+from nnvk.cli.output import plural, print_table, progress, write_json
+from nnvk.conformance.pool import Result, run_cases
+from nnvk.conformance.runner import EXECUTION_PATHS, Status, connect
+from nnvk.conformance.vectors import find_cases
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Vector files, or folders of them.")],
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Run on exactly this device (the first one)."),
+    ] = None,
+    pattern: Annotated[
+        str,
+        typer.Option(
+            "--filter", metavar="REGEX", help="Only tests whose name, <set>/<spec>/<test>, this matches."
+        ),
+    ] = "",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", metavar="N", min=0, help="Processes (as many as processors); 0: none but this one."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a test may take.")
+    ] = 120.0,
+    execution_path: Annotated[
+        str, typer.Option("--path", metavar="NAME", help=f"How to execute: {', '.join(EXECUTION_PATHS)}.")
+    ] = "sync",
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the names that passed, failed, are unsupported."),
+    ] = None,
+) -> None:
+    """Run conformance vectors on one device.
+
+    Nothing falls back to another device: a test with an operation that the device doesn't support is
+    counted as unsupported. Exits with 1 where a test fails. A test that crashes or hangs has failed, the
+    others go on.
+    """
+    if execution_path not in EXECUTION_PATHS:
+        raise ValueError(
+            f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}"
+        )
+    name = get_device(device).name if device else get_devices()[0].name
+    cases = find_cases(paths, pattern)
+    started = time.monotonic()
+    results: list[Result] = []
+    failures = 0
+    with progress(f"Conformance of {name}", len(cases)) as advance:
+        for result in run_cases(
+            cases,
+            partial(connect, name, execution_path),
+            jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
+            timeout=timeout,
+        ):
+            results.append(result)
+            failures += result.verdict.status is Status.FAILED
+            advance(f"{plural(failures, 'failure')}, {result.case.name}")
+    results.sort(key=lambda result: result.case.name)
+    seconds = time.monotonic() - started
+    _print(name, results, seconds)
+    if json_file is not None:
+        write_json(json_file, _report(name, execution_path, results, seconds))
+    if failures:
+        raise typer.Exit(1)
+
+
+def _with_status(results: Sequence[Result], status: Status) -> list[Result]:
+    return [result for result in results if result.verdict.status is status]
+
+
+def _report(
+    device: str, execution_path: str, results: Sequence[Result], seconds: float
+) -> Mapping[str, object]:
+    report: dict[str, object] = {"device": device, "path": execution_path, "seconds": round(seconds, 3)}
+    for status in Status:
+        report[status.value] = [result.case.name for result in _with_status(results, status)]
+    report["reasons"] = {
+        result.case.name: result.verdict.reason for result in results if result.verdict.reason
+    }
+    return report
+
+
+def _print(device: str, results: Sequence[Result], seconds: float) -> None:
+    counts: dict[str, Counter[Status]] = {}
+    for result in results:
+        counts.setdefault(result.case.operation, Counter())[result.verdict.status] += 1
+    rows = [
+        [operation, *(str(count[status]) for status in Status)] for operation, count in sorted(counts.items())
+    ]
+    columns = ["operation", *(status.value for status in Status)]
+    print_table(columns, rows, title=f"Conformance of {device}", right=" ".join(columns[1:]))
+    for result in _with_status(results, Status.FAILED):
+        typer.echo(f"FAILED {result.case.name}: {result.verdict.reason}")
+    total = Counter(result.verdict.status for result in results)
+    summary = ", ".join(f"{total[status]} {status.value}" for status in Status)
+    typer.echo(f"{device}: {plural(len(results), 'test')}, {summary} in {seconds:.1f} s")

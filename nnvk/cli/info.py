@@ -1,0 +1,84 @@
+"""``nnvk info``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnvk.api import Device, Model, get_device, get_devices
+from nnvk.cli.models import compile_model, device_of_operations, load_model
+from nnvk.cli.output import plural, print_table, working
+from nnvk.importers.tflite import Port
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Say what this device supports, without fallback."),
+    ] = None,
+) -> None:
+    """Show a model's inputs, outputs and operations, and where each would run and why.
+
+    Without --device the operations are shared out as `nnvk run` does it.
+    """
+    imported = load_model(model)
+    for title, ports in (("Inputs", imported.inputs), ("Outputs", imported.outputs)):
+        _print_ports(title, ports)
+    devices = get_devices() if device is None else [get_device(device)]
+    reasons = _reasons(imported.model, devices)
+    if device is None:
+        with working("Compiling"):
+            places = device_of_operations(compile_model(imported.model, None))
+    else:
+        places = ["none" if why else device for why in reasons]
+    frozen = imported.model.frozen
+    rows = [
+        [
+            str(number),
+            operation.code.name,
+            ", ".join(str(frozen.operands[index].type) for index in operation.outputs),
+            place,
+            why,
+        ]
+        for number, (operation, place, why) in enumerate(zip(frozen.operations, places, reasons, strict=True))
+    ]
+    print_table(
+        ["#", "operation", "output", "device", "why not elsewhere"], rows, title="Operations", right="#"
+    )
+    counts = Counter(places)
+    summary = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
+    typer.echo(f"{plural(len(rows), 'operation')}: {summary}")
+
+
+def _print_ports(title: str, ports: Sequence[Port]) -> None:
+    rows = [
+        [
+            str(index),
+            port.name,
+            port.type.code.name,
+            "x".join(map(str, port.type.dimensions)),
+            f"{port.type.scale:g}" if port.type.scale else "",
+            str(port.type.zero_point) if port.type.scale else "",
+        ]
+        for index, port in enumerate(ports)
+    ]
+    columns = ["#", "name", "type", "dimensions", "scale", "zero point"]
+    print_table(columns, rows, title=title, right="# scale zero_point")
+
+
+def _reasons(model: Model, devices: Sequence[Device]) -> list[str]:
+    """For each operation, why the devices before the first that supports it don't."""
+    reasons = []
+    for answers in zip(*(model.get_support(device) for device in devices), strict=True):
+        before = []
+        for device, answer in zip(devices, answers, strict=True):
+            if answer.supported:
+                break
+            before.append(f"{device.name}: {answer.reason}")
+        reasons.append("; ".join(before))
+    return reasons

@@ -1,0 +1,94 @@
+"""What commands print: tables and progress on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = ""
+) -> None:
+    """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
+
+    A column's name in ``right`` has "_" for " ". Not on a terminal: aligned text, nothing cut or wrapped.
+    """
+    to_right = [name.replace(" ", "_") in right.split() for name in columns]
+    console = Console()
+    if console.is_terminal:
+        table = Table(title=title or None, title_justify="left")
+        for name, numeric in zip(columns, to_right, strict=True):
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+        return
+    if title:
+        typer.echo(title)
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        cells = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, to_right, strict=True)
+        ]
+        typer.echo("  ".join(cells).rstrip())
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar on standard error, if that is a terminal. Call what it yields after each of ``total`` steps.
+
+    The argument of the call is a note to show beside the bar.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda note: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(description, total=total, note="")
+        yield lambda note: bar.update(task, advance=1, note=note)
+
+
+def working(description: str) -> AbstractContextManager[Any]:
+    """A spinner on standard error, if that is a terminal, for work whose length nobody knows."""
+    console = Console(stderr=True)
+    return console.status(description) if console.is_terminal else nullcontext()
+
+
+def print_json(value: Any) -> None:
+    """Print JSON."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON to a file."""
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def milliseconds(nanoseconds: float | None) -> str:
+    """A duration in milliseconds, to three significant digits at least; "-" where it is not known."""
+    if nanoseconds is None:
+        return "-"
+    value = nanoseconds / 1e6
+    return f"{value:.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f}"
+
+
+def plural(count: int, thing: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -1,0 +1,1 @@
+"""Conformance vectors: reading them, running them on a device, and judging the outputs."""

@@ -1,0 +1,156 @@
+"""Running one test on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
+from nnvk.conformance import compare
+from nnvk.conformance.vectors import VectorOperand, VectorTest, build_model, read_test
+
+GUARD = 64
+"""Bytes on either side of an output's buffer that a driver must leave alone."""
+PATTERN = 0xA5
+"""What guards and outputs hold before the execution."""
+
+
+class Status(Enum):
+    """How a test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a test ended, and why unless it passed."""
+
+    status: Status
+    reason: str = ""
+    device_lost: bool = False
+    """Nothing more can be run on this device until it is opened anew."""
+
+
+PASSED = Verdict(Status.PASSED)
+
+ExecutionPath = Callable[[Compilation, Execution], None]
+"""Runs an execution whose inputs and outputs are set, to its end. Raises `NnapiError`."""
+
+
+def _compute(compilation: Compilation, execution: Execution) -> None:
+    execution.compute()
+
+
+def _start_compute(compilation: Compilation, execution: Execution) -> None:
+    execution.start_compute().wait()
+
+
+EXECUTION_PATHS: Mapping[str, ExecutionPath] = {"sync": _compute, "async": _start_compute}
+"""The ways to execute that the vectors can be run through."""
+
+
+def connect(device: str, path: str) -> Callable[[Path, int], Verdict]:
+    """A function that runs a test, named by file and position, on a device through an execution path."""
+    return partial(_run_from_file, device=get_device(device), execute=EXECUTION_PATHS[path])
+
+
+def _run_from_file(file: Path, index: int, *, device: Device, execute: ExecutionPath) -> Verdict:
+    try:
+        test = read_test(file, index)
+    except (OSError, ValueError) as error:
+        return Verdict(Status.FAILED, str(error))
+    return run_test(test, device, execute)
+
+
+def run_test(test: VectorTest, device: Device, execute: ExecutionPath) -> Verdict:
+    """Run a test on exactly this device; nothing falls back to another.
+
+    What the device doesn't support is UNSUPPORTED, be the test one that is expected to fail or not. Any
+    exception but `NnapiError` is a failure, of a test that is expected to fail too.
+    """
+    try:
+        model = build_model(test)
+        unsupported = _unsupported(model, device)
+        if unsupported:
+            return Verdict(Status.UNSUPPORTED, unsupported)
+        compilation = Compilation(model, [device])
+        compilation.finish()
+        wrong = _execute(test, compilation, execute)
+    except NnapiError as error:
+        lost = error.code is ResultCode.DEAD_OBJECT
+        return PASSED if test.expect_failure and not lost else Verdict(Status.FAILED, str(error), lost)
+    except Exception as error:
+        return Verdict(Status.FAILED, f"{type(error).__name__}: {error}")
+    if test.expect_failure:
+        return Verdict(Status.FAILED, "expected an error, but compilation and execution succeeded")
+    return Verdict(Status.FAILED, wrong) if wrong else PASSED
+
+
+def _unsupported(model: Model, device: Device) -> str:
+    """The first operation that the device doesn't support, and why; empty where it supports all."""
+    for operation, support in zip(model.frozen.operations, model.get_support(device), strict=True):
+        if not support.supported:
+            return f"{operation}: {support.reason}"
+    return ""
+
+
+def _execute(test: VectorTest, compilation: Compilation, execute: ExecutionPath) -> str | None:
+    """Execute and compare. What is wrong, or None."""
+    execution = Execution(compilation)
+    for index, operand in enumerate(test.inputs()):
+        execution.set_input(index, operand.array() if operand.data else None)
+    outputs = [_Output(operand) for operand in test.outputs()]
+    for index, output in enumerate(outputs):
+        execution.set_output(index, output.array)
+    execute(compilation, execution)
+    for index, output in enumerate(outputs):
+        wrong = (
+            compare.dimensions_difference(
+                output.operand.type.dimensions, execution.get_output_operand_dimensions(index)
+            )
+            or output.overrun()
+        )
+        if not wrong and not output.operand.ignored:
+            if test.multinomial_tolerance > 0:
+                wrong = compare.multinomial_difference(
+                    _logits(test), output.array, test.multinomial_tolerance
+                )
+            else:
+                wrong = output.difference(test.relaxed)
+        if wrong:
+            return f"output {index}: {wrong}"
+    return None
+
+
+class _Output:
+    """A buffer of exactly the expected size between two guards."""
+
+    def __init__(self, operand: VectorOperand) -> None:
+        self.operand = operand
+        type_ = operand.type
+        size = int(np.prod(type_.dimensions, dtype=np.int64)) * type_.dtype.itemsize
+        self._raw = np.full(size + 2 * GUARD, PATTERN, np.uint8)
+        self.array = self._raw[GUARD : GUARD + size].view(type_.dtype).reshape(type_.dimensions)
+
+    def overrun(self) -> str | None:
+        for where, guard in (("before", self._raw[:GUARD]), ("after", self._raw[-GUARD:])):
+            if (guard != PATTERN).any():
+                return f"the device wrote {where} the buffer"
+        return None
+
+    def difference(self, relaxed: bool) -> str | None:
+        return compare.first_difference(self.operand.array(), self.array, self.operand.type.code, relaxed)
+
+
+def _logits(test: VectorTest) -> np.ndarray:
+    for operation in test.main.operations:
+        if operation.code is OperationCode.RANDOM_MULTINOMIAL:
+            return test.main.operands[operation.inputs[0]].array()
+    raise ValueError("a test with a multinomial tolerance must have a RANDOM_MULTINOMIAL")

@@ -1,0 +1,93 @@
+"""Classify pictures with one model on one device, and time it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nnvk
+from nnvk.demo.assets import DemoModel, Picture
+from nnvk.importers import tflite
+
+REPEATS = 5
+"""Passes over the pictures: one to warm up, the others timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """An operation of the model, the shape of its output, and the device that runs it."""
+
+    operation: str
+    shape: tuple[int, ...]
+    device: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What one model made of the pictures. Times are in milliseconds, from host inputs to host outputs."""
+
+    model: DemoModel
+    probabilities: NDArray[np.float32]
+    """``[pictures, classes]``."""
+    placements: tuple[Placement, ...]
+    compile_ms: float
+    median_ms: float
+    fastest_ms: float
+
+    @property
+    def answers(self) -> NDArray[np.intp]:
+        """The most probable class of each picture."""
+        return np.argmax(self.probabilities, axis=1)
+
+
+def classify(model: DemoModel, device: nnvk.Device, pictures: Sequence[Picture]) -> Result:
+    """Run ``model`` on every picture, one at a time, on ``device``.
+
+    Operations that the device does not support run on the CPU device. Raises `nnvk.NnapiError`.
+    """
+    start = perf_counter()
+    compilation = nnvk.Compilation.create_for_devices(tflite.load(model.path).model, _with_fallback(device))
+    compilation.finish()
+    compile_ms = (perf_counter() - start) * 1e3
+
+    execution = nnvk.Execution(compilation)
+    execution.set_reusable(True)
+    (output_type,) = compilation.model.output_types()
+    outputs = np.empty((len(pictures), *output_type.dimensions), model.output_dtype)
+    times = np.empty((REPEATS, len(pictures)))
+    sources = [model.to_input(picture.pixels).reshape(model.input_shape) for picture in pictures]
+    for repeat in range(REPEATS):
+        for number, (source, output) in enumerate(zip(sources, outputs, strict=True)):
+            execution.set_input(0, source)
+            execution.set_output(0, output)
+            start = perf_counter()
+            execution.compute()
+            times[repeat, number] = (perf_counter() - start) * 1e3
+    return Result(
+        model,
+        model.to_probabilities(outputs.reshape(len(pictures), -1)),
+        _placements(compilation),
+        compile_ms,
+        float(np.median(times[1:])),
+        float(times[1:].min()),
+    )
+
+
+def _with_fallback(device: nnvk.Device) -> list[nnvk.Device]:
+    """The device, and the CPU device behind it for what it does not support."""
+    others = (other for other in nnvk.get_devices() if other.type is nnvk.DeviceTypeCode.CPU)
+    return [device, *(other for other in others if other is not device)]
+
+
+def _placements(compilation: nnvk.Compilation) -> tuple[Placement, ...]:
+    """Where each operation runs, in the model's order."""
+    model = compilation.model
+    device_of = {number: step.device.name for step in compilation.steps for number in step.operations}
+    return tuple(
+        Placement(operation.code.name, model.operands[operation.outputs[0]].type.dimensions, device_of[number])
+        for number, operation in enumerate(model.operations)
+    )

@@ -1,0 +1,146 @@
+"""IDevice of the Vulkan driver: one for every physical device."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.log import logger
+from nnvk.driver.vulkan.kernel import Kernel, kernels
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.memory_plan import padded
+from nnvk.driver.vulkan.plan import Plan
+from nnvk.driver.vulkan.prepared_model import VulkanPreparedModel
+from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.hal import IDevice, IPreparedModel, Support
+from nnvk.ops import registry
+from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
+from nnvk.types.codes import DeviceTypeCode
+from nnvk.types.model import Model
+from nnvk.types.operand import Shape
+from nnvk.types.request import Capabilities, PrepareOptions
+
+if TYPE_CHECKING:
+    from nnvk import _native
+
+_log = logger("driver")
+
+_RELATIVE_TIME = {"discrete_gpu": 0.05, "integrated_gpu": 0.2, "virtual_gpu": 0.2, "cpu": 0.5, "other": 0.5}
+
+
+class VulkanDevice(IDevice):
+    """A Vulkan physical device as an NNAPI device of type GPU."""
+
+    def __init__(
+        self, name: str, physical: _native.PhysicalDevice, profile: DeviceProfile, library: ShaderLibrary
+    ) -> None:
+        self._name = name
+        self._physical = physical
+        self._profile = profile
+        self._library = library
+        self._device: _native.Device | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """``vulkan-0`` and so on, the most capable first."""
+        return self._name
+
+    @property
+    def type(self) -> DeviceTypeCode:
+        """GPU, for a software device too: that is what an application asks for."""
+        return DeviceTypeCode.GPU
+
+    @property
+    def version(self) -> str:
+        """The physical device and its driver."""
+        physical = self._physical
+        return f"{physical.name}, {physical.driver_name} {physical.driver_info}, Vulkan {physical.api_version}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A rough promise by kind of device."""
+        return Capabilities(_RELATIVE_TIME.get(self._physical.type, 1.0))
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """What plans know of the device."""
+        return self._profile
+
+    def native(self) -> _native.Device:
+        """The Vulkan device, made on the first need. Raises UNAVAILABLE_DEVICE where that fails."""
+        with self._lock:
+            if self._device is None:
+                try:
+                    self._device = self._physical.create_device()
+                except RuntimeError as error:
+                    raise NnapiError(ResultCode.UNAVAILABLE_DEVICE, f"{self._name}: {error}") from error
+            return self._device
+
+    # --- IDevice ---------------------------------------------------------------------------------------------
+
+    def get_supported_operations(self, model: Model) -> list[Support]:
+        """Supported is what has a kernel for its types, with shapes and parameters that are known in time."""
+        shapes = [type_.dimensions for type_ in model.input_types()]
+        return [Support(self._refuse(call)) for _, call in registry.calls(model, shapes)]
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
+        """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
+        for number, (operation, support) in enumerate(
+            zip(model.operations, self.get_supported_operations(model), strict=True)
+        ):
+            if not support.supported:
+                raise bad_data(f"operation {number} ({operation}) is not supported: {support.reason}")
+        try:
+            return VulkanPreparedModel(self.native(), model, self._lower)
+        except MemoryError as error:
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{self._name}: {error}") from error
+
+    def _lower(self, model: Model, shapes: Sequence[Shape]) -> Plan:
+        return Lowering(self._profile, self._library).lower(model, shapes)
+
+    def _refuse(self, call: Call) -> str:
+        """Why the device can't run a call; empty where it can."""
+        kernel = kernels().get(call.code)
+        if kernel is None:
+            return f"{call.code.name} has no shader"
+        if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
+            return f"{call.unknown}; shaders are chosen before"
+        try:
+            return self._refuse_types(call, kernel) or self._refuse_sizes(call) or (
+                kernel.refuse(call) if kernel.refuse else ""
+            )
+        except UnknownShape:
+            return ""  # it follows from the shapes of the inputs, which come with the execution
+        except UnknownValue as unknown:
+            return f"{unknown}; shaders are chosen before"
+
+    def _refuse_types(self, call: Call, kernel: Kernel) -> str:
+        leading = next(tensor for tensor in _tensors(call))
+        for tensor in (leading, call.output):
+            if tensor.code not in kernel.types:
+                return f"{tensor.name} is {tensor.code.name}, the shaders take {', '.join(sorted(code.name for code in kernel.types))}"
+        for shader in kernel.shaders:
+            lacking = self._library.missing_features(shader, self._profile.features)
+            if lacking:
+                return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks"
+        return ""
+
+    def _refuse_sizes(self, call: Call) -> str:
+        for tensor in _tensors(call):
+            nbytes = padded(math.prod(tensor.shape) * tensor.dtype.itemsize)
+            if nbytes > self._profile.max_buffer:
+                return f"{tensor.name} takes {nbytes} bytes, the device binds at most {self._profile.max_buffer}"
+        return ""
+
+
+def _tensors(call: Call) -> list[Tensor]:
+    """All tensors of a call, inputs first."""
+    found: list[Tensor] = []
+    for value in call.values():
+        found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, Tensor)]
+    return found

@@ -1,0 +1,142 @@
+"""CONV_2D on the GPU: an implicit matrix product, which FULLY_CONNECTED shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernels.filters import (
+    BLOCK,
+    PACK_FILTER,
+    activation_push,
+    multipliers,
+    packed_filter,
+    quantisation_push,
+)
+from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
+from nnvk.driver.vulkan.kernels.relayout import data_type, finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.conv2d import conv_axes
+from nnvk.ops.window import Axis, nhwc_shape
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+if TYPE_CHECKING:
+    from nnvk.driver.vulkan.lowering import Lowering
+    from nnvk.driver.vulkan.plan import TensorRef
+    from nnvk.driver.vulkan.profile import DeviceProfile
+
+SHADER = Shader("conv2d", DTYPE=("f32", "q8"), TILE=("cpu", "gpu"))
+
+_LANES = 8
+"""Invocations of a subgroup that TILE=cpu is made for."""
+_GPU_COLUMNS = 64
+"""Output channels of a workgroup of TILE=gpu."""
+_GPU_LOCAL = {"local_x": 16, "local_y": 8}
+_BUSY_GROUPS = 256
+"""Workgroups with which a GPU is busy: below it, smaller tiles are worth their loads."""
+
+# What a step of four channels costs a workgroup of TILE=cpu, in cycles: loads of weights, loads of input for eight
+# rows, multiplications for one row. Measured on llvmpipe.
+_STEP_COST = {"f32": (320, 80, 14), "q8": (120, 80, 14)}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The matrix product that a convolution is: geometry as the shader has it."""
+
+    source: Shape
+    """NHWC."""
+    target: Shape
+    """NHWC."""
+    vertical: Axis
+    horizontal: Axis
+
+    @property
+    def rows(self) -> int:
+        """Output pixels of all batches."""
+        return self.target[0] * self.target[1] * self.target[2]
+
+
+def uses_subgroups(device: DeviceProfile) -> bool:
+    """Whether TILE=cpu can run, and is the better one."""
+    return device.is_cpu and device.subgroup_size == _LANES and "subgroupShuffle" in device.features
+
+
+def rows_per_group(rows: int, columns: int, dtype: str, device: DeviceProfile) -> int:
+    """How many output pixels a workgroup should compute."""
+    if not uses_subgroups(device):
+        for tile in (64, 32):
+            if -(-rows // tile) * -(-columns // _GPU_COLUMNS) >= _BUSY_GROUPS:
+                return tile
+        return 16
+    if rows < _LANES:
+        return rows
+    weights, inputs, products = _STEP_COST[dtype]
+    return min(
+        (8, 16, 24, 32),
+        key=lambda tile: -(-rows // tile) * (weights + inputs * tile // _LANES + products * tile),
+    )
+
+
+def dispatch_product(
+    g: Lowering, call: Call, filter_: Tensor, source: TensorRef, target: TensorRef, product: Product
+) -> None:
+    """Dispatch conv2d.comp for a call with the operands ``bias`` and ``activation``."""
+    _, out_height, out_width, out_channels = product.target
+    batches, height, width, channels = product.source
+    dtype = data_type(call.input)
+    subgroups = uses_subgroups(g.device)
+    rows = rows_per_group(product.rows, out_channels, dtype, g.device)
+    tiles = -(-product.rows // rows)
+    layers = -(-tiles // g.device.max_groups)
+    bytes_ = {"last_word": (batches * height * width * channels - 1) // 4} if dtype == "q8" else {}
+    g.dispatch(
+        SHADER.variant(DTYPE=dtype, TILE="cpu" if subgroups else "gpu"),
+        groups=(-(-tiles // layers), -(-out_channels // (BLOCK if subgroups else _GPU_COLUMNS)), layers),
+        spec={
+            **({"local_x": _LANES, "local_y": 1} if subgroups else _GPU_LOCAL),
+            "ROWS": rows,
+            "VECTOR_LOADS": channels % 4 == 0,
+            "VECTOR_STORES": out_channels % 4 == 0,
+        },
+        tensors={
+            "src": source,
+            "weights": packed_filter(g, filter_),
+            "bias": g.tensor(call.bias),
+            "dst": target,
+            **multipliers(g, call, filter_, out_channels),
+        },
+        rows=product.rows,
+        out_height=out_height,
+        out_width=out_width,
+        out_channels=out_channels,
+        height=height,
+        width=width,
+        channels=channels,
+        kernel_height=product.vertical.window,
+        kernel_width=product.horizontal.window,
+        stride_y=product.vertical.stride,
+        stride_x=product.horizontal.stride,
+        dilation_y=product.vertical.dilation,
+        dilation_x=product.horizontal.dilation,
+        pad_top=product.vertical.before,
+        pad_left=product.horizontal.before,
+        **activation_push(call),
+        **quantisation_push(call, filter_),
+        **bytes_,
+    )
+
+
+@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, RELAYOUT))
+def lower(call: Call, g: Lowering) -> None:
+    """Lower CONV_2D."""
+    source = nhwc_input(g, call.input, call.nchw)
+    target = nhwc_output(g, call.output, call.nchw)
+    product = Product(
+        nhwc_shape(call.input.shape, call.nchw), nhwc_shape(call.output.shape, call.nchw), *conv_axes(call)
+    )
+    dispatch_product(g, call, call.filter, source, target, product)
+    finish_output(g, target, call.output, call.nchw)

@@ -1,0 +1,124 @@
+"""DEPTHWISE_CONV_2D on the GPU: a tile of pixels of four channels per invocation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernels.filters import activation_push, multipliers, quantisation_push, sign_mask
+from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
+from nnvk.driver.vulkan.kernels.relayout import (
+    data_type,
+    finish_output,
+    nhwc_input,
+    nhwc_output,
+    round_up,
+    strided_copy,
+)
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.depthwise_conv2d import depthwise_axes
+from nnvk.ops.window import Axis, nhwc_shape
+from nnvk.types.codes import OperationCode
+
+if TYPE_CHECKING:
+    from nnvk.driver.vulkan.lowering import Lowering
+    from nnvk.driver.vulkan.plan import TensorRef
+
+SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "q8"))
+
+# What the shader's arrays hold.
+_MAX_TAPS = 25
+_MAX_PATCH_WIDTH = 17
+_LOCAL_CPU, _LOCAL_GPU = 8, 64
+
+
+def tile(vertical: Axis, horizontal: Axis, is_cpu: bool) -> tuple[int, int] | None:
+    """Height and width of an invocation's tile of output pixels; None where the window is too large for one.
+
+    The more pixels a tile has, the fewer loads and the fewer invocations there are: on a CPU loads count.
+    """
+    if vertical.window * horizontal.window > _MAX_TAPS:
+        return None
+    height, width = 1, 4
+    if is_cpu:
+        height = 4 if vertical.stride == 1 else 2
+    height, width = min(height, vertical.out), min(width, horizontal.out)
+    while width and (width - 1) * horizontal.stride + horizontal.reach > _MAX_PATCH_WIDTH:
+        width -= 1
+    return (height, width) if width else None
+
+
+def pack_weights(data: np.ndarray) -> np.ndarray:
+    """A filter [1, height, width, channels] with channels padded to fours. What is in the padding is never used."""
+    return np.pad(data, [(0, 0)] * 3 + [(0, -data.shape[3] % 4)])
+
+
+def _weights(g: Lowering, filter_: Tensor) -> TensorRef:
+    _, height, width, channels = filter_.shape
+    if channels % 4 == 0:
+        return g.tensor(filter_)
+    if filter_.is_constant:
+        return g.constant(pack_weights(filter_.data))
+    padded = round_up(channels, 4)
+    target = g.scratch(height * width * padded * filter_.dtype.itemsize)
+    strides = (0, width * channels, channels, 1)
+    strided_copy(g, data_type(filter_), g.tensor(filter_), target, (1, height, width, padded), strides, channels)
+    return target
+
+
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, RELAYOUT))
+def lower(call: Call, g: Lowering) -> None:
+    """Lower DEPTHWISE_CONV_2D."""
+    vertical, horizontal = depthwise_axes(call)
+    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    batches, out_height, out_width, out_channels = nhwc_shape(call.output.shape, call.nchw)
+    dtype = data_type(call.input)
+    chosen = tile(vertical, horizontal, g.device.is_cpu)
+    tile_height, tile_width = chosen or (1, 1)
+    local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
+    invocations = batches * -(-out_height // tile_height) * -(-out_width // tile_width) * -(-out_channels // 4)
+    source = nhwc_input(g, call.input, call.nchw)
+    target = nhwc_output(g, call.output, call.nchw)
+    mask = {"weight_sign_mask": sign_mask(call.filter)} if dtype == "q8" else {}
+    g.dispatch(
+        SHADER.variant(DTYPE=dtype),
+        groups=g.flat(invocations, local),
+        spec={
+            "local_x": local,
+            "KERNEL_HEIGHT": vertical.window,
+            "KERNEL_WIDTH": horizontal.window,
+            "STRIDE_Y": vertical.stride,
+            "STRIDE_X": horizontal.stride,
+            "DILATION_Y": vertical.dilation,
+            "DILATION_X": horizontal.dilation,
+            "TILE_HEIGHT": tile_height,
+            "TILE_WIDTH": tile_width,
+            "WINDOW_LOOPS": chosen is None,
+            "VECTOR_LOADS": call.depth_multiplier == 1 and channels % 4 == 0,
+            "VECTOR_STORES": out_channels % 4 == 0,
+        },
+        tensors={
+            "src": source,
+            "weights": _weights(g, call.filter),
+            "bias": g.tensor(call.bias),
+            "dst": target,
+            **multipliers(g, call, call.filter, out_channels),
+        },
+        batch=batches,
+        out_height=out_height,
+        out_width=out_width,
+        out_channels=out_channels,
+        height=height,
+        width=width,
+        channels=channels,
+        depth_multiplier=call.depth_multiplier,
+        pad_top=vertical.before,
+        pad_left=horizontal.before,
+        **activation_push(call),
+        **quantisation_push(call, call.filter),
+        **mask,
+    )
+    finish_output(g, target, call.output, call.nchw)

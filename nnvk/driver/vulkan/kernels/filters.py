@@ -1,0 +1,109 @@
+"""What the kernels of convolutions and FULLY_CONNECTED share: packing, quantisation, the end of the sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnvk.driver.vulkan.kernels.relayout import data_type, round_up
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import activation_range
+from nnvk.ops.linear import output_multipliers
+
+if TYPE_CHECKING:
+    from nnvk.driver.vulkan.lowering import Lowering
+    from nnvk.driver.vulkan.plan import TensorRef
+
+PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "q8"))
+
+SIGN_MASK = 0x80808080
+"""Moves the bytes of a word by 128, between the signed and the unsigned range."""
+BLOCK = 32
+"""Output channels in a block of a packed filter."""
+_LOCAL = 64
+
+
+def sign_mask(tensor: Tensor) -> int:
+    """What shaders XOR words of the tensor with, so that its bytes are unsigned."""
+    return SIGN_MASK if tensor.dtype == np.int8 else 0
+
+
+def unsigned_zero_point(tensor: Tensor) -> int:
+    """The zero point of the tensor's bytes once they are unsigned."""
+    return tensor.zero_point + (128 if tensor.dtype == np.int8 else 0)
+
+
+def unsigned_bytes(data: np.ndarray) -> np.ndarray:
+    """int8 moved by 128 to uint8; uint8 as it is."""
+    return data if data.dtype == np.uint8 else data.view(np.uint8) ^ np.uint8(0x80)
+
+
+def pack_filter(data: np.ndarray, fill: int = 0) -> np.ndarray:
+    """A filter [output channels, taps, channels] as conv2d.comp and fully_connected.comp read it.
+
+    float32: [blocks of 32 output channels, taps, fours of channels, 4, 32]; uint8: the same with the four bytes
+    that meet in one word last, [blocks, taps, fours, 32, 4]. Both channels are padded with ``fill``.
+    """
+    outputs, taps, channels = data.shape
+    padded = np.full((round_up(outputs, BLOCK), taps, round_up(channels, 4)), fill, data.dtype)
+    padded[:outputs, :, :channels] = data
+    blocks = padded.reshape(-1, BLOCK, taps, padded.shape[2] // 4, 4)
+    order = (0, 2, 3, 4, 1) if data.dtype == np.float32 else (0, 2, 3, 1, 4)
+    return np.ascontiguousarray(blocks.transpose(order))
+
+
+def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
+    """`pack_filter` of an operand [output channels, ..., channels]: when prepared if it is constant, else by a shader."""
+    outputs, *window, channels = filter_.shape
+    taps = int(np.prod(window))
+    dtype = data_type(filter_)
+    if filter_.is_constant:
+        data = filter_.data.reshape(outputs, taps, channels)
+        if dtype == "f32":
+            return g.constant(pack_filter(data))
+        return g.constant(pack_filter(unsigned_bytes(data), unsigned_zero_point(filter_)))
+    words = round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (1 if dtype == "f32" else 4)
+    packed = g.scratch(words * 4)
+    quantisation = {"sign_mask": sign_mask(filter_), "fill": unsigned_zero_point(filter_)} if dtype == "q8" else {}
+    g.dispatch(
+        PACK_FILTER.variant(DTYPE=dtype),
+        groups=g.flat(words, _LOCAL),
+        spec={"local_x": _LOCAL},
+        tensors={"src": g.tensor(filter_), "dst": packed},
+        words=words,
+        out_channels=outputs,
+        taps=taps,
+        channels=channels,
+        **quantisation,
+    )
+    return packed
+
+
+def activation_push(call: Call) -> dict[str, int | float]:
+    """The push constants ``low`` and ``high``: the fused activation's range."""
+    low, high = activation_range(call.activation, call.output)
+    offset = 128 if call.output.dtype == np.int8 else 0
+    return {"low": low + offset, "high": high + offset}
+
+
+def quantisation_push(call: Call, filter_: Tensor) -> dict[str, int]:
+    """The push constants of q8 variants; nothing for float32."""
+    if data_type(call.input) == "f32":
+        return {}
+    return {
+        "sign_mask": sign_mask(call.input),
+        "input_zero": unsigned_zero_point(call.input),
+        "weight_zero": unsigned_zero_point(filter_),
+        "output_zero": unsigned_zero_point(call.output),
+    }
+
+
+def multipliers(g: Lowering, call: Call, filter_: Tensor, outputs: int) -> dict[str, TensorRef]:
+    """The tensor of q8 variants with four mantissas and four shifts for each four outputs; nothing for float32."""
+    if data_type(call.input) == "f32":
+        return {}
+    pairs = np.zeros((2, round_up(outputs, 4)), np.int32)
+    pairs[:, :outputs] = np.stack(output_multipliers(call.input, filter_, call.output)).reshape(2, -1)
+    return {"multipliers": g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))}

@@ -1,0 +1,71 @@
+"""FULLY_CONNECTED on the GPU: a convolution of one tap, or a matrix-vector product for few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
+from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
+from nnvk.driver.vulkan.kernels.filters import (
+    BLOCK,
+    PACK_FILTER,
+    activation_push,
+    multipliers,
+    packed_filter,
+    quantisation_push,
+)
+from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
+from nnvk.driver.vulkan.kernels.relayout import data_type, round_up, strided_copy
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.window import Axis
+from nnvk.types.codes import OperationCode
+
+if TYPE_CHECKING:
+    from nnvk.driver.vulkan.lowering import Lowering
+    from nnvk.driver.vulkan.plan import TensorRef
+
+SHADER = Shader("fully_connected", DTYPE=("f32", "q8"))
+
+_FEW_ROWS = 4
+"""Rows up to which reading the weights once per row is faster than the tiles of a matrix product."""
+_LOCAL = {"local_x": 8, "local_y": 16}
+_POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
+
+
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(SHADER, CONV2D, PACK_FILTER, RELAYOUT))
+def lower(call: Call, g: Lowering) -> None:
+    """Lower FULLY_CONNECTED."""
+    rows, outputs = call.output.shape
+    inputs = call.weights.shape[1]
+    # Shaders pad rows of bytes to whole words.
+    width = outputs if data_type(call.input) == "f32" or rows == 1 else round_up(outputs, 4)
+    target = g.tensor(call.output) if width == outputs else g.scratch(rows * width)
+    if rows <= _FEW_ROWS and not uses_subgroups(g.device):
+        _matrix_vector(g, call, target)
+    else:
+        product = Product((rows, 1, 1, inputs), (rows, 1, 1, outputs), _POINT, _POINT)
+        dispatch_product(g, call, call.weights, g.tensor(call.input), target, product)
+    if width != outputs:
+        strided_copy(g, "q8", target, g.tensor(call.output), (1, 1, rows, outputs), (0, 0, width, 1))
+
+
+def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:
+    rows, outputs = call.output.shape
+    g.dispatch(
+        SHADER.variant(DTYPE=data_type(call.input)),
+        groups=(rows, -(-outputs // BLOCK), 1),
+        spec=_LOCAL,
+        tensors={
+            "src": g.tensor(call.input),
+            "weights": packed_filter(g, call.weights),
+            "bias": g.tensor(call.bias),
+            "dst": target,
+            **multipliers(g, call, call.weights, outputs),
+        },
+        inputs=call.weights.shape[1],
+        outputs=outputs,
+        **activation_push(call),
+        **quantisation_push(call, call.weights),
+    )

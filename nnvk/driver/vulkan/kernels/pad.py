@@ -1,0 +1,24 @@
+"""PAD: fill, then move the input into the middle."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.move import FILL, MOVE, dense_strides, fill, move
+from nnvk.driver.vulkan.quantised import dtype
+from nnvk.ops.call import Call
+from nnvk.ops.pad import pad_value, paddings
+from nnvk.types.codes import OperationCode
+
+
+@kernel(OperationCode.PAD, shaders=(FILL, MOVE))
+def lower(call: Call, g: Lowering) -> None:
+    """Two dispatches over the output and the input."""
+    kind = dtype(call.input)
+    source, target = g.tensor(call.input), g.tensor(call.output)
+    value = pad_value(call)
+    fill(g, kind, target, value if kind == "f32" else int(value) & 0xFF)
+    if call.input.size:
+        strides = dense_strides(call.output.shape)
+        first = sum(before * stride for (before, _), stride in zip(paddings(call), strides, strict=True))
+        move(g, kind, source, target, call.input.shape, dense_strides(call.input.shape), strides, target_first=first)

@@ -1,0 +1,14 @@
+"""RESHAPE and SQUEEZE: the same memory under another shape."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.ops.call import Call
+from nnvk.types.codes import OperationCode
+
+
+@kernel(OperationCode.RESHAPE, OperationCode.SQUEEZE)
+def lower(call: Call, g: Lowering) -> None:
+    """Nothing runs."""
+    g.alias(call.input, call.output)

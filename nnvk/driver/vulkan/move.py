@@ -1,0 +1,112 @@
+"""Strided copies: the commands that operations on layout and position come down to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Sequence
+
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.plan import TensorRef
+from nnvk.driver.vulkan.shader import Shader
+
+MOVE = Shader("move", DTYPE=("f32", "q8"))
+FILL = Shader("fill")
+LOCAL = 64
+RANK = 5
+
+
+def dense_strides(shape: Sequence[int]) -> list[int]:
+    """Strides, in elements, of a row-major tensor."""
+    return list(itertools.accumulate(reversed(shape[1:]), lambda a, b: a * b, initial=1))[::-1] if shape else []
+
+
+def move(
+    g: Lowering,
+    dtype: str,
+    source: TensorRef,
+    target: TensorRef,
+    sizes: Sequence[int],
+    source_strides: Sequence[int],
+    target_strides: Sequence[int],
+    source_first: int = 0,
+    target_first: int = 0,
+) -> None:
+    """Copy a box of ``sizes`` elements (``dtype``: f32 or q8) from one strided place to another.
+
+    Strides and first elements are in elements. The rest of ``target`` stays as it is.
+    """
+    sizes, source_strides, target_strides = _folded(sizes, source_strides, target_strides)
+    if len(sizes) > RANK:
+        raise ValueError(f"a box of {len(sizes)} dimensions that don't fold to {RANK}: {sizes}")
+    lead = RANK - len(sizes)
+    full = [1] * lead + sizes
+    strides = {"src": [0] * lead + source_strides, "dst": [0] * lead + target_strides}
+    dense = full[-1] % 4 == 0 and all(
+        way[-1] == 1 and all(stride % 4 == 0 for stride, size in zip(way[:-1], full[:-1], strict=True) if size > 1)
+        for way in strides.values()
+    ) and source_first % 4 == target_first % 4 == 0
+    runs = -(-full[-1] // 4)
+    count = runs * math.prod(full[:-1])
+    push = {f"size_{axis}": full[axis] for axis in range(1, RANK)}
+    for name, way in strides.items():
+        push |= {f"{name}_stride_{axis}": stride for axis, stride in enumerate(way)}
+    g.dispatch(
+        MOVE.variant(DTYPE=dtype),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, "DENSE": dense},
+        tensors={"src": source, "dst": target},
+        count=count,
+        runs=runs,
+        src_first=source_first,
+        dst_first=target_first,
+        **push,
+    )
+
+
+def _folded(
+    sizes: Sequence[int], source: Sequence[int], target: Sequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """The same box with fewer dimensions: those of size 1 go, neighbours that are dense on both sides become one."""
+    kept = [row for row in zip(sizes, source, target, strict=True) if row[0] != 1]
+    folded: list[tuple[int, int, int]] = []
+    for size, from_, to in kept:
+        if folded and folded[-1][1] == size * from_ and folded[-1][2] == size * to:
+            folded[-1] = (folded[-1][0] * size, from_, to)
+        else:
+            folded.append((size, from_, to))
+    folded = folded or [(1, 1, 1)]
+    return [row[0] for row in folded], [row[1] for row in folded], [row[2] for row in folded]
+
+
+def fill(g: Lowering, dtype: str, target: TensorRef, value: float | int) -> None:
+    """Set every element of a tensor: a real number for f32, the byte (0..255, as it lies in memory) for q8."""
+    word = struct.unpack("<I", struct.pack("<f", value))[0] if dtype == "f32" else int(value) * 0x01010101
+    count = -(-target.nbytes // 16)
+    g.dispatch(
+        FILL.variant(), groups=g.flat(count, LOCAL), spec={"local_x": LOCAL}, tensors={"dst": target}, count=count, word=word
+    )
+
+
+def transpose(
+    g: Lowering, dtype: str, source: TensorRef, target: TensorRef, shape: Sequence[int], order: Sequence[int]
+) -> None:
+    """Copy ``source``, dense of ``shape``, into ``target`` with its dimensions in another order."""
+    strides = dense_strides(shape)
+    sizes = [shape[axis] for axis in order]
+    move(g, dtype, source, target, sizes, [strides[axis] for axis in order], dense_strides(sizes))
+
+
+def to_nhwc(g: Lowering, dtype: str, source: TensorRef, shape: Sequence[int], nchw: bool) -> TensorRef:
+    """``source`` in NHWC order: itself, or a transposed copy where its ``shape`` is NCHW."""
+    if not nchw:
+        return source
+    target = g.scratch(source.nbytes)
+    transpose(g, dtype, source, target, shape, (0, 2, 3, 1))
+    return target
+
+
+def from_nhwc(g: Lowering, dtype: str, source: TensorRef, target: TensorRef, nhwc_shape: Sequence[int]) -> None:
+    """Copy an NHWC tensor into one that is NCHW."""
+    transpose(g, dtype, source, target, nhwc_shape, (0, 3, 1, 2))

@@ -1,0 +1,108 @@
+"""What a lowering makes of a model: commands on tensors, placed in memory; no device is needed to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from nnvk.driver.vulkan.shader_library import CompiledShader
+from nnvk.types.operand import Shape
+
+HOST_WRITE, HOST_READ = "host write", "host read"
+
+
+class Storage(Enum):
+    """Which kind of buffer a tensor lies in."""
+
+    ARENA = "arena"
+    """Activations; every instance has its own."""
+    CONSTANTS = "constants"
+    """Packed weights and constant operands; uploaded once, shared by all instances."""
+    STAGING = "staging"
+    """Host-visible: model inputs and outputs on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRef:
+    """A tensor that commands name; where it lies is decided when all of them are known."""
+
+    number: int
+    nbytes: int
+    storage: Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a tensor lies: the page of its storage, and the offset in it, in bytes."""
+
+    storage: Storage
+    page: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One dispatch of a shader variant. ``tensors`` are by the shader's names for them."""
+
+    shader: CompiledShader
+    groups: tuple[int, int, int]
+    tensors: Mapping[str, TensorRef]
+    specialization: tuple[int, ...]
+    push: Mapping[str, int | float]
+    operation: int
+    """Position of the operation in the model that it belongs to."""
+
+    @property
+    def reads(self) -> list[TensorRef]:
+        """Tensors that it may read."""
+        return [tensor for name, tensor in self.tensors.items() if name in self.shader.reads]
+
+    @property
+    def writes(self) -> list[TensorRef]:
+        """Tensors that it may write."""
+        return [tensor for name, tensor in self.tensors.items() if name in self.shader.writes]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of bytes from the start of one tensor to the start of another."""
+
+    source: TensorRef
+    target: TensorRef
+    nbytes: int
+
+    @property
+    def reads(self) -> list[TensorRef]:
+        """The source."""
+        return [self.source]
+
+    @property
+    def writes(self) -> list[TensorRef]:
+        """The target."""
+        return [self.target]
+
+
+Command = Dispatch | Copy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""
+
+    commands: tuple[Command, ...]
+    barriers: frozenset[int]
+    """Positions of the commands that need a barrier before them."""
+    addresses: Mapping[int, Address]
+    """By `TensorRef.number`."""
+    pages: Mapping[Storage, tuple[int, ...]]
+    """Sizes of the buffers of each storage, in bytes."""
+    constants: tuple[tuple[Address, np.ndarray], ...]
+    inputs: tuple[Address | None, ...]
+    """Where each model input is put; None for one that no command reads."""
+    outputs: tuple[Address | None, ...]
+    """Where each model output is fetched; None for one without elements."""
+    output_shapes: tuple[Shape, ...]

@@ -1,0 +1,67 @@
+"""What a lowering may know of a device, and the smallest device that the driver can be made to believe in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nnvk.base.errors import bad_data
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """Limits and features of a device; all a plan depends on."""
+
+    name: str
+    is_cpu: bool
+    """The device computes on the CPU (llvmpipe): a subgroup is a SIMD vector, there is no fast shared memory."""
+    unified_memory: bool
+    """Host-visible memory is as fast as any other, so that shaders may read inputs and write outputs in place."""
+    subgroup_size: int
+    max_buffer: int
+    """Bytes that one binding can span (maxStorageBufferRange)."""
+    max_groups: int
+    """Workgroups per dimension."""
+    max_invocations: int
+    """Invocations per workgroup."""
+    max_shared_memory: int
+    """Bytes of shared memory per workgroup."""
+    features: frozenset[str]
+
+
+def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
+    """The profile of a physical device, from what Vulkan says of it."""
+    return DeviceProfile(
+        name,
+        is_cpu=kind == "cpu",
+        unified_memory=kind in ("cpu", "integrated_gpu"),
+        subgroup_size=int(limits["subgroupSize"]),
+        max_buffer=int(limits["maxStorageBufferRange"]) // 64 * 64,
+        max_groups=min(int(limits[f"maxComputeWorkGroupCount{axis}"]) for axis in range(3)),
+        max_invocations=int(limits["maxComputeWorkGroupInvocations"]),
+        max_shared_memory=int(limits["maxComputeSharedMemorySize"]),
+        features=features,
+    )
+
+
+def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
+    """The profile under ``NNVK_DEVICE_PROFILE``.
+
+    ``mobile-min`` is the smallest device that Vulkan 1.1 allows: no optional feature, 16 KiB of shared memory, 128
+    invocations per workgroup, 128 MiB per binding, and no memory that host and device share.
+    """
+    if not constraint:
+        return profile
+    if constraint != "mobile-min":
+        raise bad_data(f"NNVK_DEVICE_PROFILE must be mobile-min or empty, got {constraint!r}")
+    return replace(
+        profile,
+        is_cpu=False,
+        unified_memory=False,
+        subgroup_size=1,
+        max_buffer=min(profile.max_buffer, 128 << 20),
+        max_groups=min(profile.max_groups, 65535),
+        max_invocations=min(profile.max_invocations, 128),
+        max_shared_memory=min(profile.max_shared_memory, 16 << 10),
+        features=frozenset(),
+    )

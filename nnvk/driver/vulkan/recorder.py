@@ -1,0 +1,108 @@
+"""An instance of a plan on a device: buffers, algorithms, and the one program that is recorded once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnvk.driver.vulkan.plan import Address, Copy, Dispatch, Plan, Storage, TensorRef
+
+if TYPE_CHECKING:
+    from nnvk import _native
+
+Buffers = dict[Storage, list["_native.Buffer"]]
+
+
+def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]:
+    """Buffers with the plan's constants, filled; they outlive the upload's staging memory."""
+    sizes = plan.pages[Storage.CONSTANTS]
+    targets = [device.create_buffer(size, host_visible=False) for size in sizes]
+    for page, (size, target) in enumerate(zip(sizes, targets, strict=True)):
+        staging = device.create_buffer(size, host_visible=True)
+        view = np.asarray(staging.view())
+        view[:] = 0
+        for address, data in plan.constants:
+            if address.page == page:
+                view[address.offset : address.offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+        program = device.create_program()
+        program.copy(staging, 0, target, 0, size)
+        program.finish([], [])
+        program.run([], [])
+    return targets
+
+
+class Instance:
+    """A plan recorded on buffers of its own, so that it runs beside other instances of the same plan."""
+
+    def __init__(
+        self,
+        device: _native.Device,
+        plan: Plan,
+        constants: Sequence[_native.Buffer],
+        *,
+        timestamps: str = "none",
+    ) -> None:
+        """``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too)."""
+        self.plan = plan
+        self._device = device
+        self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
+        self._buffers: Buffers = {
+            Storage.CONSTANTS: list(constants),
+            Storage.ARENA: [device.create_buffer(size, host_visible=False) for size in plan.pages[Storage.ARENA]],
+            Storage.STAGING: [device.create_buffer(size, host_visible=True) for size in plan.pages[Storage.STAGING]],
+        }
+        self.program = device.create_program()
+        self._record(timestamps)
+
+    def _record(self, timestamps: str) -> None:
+        program, plan = self.program, self.plan
+        if timestamps != "none":
+            program.timestamp()
+        for position, command in enumerate(plan.commands):
+            if position in plan.barriers:
+                program.barrier()
+            if isinstance(command, Copy):
+                source, target = self._at(command.source), self._at(command.target)
+                program.copy(
+                    self._buffer(source), source.offset, self._buffer(target), target.offset, command.nbytes
+                )
+            else:
+                program.dispatch(self._algorithm(command), command.groups, self._push_constants(command))
+            if timestamps == "each":
+                program.timestamp()
+        if timestamps == "ends":
+            program.timestamp()
+        program.finish(self._exchange(plan.inputs), self._exchange(plan.outputs))
+
+    def _exchange(self, addresses: Sequence[Address | None]) -> list[tuple[_native.Buffer, int, int]]:
+        return [(self._buffer(a), a.offset, a.nbytes) for a in addresses if a is not None]
+
+    def _at(self, tensor: TensorRef) -> Address:
+        return self.plan.addresses[tensor.number]
+
+    def _buffer(self, address: Address) -> _native.Buffer:
+        return self._buffers[address.storage][address.page]
+
+    def _algorithm(self, command: Dispatch) -> _native.Algorithm:
+        """One Algorithm for a variant, its specialisation and the buffers it is bound to."""
+        shader = command.shader
+        places = [self._at(command.tensors[name]) for name in shader.bindings]
+        key = (shader.name, command.specialization, *((place.storage, place.page) for place in places))
+        if key not in self._algorithms:
+            self._algorithms[key] = self._device.create_algorithm(
+                shader.spirv,
+                [self._buffer(place) for place in places],
+                command.specialization,
+                shader.push_constant_size,
+            )
+        return self._algorithms[key]
+
+    def _push_constants(self, command: Dispatch) -> bytes:
+        offsets = {
+            f"{name}_offset": self._at(tensor).offset // 4
+            for name, tensor in command.tensors.items()
+            if f"{name}_offset" in command.shader.members
+        }
+        return command.shader.push_constants({**command.push, **offsets})

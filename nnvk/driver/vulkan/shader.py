@@ -1,0 +1,116 @@
+"""Declarations of shader variants: what `tools/compile_shaders.py` compiles and what a lowering may dispatch.
+
+A `Shader` names one `shaders/<name>.comp` and the axes along which it is specialised at compile time (data type,
+kind, tile, ...). Every combination of the axes' values is a `Variant`, compiled to `<name>.<value>.<value>.spv`;
+value `v` of axis `A` becomes the macro `A_V` (upper case), defined as 1. Both the compiler and the lowering read
+the same declaration, so that a name can't drift between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+_SHADER_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_AXIS_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_VALUE = re.compile(r"[a-z0-9_]+")
+
+_declared: dict[str, Shader] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compiled form of a shader.
+
+    Attributes:
+        shader: name of the shader, `shaders/<shader>.comp`.
+        axes: (axis, value) pairs in the order of the shader's declaration.
+    """
+
+    shader: str
+    axes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file stem of the compiled variant, e.g. `pool2d.avg.f32`."""
+        return ".".join((self.shader, *(value for _, value in self.axes)))
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The macros that select the variant, e.g. `("KIND_AVG", "DTYPE_F32")`; each is defined as 1."""
+        return tuple(f"{axis}_{value.upper()}" for axis, value in self.axes)
+
+
+class Shader:
+    """A compute shader and its compile-time axes, declared once and registered for the compile tool.
+
+    Args:
+        name: stem of the source file in `shaders/`.
+        where: says which combinations exist, given a mapping of axis to value; all of them by default.
+        axes: values of every axis (upper-case names, lower-case values), in the order of the variant's name.
+
+    Raises:
+        ValueError: a malformed name, an axis without values, or a shader that is already declared.
+    """
+
+    __slots__ = ("_variants", "axes", "name")
+
+    def __init__(
+        self, name: str, *, where: Callable[[Mapping[str, str]], bool] | None = None, **axes: Sequence[str]
+    ) -> None:
+        if not _SHADER_NAME.fullmatch(name):
+            raise ValueError(f"shader name {name!r}: expected lower-case letters, digits and underscores")
+        for axis, values in axes.items():
+            if not _AXIS_NAME.fullmatch(axis):
+                raise ValueError(f"shader {name}: axis {axis!r}: expected an upper-case name")
+            if isinstance(values, str) or not values:
+                raise ValueError(f"shader {name}: axis {axis}: expected a non-empty sequence of values, got {values!r}")
+            if wrong := [value for value in values if not _VALUE.fullmatch(value)]:
+                raise ValueError(f"shader {name}: axis {axis}: malformed values {wrong}")
+        if name in _declared:
+            raise ValueError(f"shader {name} is declared twice")
+        self.name = name
+        self.axes: dict[str, tuple[str, ...]] = {axis: tuple(values) for axis, values in axes.items()}
+        choices = (
+            dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values())
+        )
+        self._variants: dict[tuple[str, ...], Variant] = {
+            tuple(choice.values()): Variant(name, tuple(choice.items()))
+            for choice in choices
+            if where is None or where(choice)
+        }
+        if not self._variants:
+            raise ValueError(f"shader {name}: no combination of its axes is left")
+        _declared[name] = self
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every declared variant."""
+        return tuple(self._variants.values())
+
+    def variant(self, **choice: str) -> Variant:
+        """The variant with one value chosen for each axis.
+
+        Raises:
+            ValueError: an unknown or missing axis, an unknown value, or a combination that is left out.
+        """
+        if choice.keys() != self.axes.keys():
+            raise ValueError(f"shader {self.name}: expected axes {list(self.axes)}, got {list(choice)}")
+        for axis, value in choice.items():
+            if value not in self.axes[axis]:
+                raise ValueError(f"shader {self.name}: {axis}={value!r} is not one of {self.axes[axis]}")
+        found = self._variants.get(tuple(choice[axis] for axis in self.axes))
+        if found is None:
+            raise ValueError(f"shader {self.name} has no variant {choice}")
+        return found
+
+    def __repr__(self) -> str:
+        axes = "".join(f", {axis}={values!r}" for axis, values in self.axes.items())
+        return f"Shader({self.name!r}{axes})"
+
+
+def declared_shaders() -> tuple[Shader, ...]:
+    """Every shader declared by the modules imported so far, by name."""
+    return tuple(_declared[name] for name in sorted(_declared))

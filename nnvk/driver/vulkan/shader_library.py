@@ -1,0 +1,102 @@
+"""The compiled shaders: SPIR-V and what the manifest says of each variant."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from nnvk.driver.vulkan.shader import Shader, Variant
+
+FOLDER = Path(__file__).parent / "spirv"
+_PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One push constant."""
+
+    name: str
+    offset: int
+    format: str
+    """Of `struct`."""
+
+
+class CompiledShader:
+    """One variant: its SPIR-V, bindings, push constants, specialisation constants, and what it asks of a device."""
+
+    def __init__(self, name: str, entry: Mapping[str, Any], folder: Path) -> None:
+        self.name = name
+        self._folder = folder
+        self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
+        """Names of the tensors, by binding."""
+        self.writes: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["readonly"])
+        """Tensors that the shader may write."""
+        self.reads: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["writeonly"])
+        """Tensors that the shader may read."""
+        self.push_constant_size: int = entry["push_constant_size"]
+        self.members = {
+            member["name"]: Member(member["name"], member["offset"], _PACK[member["type"]])
+            for member in entry["push_constants"]
+        }
+        self.features: frozenset[str] = frozenset(entry["features"])
+        """Device features without which the variant can't run, by their Vulkan names."""
+        self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
+        axes = {index: f"local_{axis}" for axis, index in zip("xyz", entry["local_size_ids"], strict=True)}
+        self._constants: dict[str, tuple[int, str, Any]] = {
+            axes.get(constant["id"], constant["name"]): (constant["id"], _PACK[constant["type"]], constant["default"])
+            for constant in entry["specialization"]
+        }
+
+    @cached_property
+    def spirv(self) -> bytes:
+        """The module."""
+        return (self._folder / f"{self.name}.spv").read_bytes()
+
+    def specialization(self, values: Mapping[str, int | float | bool]) -> tuple[int, ...]:
+        """The words of the specialisation constants, by id, with defaults where ``values`` has none."""
+        unknown = values.keys() - self._constants.keys()
+        if unknown:
+            raise KeyError(f"shader {self.name} has no specialisation constants {sorted(unknown)}, only {sorted(self._constants)}")
+        count = max((index for index, _, _ in self._constants.values()), default=-1) + 1
+        words = [0] * count
+        for name, (index, format_, default) in self._constants.items():
+            words[index] = struct.unpack("<I", struct.pack(f"<{format_}", values.get(name, default)))[0]
+        return tuple(words)
+
+    def push_constants(self, values: Mapping[str, int | float]) -> bytes:
+        """The push-constant block. Every member must be given, and nothing else."""
+        if values.keys() != self.members.keys():
+            missing = sorted(self.members.keys() - values.keys())
+            unknown = sorted(values.keys() - self.members.keys())
+            raise KeyError(f"shader {self.name}: push constants missing {missing}, unknown {unknown}")
+        block = bytearray(self.push_constant_size)
+        for member in self.members.values():
+            try:
+                struct.pack_into(f"<{member.format}", block, member.offset, values[member.name])
+            except struct.error as error:
+                raise ValueError(f"shader {self.name}: {member.name} = {values[member.name]!r}: {error}") from None
+        return bytes(block)
+
+
+class ShaderLibrary:
+    """All compiled variants."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["variants"]
+        self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in manifest.items()}
+
+    def __getitem__(self, variant: Variant) -> CompiledShader:
+        try:
+            return self._compiled[variant.name]
+        except KeyError:
+            raise KeyError(f"shader variant {variant.name} is not compiled; run tools/compile_shaders.py") from None
+
+    def missing_features(self, shader: Shader, available: frozenset[str]) -> frozenset[str]:
+        """Features that ``shader`` lacks on a device: those without which none of its variants runs."""
+        lacking = [self[variant].features - available for variant in shader.variants]
+        return min(lacking, key=len)

@@ -1,0 +1,274 @@
+"""What a mapper sees of the operator that it maps, and the idioms that many of them share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Argument, Graph, Value
+from nnvk.importers.tflite.operands import at_least_1d, operand_type
+from nnvk.importers.tflite.schema import Operator, Tensor
+from nnvk.api import FuseCode, Model, OperandCode, OperationCode, OperandType
+from nnvk.types.operand import QUANT8_CODES, Shape
+
+F32 = OperandType(OperandCode.TENSOR_FLOAT32)
+I32 = OperandType(OperandCode.TENSOR_INT32)
+BOOL8 = OperandType(OperandCode.TENSOR_BOOL8)
+NONE = int(FuseCode.NONE)
+MAX_RANK = 4
+"""The largest rank of most NNAPI operations."""
+
+_Kind = tflite.ActivationFunctionType
+_FUSED = {_Kind.NONE: FuseCode.NONE, _Kind.RELU: FuseCode.RELU, _Kind.RELU_N1_TO_1: FuseCode.RELU1, _Kind.RELU6: FuseCode.RELU6}
+_AFTER = {
+    FuseCode.RELU: OperationCode.RELU,
+    FuseCode.RELU1: OperationCode.RELU1,
+    FuseCode.RELU6: OperationCode.RELU6,
+}
+_SCALE_TOLERANCE = 1e-6
+"""Relative difference of scales that converters leave by rounding, and that means the same."""
+
+
+class Context:
+    """One operator: its inputs as values, its outputs as the file declares them, and the graph to add to."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        tensors: Sequence[Tensor],
+        subgraph: Callable[[int], Model],
+    ) -> None:
+        self.graph = graph
+        self.operator = operator
+        self.inputs = inputs
+        self.outputs = [tensors[index] for index in operator.outputs]
+        self.intermediates = [tensors[index] for index in operator.intermediates]
+        self.subgraph = subgraph
+        """The model of another subgraph by its index, for control flow."""
+        self.updates: dict[int, Value] = {}
+        """New values of variable tensors, by the index of the tensor."""
+        self._tensors = tensors
+
+    # --- the operator --------------------------------------------------------------------------------------------
+
+    def optional(self, position: int) -> Value | None:
+        """An input, None where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def input(self, position: int = 0) -> Value:
+        """An input that must be there."""
+        value = self.optional(position)
+        if value is None:
+            raise Unmapped(f"input {position} is missing")
+        return value
+
+    def all_inputs(self) -> list[Value]:
+        """All inputs of an operator that takes any number."""
+        return [self.input(position) for position in range(max(1, len(self.inputs)))]
+
+    def ints(self, position: int, what: str) -> list[int]:
+        """The numbers of an integer input, which must be a constant. ``what`` names it in the error."""
+        array = self.input(position).array
+        if array is None:
+            raise Unmapped(f"{what} (input {position}) must be a constant")
+        if array.dtype.kind not in "iu":
+            raise Unmapped(f"{what} (input {position}) must be whole numbers, got {array.dtype}")
+        numbers: list[int] = array.reshape(-1).tolist()
+        return numbers
+
+    def integer(self, position: int, what: str) -> int:
+        """The one number of an integer input, which must be a constant."""
+        numbers = self.ints(position, what)
+        if len(numbers) != 1:
+            raise Unmapped(f"{what} (input {position}) must be one number, got {len(numbers)}")
+        return numbers[0]
+
+    def is_scalar(self, position: int) -> bool:
+        """Whether an input is of TFLite's rank 0, which is [1] in NNAPI."""
+        tensor = self._tensors[self.operator.inputs[position]]
+        return tensor.is_static and not tensor.shape
+
+    def update(self, position: int, value: Value) -> None:
+        """Keep the new value of a state: an input that is a variable tensor."""
+        index = self.operator.inputs[position]
+        if self._tensors[index].is_variable:
+            self.updates[index] = value
+
+    def options(self, table: str) -> Any:
+        """The generated accessor of the operator's options."""
+        return self.operator.options(table)
+
+    def output(self, position: int = 0) -> Tensor:
+        """An output as the file declares it."""
+        if position >= len(self.outputs):
+            raise Unmapped(f"output {position} is missing")
+        return self.outputs[position]
+
+    def out(self, position: int = 0) -> OperandType:
+        """The operand type of an output as the file declares it."""
+        return operand_type(self.output(position))
+
+    def declared_shape(self, position: int = 0) -> Shape | None:
+        """The shape of an output where the file knows it."""
+        tensor = self.output(position)
+        return at_least_1d(tensor.shape) if tensor.is_static else None
+
+    # --- adding operations ---------------------------------------------------------------------------------------
+
+    def emit(self, code: OperationCode, *inputs: Argument, out: OperandType | None = None) -> Value:
+        """Add an operation of one output, by default of the type of the operator's; inference gives the shape."""
+        declared = self.declared_shape() if out is None else None
+        types = [self.out() if out is None else out]
+        return self.graph.emit(code, inputs, types, declared=None if declared is None else [declared])[0]
+
+    def keep(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
+        """Add an operation that moves elements: its output has the type of its input."""
+        return self.emit(code, value, *parameters, out=value.type)
+
+    def emit_many(self, code: OperationCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
+        """Add an operation of several outputs."""
+        return self.graph.emit(code, inputs, outs)
+
+    def constant(self, array: np.ndarray | Sequence[float] | float, type: OperandType) -> Value:
+        """A constant of elements (steps where the type is quantised)."""
+        return self.graph.constant(np.atleast_1d(np.asarray(array, type.dtype)), type)
+
+    # --- activation ----------------------------------------------------------------------------------------------
+
+    def fuse(self, options: Any) -> FuseCode:
+        """The fused activation of the options; NNAPI can't fuse TANH and SIGN_BIT."""
+        kind = options.FusedActivationFunction()
+        if kind not in _FUSED:
+            raise Unmapped(f"NNAPI has no fused activation {kind}")
+        return _FUSED[kind]
+
+    def activated(self, value: Value, options: Any) -> Value:
+        """The fused activation as an operation of its own, for operations that can't fuse."""
+        fuse = self.fuse(options)
+        return value if fuse is FuseCode.NONE else self.keep(_AFTER[fuse], value)
+
+    # --- quantisation --------------------------------------------------------------------------------------------
+
+    def real(self, value: Value) -> Value:
+        """Real numbers of a quantised tensor; constants are converted now, other tensors when the model runs."""
+        if not is_quantised(value):
+            return value
+        if value.array is None:
+            return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
+        return self.graph.constant(dequantized(value), F32)
+
+    def widened(self, value: Value) -> Value:
+        """`real`, and FLOAT16 constants in FLOAT32."""
+        if value.code is OperandCode.TENSOR_FLOAT16 and value.array is not None:
+            return self.graph.constant(value.array.astype(np.float32), F32)
+        return self.real(value)
+
+    def like(self, value: Value, leading: Value) -> Value:
+        """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""
+        return value if is_quantised(leading) else self.real(value)
+
+    def quantized(self, value: Value, type: OperandType) -> Value:
+        """The value in the quantisation of ``type``, or real where that is real."""
+        if type.code not in QUANT8_CODES:
+            return self.widened(value) if type.code is OperandCode.TENSOR_FLOAT32 else value
+        if value.code is type.code and same_quantisation(value.type, type):
+            return value
+        if not is_quantised(value) and value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
+            return value
+        return self.unshaped(OperationCode.QUANTIZE, self.real(value), out=type)
+
+    # --- shape ---------------------------------------------------------------------------------------------------
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The same elements in another shape.
+
+        The operation is added with the first use, so that shapes in between, above `MAX_RANK` too, cost nothing.
+        """
+        shape = at_least_1d(tuple(shape))
+        if shape == value.shape:
+            return value
+        if math.prod(shape) != value.size:
+            raise Unmapped(f"a tensor of shape {list(value.shape)} has not as many elements as one of {list(shape)}")
+        channels = value.type.channel_quant
+        if channels is not None and (channels.channel_dim or shape[0] != value.shape[0]):
+            raise Unmapped(f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}")
+        if value.array is not None:
+            return Value(value.type.with_dimensions(shape), value.array.reshape(shape))
+        source = value.origin or value
+        if source.shape == shape:
+            return source
+        if source.code is OperandCode.TENSOR_BOOL8:
+            return self.as_bool(self.reshape(self.as_number(source, F32), shape))
+        return Value(value.type.with_dimensions(shape), origin=source)
+
+    def unshaped(self, code: OperationCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
+        """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""
+        if len(value.shape) <= MAX_RANK:
+            return self.emit(code, value, *parameters, out=out)
+        flat = self.emit(code, self.reshape(value, (value.size,)), *parameters, out=out)
+        return self.reshape(flat, value.shape)
+
+    def broadcast(self, value: Value, shape: Shape) -> Value:
+        """The value repeated along its dimensions of size 1 to fill ``shape``."""
+        if value.shape == shape:
+            return value
+        padded = (1,) * (len(shape) - len(value.shape)) + value.shape
+        if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
+            raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
+        if value.array is not None:
+            self.graph.budget.charge(math.prod(shape) * value.array.itemsize)
+            return self.graph.constant(np.broadcast_to(value.array, shape), value.type)
+        if value.code is OperandCode.TENSOR_BOOL8:
+            return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
+        repeats = [full // size for size, full in zip(padded, shape, strict=True)]
+        return self.emit(OperationCode.TILE, self.reshape(value, padded), np.array(repeats), out=value.type)
+
+    def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
+        """A constant of one number (a step where the type is quantised) everywhere."""
+        self.graph.budget.charge(math.prod(shape) * type.dtype.itemsize)
+        return self.graph.constant(np.full(tuple(shape), number, type.dtype), type)
+
+    # --- booleans ------------------------------------------------------------------------------------------------
+
+    def as_number(self, value: Value, type: OperandType) -> Value:
+        """1 where a boolean tensor is true, 0 elsewhere: NNAPI casts and moves no booleans."""
+        ones, zeros = (self.filled(number, type, value.shape) for number in (1, 0))
+        return self.emit(OperationCode.SELECT, value, ones, zeros, out=type)
+
+    def as_bool(self, value: Value) -> Value:
+        """True where a tensor is not 0."""
+        zero = self.constant(value.type.zero_point, value.type)
+        return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
+
+
+def is_quantised(value: Value) -> bool:
+    """Whether elements are steps of a scale (a bias's scale does not count)."""
+    return value.code in QUANT8_CODES or value.code in (
+        OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+        OperandCode.TENSOR_QUANT16_SYMM,
+        OperandCode.TENSOR_QUANT8_SYMM,
+    )
+
+
+def same_quantisation(one: OperandType, other: OperandType) -> bool:
+    """Whether two types have the same scale, up to a converter's rounding, and zero point."""
+    return one.zero_point == other.zero_point and math.isclose(one.scale, other.scale, rel_tol=_SCALE_TOLERANCE)
+
+
+def dequantized(value: Value) -> np.ndarray:
+    """Real numbers, float32, of a quantised constant."""
+    assert value.array is not None
+    steps = value.array.astype(np.float32) - np.float32(value.type.zero_point)
+    channels = value.type.channel_quant
+    if channels is None:
+        return steps * np.float32(value.type.scale)
+    shape = [1] * len(value.shape)
+    shape[channels.channel_dim] = -1
+    return steps * np.array(channels.scales, np.float32).reshape(shape)

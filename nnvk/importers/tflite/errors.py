@@ -1,0 +1,49 @@
+"""What an import can fail with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnvk.base.errors import NnapiError, ResultCode
+
+_SHOWN = 20
+"""Problems that a message lists; `TfliteImportError.problems` has them all."""
+
+
+class Unmapped(Exception):
+    """Raised while one operator is mapped: why NNAPI can't express it. The importer adds which operator it is."""
+
+
+class Malformed(Exception):
+    """Raised while the file is read: what contradicts the format. The importer adds which file it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One operator that could not be mapped."""
+
+    operation: str
+    """Name of the TFLite builtin, or of the custom operator."""
+    index: int
+    """Position of the operator in its subgraph."""
+    reason: str
+    subgraph: int = 0
+
+    def __str__(self) -> str:
+        where = f" of subgraph {self.subgraph}" if self.subgraph else ""
+        return f"operator {self.index} ({self.operation}){where}: {self.reason}"
+
+
+class TfliteImportError(NnapiError, ValueError):
+    """A file that is not a valid model (``problems`` is empty), or has operators without a counterpart in NNAPI.
+
+    Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why.
+    """
+
+    def __init__(self, source: str, reason: str, problems: Sequence[Problem] = ()) -> None:
+        shown = [str(problem) for problem in problems[:_SHOWN]]
+        if len(problems) > _SHOWN:
+            shown.append(f"and {len(problems) - _SHOWN} more")
+        super().__init__(ResultCode.BAD_DATA, "\n  ".join([f"{source}: {reason}", *shown]))
+        self.problems = tuple(problems)

@@ -1,0 +1,272 @@
+"""A graph of NNAPI operations under construction: shapes inferred, constants folded, dead operations dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.api import Model
+from nnvk.base.errors import NnapiError
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.ops import registry
+from nnvk.ops.call import Call
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.model import Lifetime, Operand, Operation
+from nnvk.types.operand import OperandType, Shape
+
+Op = OperationCode
+
+_FOLDED = frozenset(
+    {
+        *(Op.ABS, Op.ADD, Op.CAST, Op.CONCATENATION, Op.DIV, Op.EQUAL, Op.EXPAND_DIMS, Op.FILL, Op.GATHER, Op.GREATER),
+        *(Op.GREATER_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.LOGICAL_AND, Op.LOGICAL_NOT, Op.LOGICAL_OR, Op.MAXIMUM),
+        *(Op.MINIMUM, Op.MUL, Op.NEG, Op.NOT_EQUAL, Op.PACK, Op.PAD, Op.RESHAPE, Op.REVERSE, Op.SELECT, Op.SLICE),
+        *(Op.SPLIT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TILE, Op.TRANSPOSE),
+    }
+)
+"""Operations that are computed at import where all their inputs are constants: models compute shapes with them."""
+_MAX_FOLDED = 1 << 22
+"""Elements up to which a constant is computed at import."""
+
+
+class Budget:
+    """A limit on the constants that an import computes, so that a small file can't fill the memory."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = self._limit = limit
+
+    def charge(self, nbytes: int) -> None:
+        """Take ``nbytes`` off; `Unmapped` when nothing is left."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise Unmapped(f"the constants computed at import grow beyond {self._limit} bytes")
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A tensor that an operation gives or a constant. ``type`` has all dimensions."""
+
+    type: OperandType
+    array: np.ndarray | None = None
+    """The elements of a constant."""
+    index: int = -1
+    """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
+    origin: Value | None = None
+    """The tensor that this one is another shape of."""
+
+    @property
+    def shape(self) -> Shape:
+        """All dimensions."""
+        return self.type.dimensions
+
+    @property
+    def code(self) -> OperandCode:
+        """The operand code."""
+        return self.type.code
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+Argument = Value | np.ndarray | bool | int | float | Model | None
+"""An input of an operation: arrays become constants of TENSOR_INT32, numbers scalars, None an omitted operand."""
+
+
+class Graph:
+    """Collects operations in the order of execution and becomes a finished `Model`."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._operands: list[Operand] = []
+        self._operations: list[Operation] = []
+        self._models: dict[int, Model] = {}
+        self._inputs: list[int] = []
+
+    def input(self, type: OperandType) -> Value:
+        """Add an input of the model."""
+        index = self._add(Operand(type, Lifetime.SUBGRAPH_INPUT))
+        self._inputs.append(index)
+        return Value(type, index=index)
+
+    def constant(self, array: np.ndarray, type: OperandType) -> Value:
+        """A constant that was computed and not read from the file; ``type`` gets the array's shape."""
+        self.budget.charge(array.nbytes)
+        return Value(type.with_dimensions(array.shape), np.ascontiguousarray(array, type.dtype))
+
+    def emit(
+        self,
+        code: OperationCode,
+        inputs: Sequence[Argument],
+        types: Sequence[OperandType],
+        *,
+        declared: Sequence[Shape] | None = None,
+        fold: bool = True,
+    ) -> list[Value]:
+        """Add an operation and return its outputs, of ``types`` with the dimensions that inference gives.
+
+        ``declared`` are the dimensions to believe in where inference needs values known only when the model
+        runs. Constants give constants (``fold``). `Unmapped` where the operation does not take these operands.
+        """
+        reals = OperandCode.FLOAT16 if _is_half(inputs) else OperandCode.FLOAT32
+        operands = [_operand(argument, reals) for argument in inputs]
+        results = [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for type_ in types]
+        call, types = _inferred(code, operands, results, declared)
+        if fold and code in _FOLDED and all(operand.value is not None for operand in operands if operand.type.is_tensor):
+            folded = self._fold(call, types)
+            if folded is not None:
+                return folded
+        read = [self._place(argument, operand) for argument, operand in zip(inputs, operands, strict=True)]
+        values = [Value(type_, index=self._add(Operand(type_, Lifetime.TEMPORARY_VARIABLE))) for type_ in types]
+        self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
+        return values
+
+    def copy(self, value: Value) -> Value:
+        """The same elements, written by an operation: what an output of the model must be."""
+        if value.code is OperandCode.TENSOR_BOOL8:
+            return self.emit(Op.LOGICAL_OR, [value, value], [value.type], fold=False)[0]
+        shape = np.array(value.shape, np.int32)
+        return self.emit(Op.RESHAPE, [value, shape], [value.type], fold=False)[0]
+
+    def finish(self, outputs: Sequence[Value]) -> Model:
+        """The finished model with these outputs, without the operations that they don't need."""
+        for value in outputs:
+            self._materialize(value)
+        written = {index for operation in self._operations for index in operation.outputs}
+        results: list[int] = []
+        for value in outputs:
+            if value.index not in written or value.index in results:
+                value = self.copy(value)
+            results.append(value.index)
+        live, operations = set(results), []
+        for operation in reversed(self._operations):
+            if not live.isdisjoint(operation.outputs):
+                live.update((*operation.inputs, *operation.outputs))
+                operations.append(operation)
+        return self._build(sorted(live.union(self._inputs)), operations[::-1], results)
+
+    # --- internals -----------------------------------------------------------------------------------------------
+
+    def _add(self, operand: Operand) -> int:
+        self._operands.append(operand)
+        return len(self._operands) - 1
+
+    def _place(self, argument: Argument, operand: Operand) -> int:
+        """The operand of an argument; constants get theirs with their first use."""
+        if isinstance(argument, Value):
+            self._materialize(argument)
+            if argument.index < 0:
+                argument.index = self._add(operand)
+            return argument.index
+        index = self._add(operand)
+        if isinstance(argument, Model):
+            self._models[index] = argument
+        return index
+
+    def _materialize(self, value: Value) -> None:
+        """Add the RESHAPE that gives a value its shape, unless it is there already."""
+        if value.index < 0 and value.origin is not None:
+            shape = np.array(value.shape, np.int32)
+            value.index = self.emit(Op.RESHAPE, [value.origin, shape], [value.type])[0].index
+
+    def _fold(self, call: Call, types: Sequence[OperandType]) -> list[Value] | None:
+        """What the operation's reference makes of constants; None where that is too much to keep."""
+        reference = registry.lookup(call.code).reference
+        if reference is None or any(math.prod(type_.dimensions) > _MAX_FOLDED for type_ in types):
+            return None
+        with np.errstate(all="ignore"):
+            result = reference(call)
+        arrays = result if isinstance(result, list) else [result]
+        return [self.constant(array, type_) for array, type_ in zip(arrays, types, strict=True)]
+
+    def _build(self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int]) -> Model:
+        model = Model()
+        number: dict[int, int] = {}
+        for index in kept:
+            operand = self._operands[index]
+            channels = operand.type.channel_quant
+            plain = OperandType(
+                operand.type.code, operand.type.dimensions, operand.type.scale, operand.type.zero_point
+            )
+            number[index] = model.add_operand(plain)
+            if channels is not None:
+                model.set_operand_symm_per_channel_quant_params(
+                    number[index], channels.channel_dim, channels.scales
+                )
+            if index in self._models:
+                model.set_operand_value_from_model(number[index], self._models[index])
+            elif operand.lifetime in (Lifetime.CONSTANT, Lifetime.NO_VALUE):
+                model.set_operand_value(number[index], operand.value)
+        for operation in operations:
+            model.add_operation(
+                operation.code,
+                [number[index] for index in operation.inputs],
+                [number[index] for index in operation.outputs],
+            )
+        model.identify_inputs_and_outputs(
+            [number[index] for index in self._inputs], [number[index] for index in outputs]
+        )
+        model.finish()
+        return model
+
+
+def _is_half(inputs: Sequence[Argument]) -> bool:
+    first = next((argument for argument in inputs if isinstance(argument, Value)), None)
+    return first is not None and first.code is OperandCode.TENSOR_FLOAT16
+
+
+def _operand(argument: Argument, reals: OperandCode) -> Operand:
+    if isinstance(argument, Value):
+        lifetime = Lifetime.TEMPORARY_VARIABLE if argument.array is None else Lifetime.CONSTANT
+        return Operand(argument.type, lifetime, argument.array)
+    if isinstance(argument, Model):
+        return Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=argument.frozen)
+    if isinstance(argument, np.ndarray):
+        array = argument.astype(np.int32)
+        return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array)
+    if argument is None:
+        return Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.NO_VALUE)
+    code = (
+        OperandCode.BOOL
+        if isinstance(argument, bool)
+        else OperandCode.INT32
+        if isinstance(argument, int)
+        else reals
+    )
+    type_ = OperandType(code)
+    return Operand(type_, Lifetime.CONSTANT, np.array(argument, type_.dtype))
+
+
+def _inferred(
+    code: OperationCode, inputs: Sequence[Operand], outputs: Sequence[Operand], declared: Sequence[Shape] | None
+) -> tuple[Call, list[OperandType]]:
+    """The operation bound to its operands, and the outputs' types with all dimensions."""
+    operands = [*inputs, *(Operand(output.type.with_dimensions(()), output.lifetime) for output in outputs)]
+    first = len(inputs)
+    operation = Operation(code, tuple(range(first)), tuple(range(first, len(operands))))
+
+    def shape(index: int) -> Shape | None:
+        return operands[index].type.dimensions or None
+
+    try:
+        call = registry.bind(operation, operands, lambda index: operands[index].value, shape)
+        shapes = registry.infer(call)
+    except NnapiError as error:
+        raise Unmapped(error.reason) from error
+    if shapes is None:
+        if declared is None or not all(declared):
+            raise Unmapped(f"{code.name}: {call.unknown}, and the file does not say its output's shape")
+        shapes = list(declared)
+    types = [output.type.with_dimensions(dims) for output, dims in zip(outputs, shapes, strict=True)]
+    for type_ in types:
+        if not type_.is_fully_specified:
+            raise Unmapped(f"{code.name}: an output of shape {list(type_.dimensions)} has no elements")
+        try:
+            type_.check(f"{code.name}: its output")
+        except NnapiError as error:
+            raise Unmapped(error.reason) from error
+    return call, types

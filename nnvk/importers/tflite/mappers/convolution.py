@@ -1,0 +1,186 @@
+"""Operators with a filter or a window: convolutions, FULLY_CONNECTED, BATCH_MATMUL, pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tflite
+
+from nnvk.api import FuseCode, OperandCode, OperationCode, OperandType, PaddingCode
+from nnvk.importers.tflite.context import Context, is_quantised
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+_PADDINGS = {tflite.Padding.SAME: PaddingCode.SAME, tflite.Padding.VALID: PaddingCode.VALID}
+
+
+def padding(options: Any) -> PaddingCode:
+    """NNAPI's code of the implicit padding."""
+    scheme = options.Padding()
+    if scheme not in _PADDINGS:
+        raise Unmapped(f"unknown padding {scheme}")
+    return _PADDINGS[scheme]
+
+
+def check_rank(name: str, value: Value, rank: int) -> None:
+    """`Unmapped` unless a tensor has this rank."""
+    if len(value.shape) != rank:
+        raise Unmapped(f"{name} must have rank {rank}, got shape {list(value.shape)}")
+
+
+def bias(c: Context, source: Value, weights: Value, position: int, channels: int) -> Value:
+    """The bias, which NNAPI wants always and in the product of the scales; zeros where the operator has none."""
+    if not is_quantised(source):
+        type_ = OperandType(source.code)
+    elif weights.type.channel_quant is not None:
+        type_ = OperandType(OperandCode.TENSOR_INT32)
+    else:
+        scale = float(np.float32(source.type.scale) * np.float32(weights.type.scale))
+        type_ = OperandType(OperandCode.TENSOR_INT32, scale=scale)
+    value = c.optional(position)
+    if value is None:
+        return c.filled(0, type_, (channels,))
+    value = c.reshape(c.like(value, source), (channels,))
+    if value.array is None or value.code is not type_.code:
+        return value
+    # The converter rounds the scale of a bias by itself; the steps are what counts.
+    return Value(type_.with_dimensions(value.shape), value.array)
+
+
+@builtin("CONV_2D")
+def conv_2d(c: Context) -> Value:
+    """Groups are told from the shapes, as TFLite does."""
+    options = c.options("Conv2DOptions")
+    source, weights = c.input(0), c.like(c.input(1), c.input(0))
+    check_rank("the input", source, 4)
+    check_rank("the filter", weights, 4)
+    common = [source, weights, bias(c, source, weights, 2, weights.shape[0]), padding(options)]
+    strides = [options.StrideW(), options.StrideH()]
+    dilation = [options.DilationWFactor(), options.DilationHFactor()]
+    groups, rest = divmod(source.shape[3], weights.shape[3])
+    if groups > 1 and not rest:
+        if dilation != [1, 1]:
+            raise Unmapped(f"NNAPI has no grouped convolution with dilation, got {groups} groups, dilation {dilation}")
+        return c.emit(OperationCode.GROUPED_CONV_2D, *common, *strides, groups, c.fuse(options), False)
+    dilated = [] if dilation == [1, 1] else [False, *dilation]
+    return c.emit(OperationCode.CONV_2D, *common, *strides, c.fuse(options), *dilated)
+
+
+@builtin("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(c: Context) -> Value:
+    """The multiplier is told from the shapes: some converters leave the option at 0."""
+    options = c.options("DepthwiseConv2DOptions")
+    source, weights = c.input(0), c.like(c.input(1), c.input(0))
+    check_rank("the input", source, 4)
+    check_rank("the filter", weights, 4)
+    channels = weights.shape[3]
+    multiplier = channels // source.shape[3]
+    dilation = [options.DilationWFactor(), options.DilationHFactor()]
+    dilated = [] if dilation == [1, 1] else [False, *dilation]
+    return c.emit(
+        OperationCode.DEPTHWISE_CONV_2D,
+        source,
+        weights,
+        bias(c, source, weights, 2, channels),
+        padding(options),
+        options.StrideW(),
+        options.StrideH(),
+        multiplier,
+        c.fuse(options),
+        *dilated,
+    )
+
+
+@builtin("TRANSPOSE_CONV")
+def transpose_conv(c: Context) -> Value:
+    """Inputs are the output's shape, the filter, the input and perhaps a bias."""
+    options = c.options("TransposeConvOptions")
+    source = c.input(2)
+    weights = c.like(c.input(1), source)
+    check_rank("the filter", weights, 4)
+    return c.emit(
+        OperationCode.TRANSPOSE_CONV_2D,
+        source,
+        weights,
+        bias(c, source, weights, 3, weights.shape[0]),
+        c.input(0),
+        padding(options),
+        options.StrideW(),
+        options.StrideH(),
+        c.fuse(options),
+        False,
+    )
+
+
+@builtin("FULLY_CONNECTED")
+def fully_connected(c: Context) -> Value:
+    """The input is flattened to the rows that the weights take."""
+    options = c.options("FullyConnectedOptions")
+    if options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
+        raise Unmapped("NNAPI has no shuffled weights (weights_format SHUFFLED4x16INT8)")
+    source = c.input(0)
+    weights = c.like(c.input(1), source)
+    check_rank("the weights", weights, 2)
+    units, size = weights.shape
+    if source.size % size:
+        raise Unmapped(f"the input of shape {list(source.shape)} does not divide into rows of {size}, as the weights take")
+    rows = source.size // size
+    addend = bias(c, source, weights, 2, units)
+    if weights.type.channel_quant is None:
+        result = c.emit(
+            OperationCode.FULLY_CONNECTED, c.reshape(source, (rows, size)), weights, addend, c.fuse(options), out=c.out()
+        )
+    else:
+        # NNAPI has scales per channel in convolutions only: each row becomes an image of one pixel.
+        result = c.emit(
+            OperationCode.CONV_2D,
+            c.reshape(source, (rows, 1, 1, size)),
+            c.reshape(weights, (units, 1, 1, size)),
+            addend,
+            PaddingCode.VALID,
+            1,
+            1,
+            c.fuse(options),
+            out=c.out(),
+        )
+    keep = options.KeepNumDims() and source.shape[-1] == size
+    return c.reshape(result, (*source.shape[:-1], units) if keep else (rows, units))
+
+
+@builtin("BATCH_MATMUL")
+def batch_matmul(c: Context) -> Value:
+    """NNAPI broadcasts no batches: they are repeated first."""
+    options = c.options("BatchMatMulOptions")
+    first = c.input(0)
+    second = c.like(c.input(1), first)
+    first = c.like(first, second)
+    if OperandCode.TENSOR_QUANT8_ASYMM in (first.code, second.code):
+        first, second = c.real(first), c.real(second)
+    try:
+        batches = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    except ValueError:
+        raise Unmapped(f"batches of {list(first.shape)} and {list(second.shape)} don't broadcast") from None
+    first, second = (c.broadcast(value, (*batches, *value.shape[-2:])) for value in (first, second))
+    out = c.out() if is_quantised(first) else first.type
+    merged = [c.reshape(value, (int(np.prod(batches)), *value.shape[-2:])) for value in (first, second)]
+    result = c.emit(OperationCode.BATCH_MATMUL, *merged, bool(options.AdjX()), bool(options.AdjY()), out=out)
+    return c.reshape(result, (*batches, *result.shape[-2:]))
+
+
+_POOLS = {
+    "AVERAGE_POOL_2D": OperationCode.AVERAGE_POOL_2D,
+    "MAX_POOL_2D": OperationCode.MAX_POOL_2D,
+    "L2_POOL_2D": OperationCode.L2_POOL_2D,
+}
+
+
+@builtin(*_POOLS)
+def pool(c: Context) -> Value:
+    """Pooling keeps the quantisation."""
+    options = c.options("Pool2DOptions")
+    strides = options.StrideW(), options.StrideH()
+    window = options.FilterWidth(), options.FilterHeight()
+    fuse: FuseCode = c.fuse(options)
+    return c.keep(_POOLS[c.operator.name], c.input(0), padding(options), *strides, *window, fuse)

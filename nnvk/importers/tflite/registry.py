@@ -1,0 +1,34 @@
+"""The table of mappers: one small function for each TFLite builtin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.graph import Value
+
+Mapper = Callable[[Context], "Value | Sequence[Value]"]
+"""Adds NNAPI operations that do what the operator does and returns its outputs.
+
+An output may be in another quantisation than the file declares, or real: the importer converts it.
+"""
+
+_mappers: dict[str, Mapper] = {}
+
+
+def builtin(*names: str) -> Callable[[Mapper], Mapper]:
+    """Register the mapper of builtins by their names in the schema, and of custom operators by their custom code."""
+
+    def register(mapper: Mapper) -> Mapper:
+        for name in names:
+            if name in _mappers:
+                raise ValueError(f"{name} has two mappers")
+            _mappers[name] = mapper
+        return mapper
+
+    return register
+
+
+def mappers() -> Mapping[str, Mapper]:
+    """All mappers by the name of their operator."""
+    return _mappers

@@ -1,0 +1,320 @@
+"""Reads the tables of a ``.tflite`` file into plain records, with every index and size checked.
+
+The FlatBuffers package for Python has no verifier. Reading a damaged or hostile file can end in two ways
+only, because of three rules kept here:
+
+* whatever the generated accessors raise on offsets that lead nowhere becomes `Malformed`, in `_guarded`;
+* vectors are charged to a budget before anything is done per element, so that a file whose tables refer to
+  each other many times over costs no more than one of its size honestly could;
+* constants are views of the file, and sizes are compared before a byte is looked at.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from nnvk.importers.tflite.errors import Malformed
+from nnvk.types.operand import Shape
+
+FILE_IDENTIFIER = b"TFL3"
+SCHEMA_VERSION = 3
+MAX_RANK = 8
+"""The largest rank that TFLite's kernels know."""
+MAX_BYTES = 2**32 - 1
+"""The largest tensor that NNAPI can describe."""
+_NAME_SHOWN = 80
+_TABLE_COST, _ELEMENT_COST = 16, 4
+"""Bytes that an operator or tensor, and an element of a vector, take up at least in a file."""
+
+
+def _names(enumeration: type) -> dict[int, str]:
+    return {value: name for name, value in vars(enumeration).items() if not name.startswith("_")}
+
+
+_BUILTINS = _names(tflite.BuiltinOperator)
+_TENSOR_TYPES = _names(tflite.TensorType)
+
+_BITS = {
+    "FLOAT32": 32,
+    "FLOAT16": 16,
+    "INT32": 32,
+    "UINT8": 8,
+    "INT64": 64,
+    "BOOL": 8,
+    "INT16": 16,
+    "COMPLEX64": 64,
+    "INT8": 8,
+    "FLOAT64": 64,
+    "COMPLEX128": 128,
+    "UINT64": 64,
+    "UINT32": 32,
+    "UINT16": 16,
+    "INT4": 4,
+    "BFLOAT16": 16,
+}
+"""Bits of an element. Types that are not here (STRING, RESOURCE, VARIANT) have elements of no fixed size."""
+
+
+def _empty_table() -> tuple[bytes, int]:
+    """A table without fields, whose accessors give the schema's defaults, and its position."""
+    builder = flatbuffers.Builder(16)
+    builder.StartObject(0)
+    builder.Finish(builder.EndObject())
+    data = bytes(builder.Output())
+    return data, struct.unpack_from("<I", data)[0]
+
+
+_EMPTY = _empty_table()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A tensor of a subgraph, as the file describes it."""
+
+    index: int
+    name: str
+    type: str
+    """Name of its TensorType: "FLOAT32", "INT8", ..."""
+    shape: Shape
+    is_static: bool
+    """Whether ``shape`` is what the model means, and not a placeholder for sizes known only when it runs."""
+    scales: np.ndarray
+    """Scales, float32: none, one, or one per index of ``channel_dim``."""
+    zero_points: np.ndarray
+    channel_dim: int
+    data: np.ndarray | None
+    """The bytes of a constant."""
+    is_variable: bool
+    is_sparse: bool
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=object))
+
+    def __str__(self) -> str:
+        return describe(self.index, self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """An operator of a subgraph; tensors are indexes into it, -1 for one that is left out."""
+
+    index: int
+    name: str
+    """Name of its BuiltinOperator, or its custom code."""
+    is_custom: bool
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    intermediates: tuple[int, ...]
+    raw: Any
+
+    def options(self, table: str) -> Any:
+        """The generated accessor of the options, a table of this name; defaults where the file has none."""
+        accessor = getattr(tflite, table)()
+        present = self.raw.BuiltinOptions()
+        kind = self.raw.BuiltinOptionsType()
+        if present is None or kind == tflite.BuiltinOptions.NONE:
+            accessor.Init(*_EMPTY)
+        elif kind != getattr(tflite.BuiltinOptions, table):
+            raise Malformed(f"expected options of type {table}, got type {kind}")
+        else:
+            accessor.Init(present.Bytes, present.Pos)
+        return accessor
+
+    def custom_options(self) -> bytes:
+        """The bytes of a custom operator's options."""
+        data = self.raw.CustomOptionsAsNumpy()
+        return b"" if isinstance(data, int) else data.tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subgraph:
+    """Tensors, and operators in the order of execution."""
+
+    index: int
+    name: str
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def describe(index: int, name: str) -> str:
+    """How messages call a tensor. Converters join names with ``;`` into very long ones."""
+    return f"tensor {index} '{name if len(name) <= _NAME_SHOWN else name[:_NAME_SHOWN] + '...'}'"
+
+
+@contextmanager
+def _guarded(what: str) -> Iterator[None]:
+    """Turn whatever the generated accessors raise on a damaged file into `Malformed`."""
+    try:
+        yield
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise Malformed(f"{what} leads outside the file ({error})") from error
+
+
+class File:
+    """A model file. Subgraphs are read when they are asked for, once."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
+            raise Malformed(f"no TFLite model: bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
+        self._data = data
+        self._budget = 2 * len(data) + 4096
+        self._subgraphs: dict[int, Subgraph] = {}
+        with _guarded("the root table"):
+            self._model = tflite.Model.GetRootAs(data, 0)
+            version = self._model.Version()
+            if version != SCHEMA_VERSION:
+                raise Malformed(f"schema version must be {SCHEMA_VERSION}, got {version}")
+            self.subgraph_count = self._model.SubgraphsLength()
+            self._buffer_count = self._model.BuffersLength()
+            self._codes = [self._code(index) for index in self._range(self._model.OperatorCodesLength())]
+            self.description = self._text(self._model.Description())
+        if not self.subgraph_count:
+            raise Malformed("the model has no subgraph")
+
+    def subgraph(self, index: int) -> Subgraph:
+        """A subgraph by its index."""
+        if not 0 <= index < self.subgraph_count:
+            raise Malformed(f"subgraph {index} does not exist, there are {self.subgraph_count}")
+        if index not in self._subgraphs:
+            with _guarded(f"subgraph {index}"):
+                self._subgraphs[index] = self._read_subgraph(index)
+        return self._subgraphs[index]
+
+    # --- the budget ----------------------------------------------------------------------------------------------
+
+    def _charge(self, amount: int) -> None:
+        self._budget -= amount
+        if self._budget < 0:
+            raise Malformed(f"its tables describe more than its {len(self._data)} bytes can hold")
+
+    def _range(self, count: int, cost: int = _ELEMENT_COST) -> range:
+        self._charge(count * cost)
+        return range(count)
+
+    def _text(self, text: bytes | None) -> str:
+        self._charge(len(text or b""))
+        return (text or b"").decode("utf-8", "replace")
+
+    def _numbers(self, vector: np.ndarray | int) -> np.ndarray:
+        """A vector as the accessors give it: an array, or 0 where it is absent."""
+        if isinstance(vector, int):
+            return np.zeros(0, np.int64)
+        self._charge(vector.size * _ELEMENT_COST)
+        return vector
+
+    # --- tables --------------------------------------------------------------------------------------------------
+
+    def _code(self, index: int) -> tuple[str, bool, int]:
+        code = self._model.OperatorCodes(index)
+        # Files older than schema 3a have only the one-byte field, younger ones put 127 there.
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        is_custom = number == tflite.BuiltinOperator.CUSTOM
+        name = self._text(code.CustomCode()) if is_custom else _BUILTINS.get(number, f"builtin {number}")
+        return name, is_custom, code.Version()
+
+    def _read_subgraph(self, index: int) -> Subgraph:
+        raw = self._model.Subgraphs(index)
+        tensors = tuple(self._tensor(raw, i) for i in self._range(raw.TensorsLength(), _TABLE_COST))
+        count = len(tensors)
+        operators = tuple(self._operator(raw, i, count) for i in self._range(raw.OperatorsLength(), _TABLE_COST))
+        return Subgraph(
+            index,
+            self._text(raw.Name()),
+            tensors,
+            operators,
+            self._indexes(raw.InputsAsNumpy(), count, f"subgraph {index}: input", 0),
+            self._indexes(raw.OutputsAsNumpy(), count, f"subgraph {index}: output", 0),
+        )
+
+    def _operator(self, subgraph: Any, index: int, tensors: int) -> Operator:
+        raw = subgraph.Operators(index)
+        code = raw.OpcodeIndex()
+        if code >= len(self._codes):
+            raise Malformed(f"operator {index} refers to operator code {code}, there are {len(self._codes)}")
+        name, is_custom, version = self._codes[code]
+        what = f"operator {index} ({name})"
+        return Operator(
+            index,
+            name,
+            is_custom,
+            version,
+            self._indexes(raw.InputsAsNumpy(), tensors, f"{what}: input", -1),
+            self._indexes(raw.OutputsAsNumpy(), tensors, f"{what}: output", 0),
+            self._indexes(raw.IntermediatesAsNumpy(), tensors, f"{what}: intermediate", 0),
+            raw,
+        )
+
+    def _indexes(self, vector: np.ndarray | int, count: int, what: str, least: int) -> tuple[int, ...]:
+        indexes = tuple(self._numbers(vector).tolist())
+        for position, index in enumerate(indexes):
+            if not least <= index < count:
+                raise Malformed(f"{what} {position} is tensor {index}, there are {count}")
+        return indexes
+
+    def _tensor(self, subgraph: Any, index: int) -> Tensor:
+        raw = subgraph.Tensors(index)
+        name = self._text(raw.Name())
+        what = describe(index, name)
+        number = raw.Type()
+        if number not in _TENSOR_TYPES:
+            raise Malformed(f"{what} has an unknown type {number}")
+        type_ = _TENSOR_TYPES[number]
+        shape = tuple(self._numbers(raw.ShapeAsNumpy()).tolist())
+        signature = self._numbers(raw.ShapeSignatureAsNumpy()).tolist()
+        if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+            raise Malformed(f"{what} must have at most {MAX_RANK} dimensions from 0 up, got {list(shape)}")
+        bits = int(np.prod(shape, dtype=object)) * _BITS.get(type_, 32)
+        if bits // 8 > MAX_BYTES:
+            raise Malformed(f"{what} of {type_} {list(shape)} is 4 GiB or more")
+        quantization = raw.Quantization()
+        scales, zero_points, channel_dim = np.zeros(0, np.float32), np.zeros(0, np.int64), 0
+        if quantization is not None:
+            scales = self._numbers(quantization.ScaleAsNumpy()).astype(np.float32, copy=False)
+            zero_points = self._numbers(quantization.ZeroPointAsNumpy()).astype(np.int64, copy=False)
+            channel_dim = quantization.QuantizedDimension()
+        data = self._constant(raw.Buffer(), what)
+        if data is not None and type_ in _BITS and data.size != -(-bits // 8):
+            raise Malformed(f"{what} of {type_} {list(shape)} needs {-(-bits // 8)} bytes, its buffer has {data.size}")
+        return Tensor(
+            index=index,
+            name=name,
+            type=type_,
+            shape=shape,
+            is_static=-1 not in signature and (bool(shape) or raw.HasRank() or data is not None),
+            scales=scales,
+            zero_points=zero_points,
+            channel_dim=channel_dim,
+            data=data,
+            is_variable=bool(raw.IsVariable()),
+            is_sparse=raw.Sparsity() is not None,
+        )
+
+    def _constant(self, buffer: int, what: str) -> np.ndarray | None:
+        """The bytes of a buffer, None where it is empty. Large models keep them behind the tables."""
+        if buffer == 0 and self._buffer_count == 0:
+            return None
+        if buffer >= self._buffer_count:
+            raise Malformed(f"{what} refers to buffer {buffer}, there are {self._buffer_count}")
+        raw = self._model.Buffers(buffer)
+        data = raw.DataAsNumpy()
+        if isinstance(data, np.ndarray):
+            return data if data.size else None
+        offset, size = raw.Offset(), raw.Size()
+        if offset <= 1 or not size:
+            return None
+        if offset + size > len(self._data):
+            raise Malformed(f"{what}: buffer {buffer} ends at byte {offset + size} of {len(self._data)}")
+        return np.frombuffer(self._data, np.uint8, size, offset)

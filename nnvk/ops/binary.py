@@ -1,0 +1,204 @@
+"""Arithmetic on two tensors that broadcast: ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, POW, PRELU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from nnvk.base.errors import bad_data, op_failed
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import activate, check_activation
+from nnvk.ops.quant import (
+    dequantize,
+    float32,
+    is_quantised,
+    map_steps,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    requantize,
+    saturate,
+)
+from nnvk.ops.registry import define
+from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, Signature, activation, tensor
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.operand import Shape
+
+_Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+_LEFT_SHIFT = 20
+"""Bits that quantised sums gain on the way, as in TFLite."""
+
+
+def broadcast_shape(first: Tensor, second: Tensor) -> Shape:
+    """The shape of both together: sizes are equal or one of them is 1, counted from the last dimension."""
+    try:
+        return np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        raise bad_data(
+            f"{second.name} must have a shape that broadcasts with {list(first.shape)} of {first.name}, "
+            f"got {list(second.shape)}"
+        ) from None
+
+
+def centred_steps(source: Tensor) -> np.ndarray:
+    """Steps less the zero point, int64."""
+    return source.data.astype(np.int64) - source.zero_point
+
+
+# --- with a fused activation: ADD, SUB, MUL, DIV -------------------------------------------------------------
+
+
+def _infer_fused(call: Call) -> list[Shape]:
+    check_activation(call.activation)
+    if call.input0.code == I32 and call.activation != FuseCode.NONE:
+        raise bad_data(f"activation must be NONE (0) for TENSOR_INT32, got {call.activation}")
+    for source in (call.input0, call.input1):
+        if source.rank > 4:
+            raise bad_data(f"{source.name} must have rank 4 at most, got shape {list(source.shape)}")
+    return [broadcast_shape(call.input0, call.input1)]
+
+
+def sum_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Mantissa and shift of a quantised ADD's or SUB's input0, input1 and output.
+
+    Centred inputs are shifted left by 20 bits and brought to twice the larger input scale; their sum goes from
+    there to the output's scale.
+    """
+    first, second, output = (float32(operand.scale) for operand in (call.input0, call.input1, call.output))
+    common = 2 * max(first, second)
+    return (
+        quantize_multiplier(first / common),
+        quantize_multiplier(second / common),
+        quantize_multiplier(common / ((1 << _LEFT_SHIFT) * output)),
+    )
+
+
+def _sum_steps(sign: int) -> Callable[[Call], np.ndarray]:
+    def run(call: Call) -> np.ndarray:
+        *inputs, output = sum_multipliers(call)
+        first, second = (
+            _common_scale(source, multiplier)
+            for source, multiplier in zip((call.input0, call.input1), inputs, strict=True)
+        )
+        return multiply_by_quantized_multiplier(first + sign * second, *output) + call.output.zero_point
+
+    return run
+
+
+def _common_scale(source: Tensor, multiplier: tuple[int, int]) -> np.ndarray:
+    def convert(steps: np.ndarray) -> np.ndarray:
+        return multiply_by_quantized_multiplier(
+            (steps.astype(np.int64) - source.zero_point) << _LEFT_SHIFT, *multiplier
+        )
+
+    return map_steps(convert, source.data)
+
+
+def product_multiplier(call: Call) -> tuple[int, int]:
+    """Mantissa and shift that take a quantised MUL's products to the output's scale."""
+    return quantize_multiplier(float32(call.input0.scale) * float32(call.input1.scale) / float32(call.output.scale))
+
+
+def _product_steps(call: Call) -> np.ndarray:
+    product = centred_steps(call.input0) * centred_steps(call.input1)
+    return multiply_by_quantized_multiplier(product, *product_multiplier(call)) + call.output.zero_point
+
+
+def _floor_divide(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    if not divisor.all():
+        raise op_failed("DIV: input1 must not contain 0 for TENSOR_INT32")
+    return np.floor_divide(dividend, divisor)
+
+
+def _fused(
+    function: _Function, integer: _Function, steps: Callable[[Call], np.ndarray] | None
+) -> Callable[[Call], np.ndarray]:
+    def run(call: Call) -> np.ndarray:
+        first, second, output = call.input0, call.input1, call.output
+        if steps is not None and is_quantised(output.code):
+            return activate(steps(call), call.activation, output)
+        with np.errstate(all="ignore"):  # infinity, NaN and INT32's wrapping round are results, as on a device
+            if output.code == I32:
+                return integer(first.data, second.data)
+            return activate(function(dequantize(first), dequantize(second)), call.activation, output)
+
+    return run
+
+
+_FusedRow = tuple[_Function, _Function, Callable[[Call], np.ndarray] | None, Mapping[OperandCode, int]]
+
+_FUSED: dict[OperationCode, _FusedRow] = {
+    OperationCode.ADD: (np.add, np.add, _sum_steps(1), {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.SUB: (np.subtract, np.subtract, _sum_steps(-1), {F32: 2, F16: 3, Q8: 3, Q8S: 4, I32: 4}),
+    OperationCode.MUL: (np.multiply, np.multiply, _product_steps, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.DIV: (np.divide, _floor_divide, None, {F32: 2, F16: 3, I32: 4}),
+}
+for _code, (_function, _integer, _steps, _types) in _FUSED.items():
+    define(
+        _code,
+        types=_types,
+        signatures=Signature(tensor("input0"), tensor("input1"), activation()),
+        infer=_infer_fused,
+        reference=_fused(_function, _integer, _steps),
+    )
+
+
+# --- without: MAXIMUM, MINIMUM, POW, PRELU -------------------------------------------------------------------
+
+
+def _infer_pair(first: str, second: str) -> Callable[[Call], list[Shape]]:
+    return lambda call: [broadcast_shape(getattr(call, first), getattr(call, second))]
+
+
+def _extreme(function: _Function) -> Callable[[Call], np.ndarray]:
+    """Quantised inputs are brought to the output's scale first."""
+
+    def run(call: Call) -> np.ndarray:
+        if is_quantised(call.output.code):
+            return function(requantize(call.input0, call.output), requantize(call.input1, call.output))
+        return function(call.input0.data, call.input1.data)
+
+    return run
+
+
+def _power(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):  # NaN for a negative base with a broken exponent
+        return np.power(dequantize(call.base), dequantize(call.exponent)).astype(call.output.dtype)
+
+
+def prelu_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Mantissa and shift of a quantised PRELU's positive inputs, and of its negative inputs' products with alpha."""
+    ratio = float32(call.input.scale) / float32(call.output.scale)
+    return quantize_multiplier(ratio), quantize_multiplier(ratio * float32(call.alpha.scale))
+
+
+def _prelu(call: Call) -> np.ndarray:
+    if not is_quantised(call.output.code):
+        values, alpha = dequantize(call.input), dequantize(call.alpha)
+        with np.errstate(all="ignore"):
+            return np.where(values >= 0, values, values * alpha).astype(call.output.dtype)
+    positive, negative = prelu_multipliers(call)
+    steps = centred_steps(call.input)
+    kept = multiply_by_quantized_multiplier(steps, *positive)
+    scaled = multiply_by_quantized_multiplier(steps * centred_steps(call.alpha), *negative)
+    return saturate(np.where(steps >= 0, kept, scaled) + call.output.zero_point, call.output)
+
+
+_PairRow = tuple[str, str, Callable[[Call], np.ndarray], Mapping[OperandCode, int]]
+_FROM_3 = {F32: 3, F16: 3}
+
+_PAIRS: dict[OperationCode, _PairRow] = {
+    OperationCode.MAXIMUM: ("input0", "input1", _extreme(np.maximum), {**_FROM_3, I32: 3, Q8: 3, Q8S: 4}),
+    OperationCode.MINIMUM: ("input0", "input1", _extreme(np.minimum), {**_FROM_3, I32: 3, Q8: 3, Q8S: 4}),
+    OperationCode.POW: ("base", "exponent", _power, _FROM_3),
+    OperationCode.PRELU: ("input", "alpha", _prelu, {**_FROM_3, Q8: 3, Q8S: 4}),
+}
+for _code, (_first, _second, _reference, _types) in _PAIRS.items():
+    define(
+        _code,
+        types=_types,
+        signatures=Signature(tensor(_first), tensor(_second)),
+        infer=_infer_pair(_first, _second),
+        reference=_reference,
+    )

@@ -1,0 +1,142 @@
+"""One operation with its operands by name: what validation, inference, references and kernels see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import OperandType, Shape
+
+
+class UnknownValue(Exception):
+    """Raised on a look at a value that is known only when the model runs."""
+
+
+class UnknownShape(UnknownValue):
+    """Raised on a look at a shape that is known only when the model runs."""
+
+
+class Tensor:
+    """A tensor operand. Its shape and data may not be known yet: looking at them then raises `UnknownValue`."""
+
+    __slots__ = ("_data", "_shape", "index", "name", "type")
+
+    def __init__(
+        self, name: str, index: int, type: OperandType, shape: Shape | None = None, data: np.ndarray | None = None
+    ) -> None:
+        self.name = name
+        self.index = index
+        """Index of the operand in its model."""
+        self.type = type
+        self._shape = shape if data is None else data.shape
+        self._data = data
+
+    @property
+    def code(self) -> OperandCode:
+        """The operand's code."""
+        return self.type.code
+
+    @property
+    def scale(self) -> float:
+        """Real units per step."""
+        return self.type.scale
+
+    @property
+    def zero_point(self) -> int:
+        """The step that stands for 0.0."""
+        return self.type.zero_point
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of one element."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """All dimensions, known."""
+        if self._shape is None:
+            raise UnknownShape(f"the shape of {self.name} is not known yet")
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Shape) -> None:
+        self._shape = shape
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def data(self) -> np.ndarray:
+        """The elements, shaped, of the type's dtype."""
+        if self._data is None:
+            raise UnknownValue(f"the value of {self.name} is not known yet")
+        return self._data
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the elements are known (always so while a reference runs)."""
+        return self._data is not None
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}, {self.type}, shape={self._shape})"
+
+
+class Unknown:
+    """Stands for a scalar that is known only when the model runs."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Call:
+    """An operation's operands under the names of its signature.
+
+    ``call.input`` is a `Tensor`, a list of them for a variadic parameter, a Python number for a scalar, or the
+    parameter's default where the operand was left out. Outputs are there under their names too.
+    """
+
+    __slots__ = ("_values", "code", "outputs", "relaxed", "unknown")
+
+    def __init__(
+        self, code: OperationCode, values: Mapping[str, Any], outputs: list[Tensor], relaxed: bool = False
+    ) -> None:
+        self.code = code
+        self._values = values
+        self.outputs = outputs
+        self.relaxed = relaxed
+        self.unknown: UnknownValue | None = None
+        """What inference lacked, where it could not tell the outputs' shapes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self._values[name]
+        except KeyError:
+            raise AttributeError(f"{self.code.name} has no operand {name!r}") from None
+        if isinstance(value, Unknown):
+            raise UnknownValue(f"the value of {name} is not known yet")
+        return value
+
+    def values(self) -> Iterable[Any]:
+        """Everything that has a name, inputs first: tensors, lists of them, numbers, None."""
+        return self._values.values()
+
+    @property
+    def output(self) -> Tensor:
+        """The first (mostly the only) output."""
+        return self.outputs[0]
+
+    def has(self, name: str) -> bool:
+        """Whether the chosen signature has this parameter."""
+        return name in self._values

@@ -1,0 +1,86 @@
+"""Operations on truth values: comparisons, LOGICAL_AND, LOGICAL_OR and SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nnvk.ops.binary import broadcast_shape
+from nnvk.ops.call import Call
+from nnvk.ops.quant import dequantize, is_quantised, requantize
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import check_shape
+from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8S, Signature, one_of, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def _infer(call: Call) -> list[Shape]:
+    return [broadcast_shape(call.input0, call.input1)]
+
+
+def _compare(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Call], np.ndarray]:
+    """Quantised inputs are compared as the float32 numbers that they stand for."""
+
+    def run(call: Call) -> np.ndarray:
+        if is_quantised(call.input0.code):
+            return function(dequantize(call.input0), dequantize(call.input1))
+        return function(call.input0.data, call.input1.data)
+
+    return run
+
+
+for _code, _function in (
+    (OperationCode.EQUAL, np.equal),
+    (OperationCode.GREATER, np.greater),
+    (OperationCode.GREATER_EQUAL, np.greater_equal),
+    (OperationCode.LESS, np.less),
+    (OperationCode.LESS_EQUAL, np.less_equal),
+    (OperationCode.NOT_EQUAL, np.not_equal),
+):
+    define(
+        _code,
+        types={**dict.fromkeys((BOOL8, F16, F32, I32, Q8), 3), Q8S: 4},
+        signatures=Signature(tensor("input0"), tensor("input1")),
+        outputs=(tensor("output", one_of(BOOL8)),),
+        infer=_infer,
+        reference=_compare(_function),
+    )
+
+for _code, _function in (
+    (OperationCode.LOGICAL_AND, np.logical_and),
+    (OperationCode.LOGICAL_OR, np.logical_or),
+):
+    define(
+        _code,
+        types={BOOL8: 3},
+        signatures=Signature(tensor("input0"), tensor("input1")),
+        infer=_infer,
+        reference=_compare(_function),
+    )
+
+
+def _infer_select(call: Call) -> list[Shape]:
+    shape: Shape = call.condition.shape
+    check_shape(call.input1, shape)
+    check_shape(call.input2, shape)
+    return [shape]
+
+
+def _select(call: Call) -> np.ndarray:
+    first, second = (
+        requantize(source, call.output) if is_quantised(source.code) else source.data
+        for source in (call.input1, call.input2)
+    )
+    return np.where(call.condition.data, first, second)
+
+
+define(
+    OperationCode.SELECT,
+    types={F32: 3, F16: 3, I32: 3, Q8: 3, Q8S: 4},
+    signatures=Signature(tensor("condition", one_of(BOOL8)), tensor("input1"), tensor("input2")),
+    infer=_infer_select,
+    reference=_select,
+    leading="input1",
+)

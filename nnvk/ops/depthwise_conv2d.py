@@ -1,0 +1,84 @@
+"""DEPTHWISE_CONV_2D."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.fused import check_activation
+from nnvk.ops.linear import (
+    apply_filter,
+    check_channels,
+    check_filter_quantisation,
+    filter_signatures,
+)
+from nnvk.ops.registry import define
+from nnvk.ops.signature import FLOATS, QUANT8, i32
+from nnvk.ops.window import Axis, axes, check_rank, layout_shape, nhwc_shape
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def depthwise_axes(call: Call) -> tuple[Axis, Axis]:
+    """The filter's vertical and horizontal way over the input; the filter is [1, height, width, depth_out]."""
+    _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
+    return axes(call, height, width, (call.filter.shape[1], call.filter.shape[2]))
+
+
+def _validate(call: Call) -> None:
+    check_filter_quantisation(call, 3)
+
+
+def _infer(call: Call) -> list[Shape]:
+    check_rank(call, "input", 4)
+    check_rank(call, "filter", 4)
+    check_activation(call.activation)
+    batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
+    first, _, _, depth_out = call.filter.shape
+    if call.depth_multiplier < 1:
+        raise bad_data(f"depth_multiplier must be at least 1, got {call.depth_multiplier}")
+    if first != 1 or depth_out != channels * call.depth_multiplier or not channels:
+        raise bad_data(
+            f"filter must have shape [1, height, width, {channels * call.depth_multiplier}] for the {channels} "
+            f"channels of input and depth_multiplier {call.depth_multiplier}, got {list(call.filter.shape)}"
+        )
+    check_channels(call, depth_out)
+    vertical, horizontal = depthwise_axes(call)
+    return [layout_shape((batches, vertical.out, horizontal.out, depth_out), call.nchw)]
+
+
+def _sum_taps(nhwc: np.ndarray, taps: np.ndarray, vertical: Axis, horizontal: Axis) -> np.ndarray:
+    """Sums over the filter's taps [window_h, window_w, C] of the input shifted to each, times the tap."""
+    padding = ((0, 0), (vertical.before, vertical.after), (horizontal.before, horizontal.after), (0, 0))
+    padded = np.pad(nhwc, padding)
+    sums = np.zeros((len(nhwc), vertical.out, horizontal.out, nhwc.shape[3]), nhwc.dtype)
+    product = np.empty_like(sums)
+    for row, column in np.ndindex(vertical.window, horizontal.window):
+        shifted = padded[:, _positions(vertical, row), _positions(horizontal, column)]
+        sums += np.multiply(shifted, taps[row, column], out=product)
+    return sums
+
+
+def _positions(axis: Axis, tap: int) -> slice:
+    """Where along an axis one tap of the window meets the padded input."""
+    start = tap * axis.dilation
+    return slice(start, start + (axis.out - 1) * axis.stride + 1, axis.stride)
+
+
+def _reference(call: Call) -> np.ndarray:
+    def multiply(source: np.ndarray, filters: np.ndarray) -> np.ndarray:
+        repeated = np.repeat(source, call.depth_multiplier, axis=3) if call.depth_multiplier > 1 else source
+        return _sum_taps(repeated, filters[0], *depthwise_axes(call))
+
+    return apply_filter(call, (0, 1, 2), multiply)
+
+
+define(
+    OperationCode.DEPTHWISE_CONV_2D,
+    types={**FLOATS, **QUANT8},
+    signatures=filter_signatures(i32("depth_multiplier")),
+    infer=_infer,
+    reference=_reference,
+    validate=_validate,
+)

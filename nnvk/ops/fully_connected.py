@@ -1,0 +1,53 @@
+"""FULLY_CONNECTED."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.fused import check_activation
+from nnvk.ops.linear import BIAS_TYPES, centred, check_bias_scale, exact_dtype, finish
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import check_rank_range, check_shape
+from nnvk.ops.signature import FLOATS, QUANT8, Signature, activation, tensor
+from nnvk.ops.window import check_rank
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def _validate(call: Call) -> None:
+    check_bias_scale(call.input, call.weights, call.bias)
+
+
+def _infer(call: Call) -> list[Shape]:
+    check_rank_range(call.input, 2, 4)
+    check_rank(call, "weights", 2)
+    check_activation(call.activation)
+    units, size = call.weights.shape
+    check_shape(call.bias, (units,))
+    if not size or call.input.size % size:
+        raise bad_data(
+            f"input must have a multiple of {size} elements, the input size of weights {list(call.weights.shape)}, "
+            f"got shape {list(call.input.shape)}"
+        )
+    return [(call.input.size // size, units)]
+
+
+def _reference(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        weights = centred(call.weights)
+        dtype = exact_dtype(call.input, weights, 1)
+        source = centred(call.input).astype(dtype, copy=False).reshape(call.output.shape[0], weights.shape[1])
+        sums = source @ weights.astype(dtype, copy=False).T
+        return finish(sums, call.input, call.weights, call.bias, call.activation, call.output)
+
+
+define(
+    OperationCode.FULLY_CONNECTED,
+    types={**FLOATS, **QUANT8},
+    signatures=Signature(tensor("input"), tensor("weights"), tensor("bias", BIAS_TYPES), activation()),
+    infer=_infer,
+    reference=_reference,
+    validate=_validate,
+)

@@ -1,0 +1,108 @@
+"""Operations that pick parts of a tensor by index or key: GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
+from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
+from nnvk.ops.window import check_rank
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def check_indices(indices: Tensor, size: int) -> None:
+    """Raise BAD_DATA where an index, once known, is not in [0, size)."""
+    if not indices.is_constant or not indices.size:
+        return
+    for index in (int(indices.data.min()), int(indices.data.max())):
+        if not 0 <= index < size:
+            raise bad_data(f"{indices.name} must be in [0, {size}), got {index}")
+
+
+def _gathered_shape(call: Call) -> list[Shape]:
+    shape = call.input.shape
+    axis = axis_index("axis", call.axis, len(shape))
+    check_indices(call.indices, shape[axis])
+    return [(*shape[:axis], *call.indices.shape, *shape[axis + 1 :])]
+
+
+def _gather(call: Call) -> np.ndarray:
+    gathered: np.ndarray = np.take(call.input.data, call.indices.data, axis=call.axis)
+    return gathered
+
+
+def _check_lookup(call: Call) -> None:
+    check_rank(call, "lookup", 1)
+    if call.value.rank < 2:
+        raise bad_data(f"value must have rank 2 or more, got shape {list(call.value.shape)}")
+
+
+def _embedding_shape(call: Call) -> list[Shape]:
+    _check_lookup(call)
+    check_indices(call.lookup, call.value.shape[0])
+    return [(*call.lookup.shape, *call.value.shape[1:])]
+
+
+def _embedding_lookup(call: Call) -> np.ndarray:
+    found: np.ndarray = np.take(call.value.data, call.lookup.data, axis=0)
+    return found
+
+
+def _hashtable_shapes(call: Call) -> list[Shape]:
+    _check_lookup(call)
+    check_shape(call.key, call.value.shape[:1])
+    if call.key.is_constant and (call.key.data[1:] < call.key.data[:-1]).any():
+        raise bad_data("key must ascend, got keys that don't")
+    return [(*call.lookup.shape, *call.value.shape[1:]), call.lookup.shape]
+
+
+def _check_hits(call: Call) -> None:
+    check_same_quantisation(call.value, call.output)
+    if (call.hits.scale, call.hits.zero_point) != (1.0, 0):
+        raise bad_data(f"hits must have scale 1 and zero point 0, got {call.hits.type}")
+
+
+def _hashtable_lookup(call: Call) -> list[np.ndarray]:
+    """Missed rows are zero bytes, whatever the zero point, as in Android."""
+    keys, lookups = call.key.data, call.lookup.data
+    rows = np.searchsorted(keys, lookups)
+    hits = rows < keys.size
+    hits[hits] = keys[rows[hits]] == lookups[hits]
+    output = np.zeros(call.output.shape, call.output.dtype)
+    output[hits] = call.value.data[rows[hits]]
+    return [output, hits.astype(call.hits.dtype)]
+
+
+_INTEGERS = one_of(I32)
+
+define(
+    OperationCode.GATHER,
+    types=MOVED_INT_3,
+    signatures=Signature(tensor("input"), i32("axis"), tensor("indices", _INTEGERS)),
+    infer=_gathered_shape,
+    reference=_gather,
+    validate=keeps_quantisation(),
+)
+define(
+    OperationCode.EMBEDDING_LOOKUP,
+    types={F32: 1, I32: 3, Q8: 3, F16: 4, Q8S: 4},
+    signatures=Signature(tensor("lookup", _INTEGERS), tensor("value")),
+    leading="value",
+    infer=_embedding_shape,
+    reference=_embedding_lookup,
+    validate=keeps_quantisation("value"),
+)
+define(
+    OperationCode.HASHTABLE_LOOKUP,
+    types={F32: 1, I32: 1, Q8: 1},
+    signatures=Signature(tensor("lookup", _INTEGERS), tensor("key", _INTEGERS), tensor("value")),
+    leading="value",
+    outputs=(tensor("output"), tensor("hits", one_of(Q8))),
+    infer=_hashtable_shapes,
+    reference=_hashtable_lookup,
+    validate=_check_hits,
+)

@@ -1,0 +1,220 @@
+"""Sums of products with a filter and a bias: what convolutions, FULLY_CONNECTED and BATCH_MATMUL share.
+
+Everything is multiplied by floating-point BLAS. Integer sums stay exact that way as long as the sum of the
+products' magnitudes is at most 2^24 for float32 or 2^53 for float64; the filter at hand decides between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import activate, activation_range
+from nnvk.ops.quant import float32, is_quantised, limits, multiply_by_quantized_multiplier, quantize_multipliers
+from nnvk.ops.shapes import check_shape
+from nnvk.ops.signature import (
+    I32,
+    LAYOUT,
+    Q8,
+    Q8_CHANNEL,
+    Q8S,
+    Accepts,
+    Param,
+    Signature,
+    activation,
+    boolean,
+    by_type,
+    i32,
+    tensor,
+)
+from nnvk.ops.window import Axis, from_nhwc, to_nhwc, windows
+
+FILTER_TYPES: Accepts = by_type({Q8: frozenset({Q8, Q8_CHANNEL}), Q8S: frozenset({Q8S, Q8_CHANNEL})})
+"""A filter's type beside the input's."""
+BIAS_TYPES: Accepts = by_type({Q8: I32, Q8S: I32})
+"""A bias's type beside the input's."""
+
+EXPLICIT_PADDING = tuple(i32(f"padding_{side}") for side in ("left", "right", "top", "bottom"))
+IMPLICIT_PADDING = (i32("padding"),)
+STRIDES = (i32("stride_width"), i32("stride_height"))
+_DILATED = (boolean("nchw", since=3), i32("dilation_width", since=3), i32("dilation_height", since=3))
+
+_BLOCK = 1 << 15
+"""Elements that are rescaled at a time: the int64 steps on the way stay in the cache."""
+_COLUMNS = 1 << 21
+"""Elements of the matrix of windows that are laid out at a time."""
+
+
+def filter_signatures(*middle: Param) -> tuple[Signature, ...]:
+    """CONV_2D's overloads: explicit or implicit padding, with or without dilation; ``middle`` follows the strides."""
+    return tuple(
+        Signature(
+            tensor("input"),
+            tensor("filter", FILTER_TYPES),
+            tensor("bias", BIAS_TYPES),
+            *padding,
+            *STRIDES,
+            *middle,
+            activation(),
+            *tail,
+        )
+        for padding in (EXPLICIT_PADDING, IMPLICIT_PADDING)
+        for tail in ((LAYOUT,), _DILATED)
+    )
+
+
+# --- rules ---------------------------------------------------------------------------------------------------
+
+
+def check_bias_scale(source: Tensor, filter_: Tensor, bias: Tensor) -> None:
+    """Raise BAD_DATA unless a quantised bias has the scale of the products that it is added to."""
+    if not is_quantised(source.code):
+        return
+    if bias.zero_point != 0:
+        raise bad_data(f"bias must have zero point 0, got {bias.zero_point}")
+    if filter_.code == Q8_CHANNEL:
+        if bias.scale != 0:
+            raise bad_data(f"bias must have scale 0 beside a filter with scales per channel, got {bias.scale:g}")
+        return
+    product = float32(source.scale) * float32(filter_.scale)
+    if abs(product - bias.scale) > 1e-6 * min(product, bias.scale):
+        raise bad_data(
+            f"bias must have scale {product:g}, the product of input's {source.scale:g} and "
+            f"{filter_.name}'s {filter_.scale:g}, got {bias.scale:g}"
+        )
+
+
+def check_filter_quantisation(call: Call, channel_dim: int) -> None:
+    """Validate a convolution's scales; ``channel_dim`` is the filter's dimension that may have one per index."""
+    check_bias_scale(call.input, call.filter, call.bias)
+    if call.filter.code != Q8_CHANNEL:
+        return
+    channels = call.filter.type.channel_quant
+    if channels is None:
+        raise bad_data("filter must have scales per channel, got none")
+    if channels.channel_dim != channel_dim:
+        raise bad_data(f"filter must have its scales along dimension {channel_dim}, got {channels.channel_dim}")
+
+
+def check_channels(call: Call, depth_out: int) -> None:
+    """Raise BAD_DATA unless a convolution's bias, and its filter's scales, are one per output channel."""
+    check_shape(call.bias, (depth_out,))
+    channels = call.filter.type.channel_quant
+    if channels is not None and len(channels.scales) != depth_out:
+        raise bad_data(f"filter must have {depth_out} scales, one per output channel, got {len(channels.scales)}")
+
+
+# --- quantisation --------------------------------------------------------------------------------------------
+
+
+def output_multipliers(source: Tensor, filter_: Tensor, output: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel."""
+    channels = filter_.type.channel_quant
+    scales = np.array(channels.scales if channels else [filter_.scale], np.float32).astype(np.float64)
+    return quantize_multipliers(scales * float32(source.scale) / float32(output.scale))
+
+
+def centred(tensor_: Tensor) -> np.ndarray:
+    """Elements as float32, of a quantised tensor less their zero point."""
+    values = tensor_.data.astype(np.float32)
+    if tensor_.zero_point:
+        values -= tensor_.zero_point
+    return values
+
+
+def exact_dtype(source: Tensor, factors: np.ndarray, terms: int | tuple[int, ...]) -> type[np.floating[Any]]:
+    """The narrowest type in which sums of a centred input's products with ``factors``, along axes ``terms``, are exact.
+
+    Always float32 for floating-point inputs.
+    """
+    if not is_quantised(source.code):
+        return np.float32
+    largest = max(abs(bound - source.zero_point) for bound in limits(source.code))
+    magnitude = np.abs(factors).sum(axis=terms, dtype=np.float64).max(initial=0) * largest
+    return np.float32 if magnitude <= 2**24 else np.float64
+
+
+def finish(
+    sums: np.ndarray, source: Tensor, filter_: Tensor, bias: Tensor | None, fuse: int, output: Tensor
+) -> np.ndarray:
+    """Add the bias to sums of products [..., channels] (which are overwritten), rescale, activate and convert."""
+    if is_quantised(output.code):
+        return _rescale(sums, bias, output_multipliers(source, filter_, output), fuse, output)
+    if bias is not None:
+        sums += bias.data
+    return activate(sums, fuse, output)
+
+
+def _rescale(
+    sums: np.ndarray, bias: Tensor | None, multipliers: tuple[np.ndarray, np.ndarray], fuse: int, output: Tensor
+) -> np.ndarray:
+    low, high = activation_range(fuse, output)
+    channels = sums.shape[-1]
+    rows = sums.reshape(-1, channels) if sums.size else sums.reshape(0, channels)
+    result = np.empty(rows.shape, output.dtype)
+    step = max(1, _BLOCK // max(1, channels))
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step].astype(np.int64)
+        if bias is not None:
+            block += bias.data
+        block = multiply_by_quantized_multiplier(block, *multipliers)
+        block += output.zero_point
+        result[start : start + step] = np.clip(block, low, high, out=block)
+    return result.reshape(sums.shape)
+
+
+# --- convolution ---------------------------------------------------------------------------------------------
+
+
+def apply_filter(
+    call: Call, terms: tuple[int, ...], multiply: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """A convolution's output. ``multiply`` gives the sums of products [N, out_h, out_w, O] of NHWC input and filter.
+
+    ``terms`` are the filter's axes that are summed. Both arrays that ``multiply`` gets are centred.
+    """
+    with np.errstate(all="ignore"):  # NaN and infinity are results, as on a device
+        filters = centred(call.filter)
+        dtype = exact_dtype(call.input, filters, terms)
+        source = to_nhwc(centred(call.input), call.nchw).astype(dtype, copy=False)
+        sums = multiply(source, filters.astype(dtype, copy=False))
+        result = finish(sums, call.input, call.filter, call.bias, call.activation, call.output)
+    return from_nhwc(result, call.nchw)
+
+
+def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: Axis, groups: int = 1) -> np.ndarray:
+    """Sums of products [N, out_h, out_w, O] of NHWC elements with filters [O, window_h, window_w, C / groups].
+
+    Output channels in ``groups`` equal parts see the input channels in as many parts. Padding counts as zero.
+    """
+    batches, _, _, channels = nhwc.shape
+    outputs, depth = filters.shape[0], filters.shape[3]
+    sums = np.empty((batches, vertical.out, horizontal.out, outputs), nhwc.dtype)
+    # [groups, terms, outputs of a group]
+    weights = filters.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
+    taps = vertical.window * horizontal.window
+    if taps == 1 and groups == 1 and not any((vertical.before, vertical.after, horizontal.before, horizontal.after)):
+        points = nhwc[:, :: vertical.stride, :: horizontal.stride]
+        np.matmul(points.reshape(-1, channels), weights[0], out=sums.reshape(-1, outputs))
+        return sums
+    views = windows(nhwc, vertical, horizontal, 0)
+    for images, rows in _blocks(batches, vertical.out, horizontal.out * taps * channels):
+        columns = views[images, rows].reshape(-1, taps, groups, depth)
+        columns = columns.transpose(2, 0, 1, 3).reshape(groups, -1, taps * depth)
+        products = np.matmul(columns, weights).transpose(1, 0, 2)
+        block = sums[images, rows]
+        block[...] = products.reshape(block.shape)
+    return sums
+
+
+def _blocks(batches: int, rows: int, row_size: int) -> Iterator[tuple[slice, slice]]:
+    """Whole images, or rows of one, that have about `_COLUMNS` elements together."""
+    count = max(1, _COLUMNS // max(1, row_size))
+    images = max(1, count // max(1, rows))
+    for image in range(0, batches, images):
+        for row in range(0, rows, count):
+            yield slice(image, image + images), slice(row, row + count)

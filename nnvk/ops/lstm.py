@@ -1,0 +1,49 @@
+"""LSTM: one step of a cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.ops.call import Call
+from nnvk.ops.lstm_cell import LstmCell, check_cell, check_options, norm_params, state_params, weight_params
+from nnvk.ops.recurrent import floats, matrix
+from nnvk.ops.registry import define
+from nnvk.ops.signature import FLOATS, Signature, i32, real, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def _infer(call: Call) -> list[Shape]:
+    check_options(call)
+    batches, input_size = matrix(call, "input")
+    cell = check_cell(call, "", batches, input_size)
+    scratch = (batches, cell.units * (3 if cell.cifg else 4))
+    return [scratch, (batches, cell.outputs), (batches, cell.units), (batches, cell.outputs)]
+
+
+def _reference(call: Call) -> list[np.ndarray]:
+    sequence = floats(call, "input")[np.newaxis]
+    cell = LstmCell.of(call)
+    _, output_state, cell_state = cell.run(sequence, floats(call, "output_state_in"), floats(call, "cell_state_in"))
+    dtype = call.output.dtype
+    output = output_state.astype(dtype)
+    # Nothing is said of the scratch buffer's contents; zeros keep runs reproducible.
+    return [np.zeros(call.outputs[0].shape, dtype), output, cell_state.astype(dtype), output.copy()]
+
+
+define(
+    OperationCode.LSTM,
+    types=FLOATS,
+    signatures=Signature(
+        tensor("input"),
+        *weight_params(),
+        *state_params(),
+        i32("activation"),
+        real("cell_clip"),
+        real("proj_clip"),
+        *norm_params(),
+    ),
+    outputs=(tensor("scratch_buffer"), tensor("output_state_out"), tensor("cell_state_out"), tensor("result")),
+    infer=_infer,
+    reference=_reference,
+)

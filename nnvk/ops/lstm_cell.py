@@ -1,0 +1,258 @@
+"""The floating-point LSTM cell behind LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM.
+
+Operands of one cell have the same names in all three, after a prefix ("fw_" and "bw_" in the last). Optional
+groups: input gate (left out: CIFG, the input gate is 1 - forget gate), peephole, projection, layer norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.fixed_point import clip
+from nnvk.ops.recurrent import (
+    ACTIVATIONS,
+    Activation,
+    check,
+    check_activation,
+    floats,
+    forbid,
+    matrix,
+    optional_floats,
+    present,
+    together,
+)
+from nnvk.ops.signature import Accepts, Param, optional_tensor, same, tensor
+from nnvk.ops.unary import logistic
+
+GATES = ("input", "forget", "cell", "output")
+_PEEPHOLE_GATES = ("input", "forget", "output")
+_NORM_EPSILON = np.float32(1e-8)
+
+
+# --- parameters ----------------------------------------------------------------------------------------------
+
+
+def _gates(template: str, gates: Sequence[str], accepts: Accepts, optional: Sequence[str]) -> list[Param]:
+    return [(optional_tensor if gate in optional else tensor)(template.format(gate), accepts) for gate in gates]
+
+
+def weight_params(
+    prefix: str = "", weights: Accepts = same, peephole: Accepts = same, bias: Accepts = same
+) -> list[Param]:
+    """The 17 weights and biases of a cell, in the order of all operations."""
+    return [
+        *_gates(prefix + "input_to_{}_weights", GATES, weights, ["input"]),
+        *_gates(prefix + "recurrent_to_{}_weights", GATES, weights, ["input"]),
+        *_gates(prefix + "cell_to_{}_weights", _PEEPHOLE_GATES, peephole, _PEEPHOLE_GATES),
+        *_gates(prefix + "{}_gate_bias", GATES, bias, ["input"]),
+        optional_tensor(prefix + "projection_weights", weights),
+        optional_tensor(prefix + "projection_bias", bias),
+    ]
+
+
+def state_params(prefix: str = "", output: Accepts = same, cell: Accepts = same) -> list[Param]:
+    """Output state and cell state before the first step."""
+    return [tensor(prefix + "output_state_in", output), tensor(prefix + "cell_state_in", cell)]
+
+
+def norm_params(prefix: str = "", accepts: Accepts = same) -> list[Param]:
+    """Weights of the layer normalisation."""
+    return _gates(prefix + "{}_layer_norm_weights", GATES, accepts, GATES)
+
+
+def aux_params(prefix: str) -> list[Param]:
+    """Weights of the auxiliary input."""
+    return _gates(prefix + "aux_input_to_{}_weights", GATES, same, GATES)
+
+
+def aux_names(call: Call, prefix: str) -> list[str]:
+    """Names of the auxiliary weights that a cell takes: none for the input gate with CIFG."""
+    gates = GATES if present(call, prefix + "input_to_input_weights") else GATES[1:]
+    return [f"{prefix}aux_input_to_{gate}_weights" for gate in gates]
+
+
+# --- rules ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CellShape:
+    """Sizes of a cell, and the optional groups that it was given."""
+
+    units: int
+    """Size of the cell state."""
+    outputs: int
+    """Size of the output state."""
+    cifg: bool
+    peephole: bool
+    projection: bool
+    layer_norm: bool
+
+
+def check_cell(call: Call, prefix: str, batches: int, input_size: int) -> CellShape:
+    """Sizes of a cell; BAD_DATA where its operands don't fit together, UnknownValue where that is not known yet."""
+    units, width = matrix(call, prefix + "input_to_output_weights")
+    if width != input_size:
+        raise bad_data(f"{prefix}input_to_output_weights must have {input_size} columns as the input has, got {width}")
+    outputs = matrix(call, prefix + "recurrent_to_output_weights")[1]
+    cifg = not together(
+        call, [prefix + name for name in ("input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias")]
+    )
+    peephole = together(call, [prefix + "cell_to_forget_weights", prefix + "cell_to_output_weights"])
+    projection = present(call, prefix + "projection_weights")
+    layer_norm = together(call, [f"{prefix}{gate}_layer_norm_weights" for gate in GATES[1:]])
+    _check_groups(call, prefix, cifg=cifg, peephole=peephole, projection=projection, layer_norm=layer_norm)
+    if not projection and outputs != units:
+        raise bad_data(
+            f"{prefix}recurrent_to_output_weights must have as many columns as rows without a projection, "
+            f"got [{units}, {outputs}]"
+        )
+    gates = GATES[1:] if cifg else GATES
+    for gate in gates:
+        check(call, f"{prefix}input_to_{gate}_weights", units, input_size)
+        check(call, f"{prefix}recurrent_to_{gate}_weights", units, outputs)
+        check(call, f"{prefix}{gate}_gate_bias", units)
+        if peephole and gate != "cell":
+            check(call, f"{prefix}cell_to_{gate}_weights", units)
+        if layer_norm:
+            check(call, f"{prefix}{gate}_layer_norm_weights", units)
+    if projection:
+        check(call, prefix + "projection_weights", outputs, units)
+    if present(call, prefix + "projection_bias"):
+        check(call, prefix + "projection_bias", outputs)
+    check(call, prefix + "output_state_in", batches, outputs)
+    check(call, prefix + "cell_state_in", batches, units)
+    return CellShape(units, outputs, cifg, peephole, projection, layer_norm)
+
+
+def _check_groups(call: Call, prefix: str, *, cifg: bool, peephole: bool, projection: bool, layer_norm: bool) -> None:
+    """Members of optional groups that depend on another group."""
+    if not peephole:
+        forbid(call, prefix + "cell_to_input_weights", f"without {prefix}cell_to_forget_weights (no peephole)")
+    elif not cifg and not present(call, prefix + "cell_to_input_weights"):
+        raise bad_data(f"{prefix}cell_to_input_weights must be given: there is a peephole and an input gate")
+    if cifg:
+        forbid(call, prefix + "input_layer_norm_weights", "without an input gate (CIFG)")
+    elif present(call, prefix + "input_layer_norm_weights") != layer_norm:
+        raise bad_data(f"{prefix}input_layer_norm_weights must be given with the other layer norm weights, or none")
+    if not projection:
+        forbid(call, prefix + "projection_bias", f"without {prefix}projection_weights")
+
+
+def check_options(call: Call) -> None:
+    """Raise BAD_DATA for an activation or clipping threshold out of range."""
+    check_activation(call.activation)
+    for name in ("cell_clip", "proj_clip"):
+        threshold = getattr(call, name)
+        if not threshold >= 0:
+            raise bad_data(f"{name} must be 0 (no clipping) or more, got {threshold:g}")
+
+
+# --- arithmetic ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LstmCell:
+    """A cell's weights, in float32, its gates stacked: G gates (3 with CIFG, else 4) of U units."""
+
+    gates: tuple[str, ...]
+    input_weights: np.ndarray
+    """[G * U, input size]"""
+    recurrent_weights: np.ndarray
+    """[G * U, output size]"""
+    aux_weights: np.ndarray | None
+    """[G * U, auxiliary input size]"""
+    bias: Mapping[str, np.ndarray]
+    peephole: Mapping[str, np.ndarray]
+    norm: Mapping[str, np.ndarray]
+    projection_weights: np.ndarray | None
+    projection_bias: np.ndarray | None
+    activation: Activation
+    cell_clip: float
+    proj_clip: float
+
+    @classmethod
+    def of(cls, call: Call, prefix: str = "", *, aux: bool = False) -> LstmCell:
+        """The cell whose operands have this prefix, with or without weights of an auxiliary input."""
+        gates = GATES if present(call, prefix + "input_to_input_weights") else GATES[1:]
+
+        def by_gate(template: str, members: Sequence[str]) -> dict[str, np.ndarray]:
+            named = {gate: optional_floats(call, prefix + template.format(gate)) for gate in members}
+            return {gate: array for gate, array in named.items() if array is not None}
+
+        def stacked(template: str) -> np.ndarray:
+            return np.concatenate([floats(call, prefix + template.format(gate)) for gate in gates])
+
+        return cls(
+            gates=gates,
+            input_weights=stacked("input_to_{}_weights"),
+            recurrent_weights=stacked("recurrent_to_{}_weights"),
+            aux_weights=stacked("aux_input_to_{}_weights") if aux else None,
+            bias=by_gate("{}_gate_bias", gates),
+            peephole=by_gate("cell_to_{}_weights", [gate for gate in gates if gate != "cell"]),
+            norm=by_gate("{}_layer_norm_weights", gates),
+            projection_weights=optional_floats(call, prefix + "projection_weights"),
+            projection_bias=optional_floats(call, prefix + "projection_bias"),
+            activation=ACTIVATIONS[call.activation],
+            cell_clip=call.cell_clip,
+            proj_clip=call.proj_clip,
+        )
+
+    def run(
+        self,
+        inputs: np.ndarray,
+        output_state: np.ndarray,
+        cell_state: np.ndarray,
+        aux: np.ndarray | None = None,
+        *,
+        reverse: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Run over a time-major sequence [time, batches, size]: outputs of each step, final output and cell state."""
+        driven = inputs @ self.input_weights.T  # what does not depend on the state, for all steps at once
+        if aux is not None and self.aux_weights is not None:
+            driven = driven + aux @ self.aux_weights.T
+        outputs = np.empty((*inputs.shape[:2], output_state.shape[1]), np.float32)
+        steps = range(len(inputs))
+        for step in reversed(steps) if reverse else steps:
+            output_state, cell_state = self._step(driven[step], output_state, cell_state)
+            outputs[step] = output_state
+        return outputs, output_state, cell_state
+
+    def _step(
+        self, driven: np.ndarray, output_state: np.ndarray, cell_state: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        sums = np.split(driven + output_state @ self.recurrent_weights.T, len(self.gates), axis=1)
+
+        def gate(name: str, peek: np.ndarray) -> np.ndarray:
+            x: np.ndarray = sums[self.gates.index(name)]
+            if name in self.peephole:
+                x += self.peephole[name] * peek
+            if name in self.norm:
+                x = normalise(x) * self.norm[name]
+            x += self.bias[name]
+            return x
+
+        forget = logistic(gate("forget", cell_state))
+        write = logistic(gate("input", cell_state)) if "input" in self.gates else 1 - forget
+        cell_state = _clip(forget * cell_state + write * self.activation(gate("cell", cell_state)), self.cell_clip)
+        output_state = logistic(gate("output", cell_state)) * self.activation(cell_state)
+        if self.projection_weights is not None:
+            output_state = output_state @ self.projection_weights.T
+            if self.projection_bias is not None:
+                output_state = output_state + self.projection_bias
+            output_state = _clip(output_state, self.proj_clip)
+        return output_state, cell_state
+
+
+def normalise(x: np.ndarray) -> np.ndarray:
+    """Rows with mean 0 and variance 1."""
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+
+
+def _clip(x: np.ndarray, threshold: float) -> np.ndarray:
+    return clip(x, -threshold, threshold) if threshold > 0 else x

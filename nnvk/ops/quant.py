@@ -1,0 +1,163 @@
+"""Quantised arithmetic as TensorFlow Lite's reference kernels define it, vectorised.
+
+A real multiplier is a 32-bit mantissa in Q31 and a power of two; products are rounded twice, half away from
+zero (gemmlowp's SaturatingRoundingDoublingHighMul and RoundingDivideByPOT). Integers are held in int64, so
+that nothing overflows on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnvk.ops.call import Tensor
+from nnvk.types.codes import FuseCode, OperandCode
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+_LIMITS = {
+    OperandCode.TENSOR_QUANT8_ASYMM: (0, 255),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
+    OperandCode.TENSOR_QUANT8_SYMM: (-128, 127),
+    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: (-128, 127),
+    OperandCode.TENSOR_QUANT16_SYMM: (-32768, 32767),
+    OperandCode.TENSOR_QUANT16_ASYMM: (0, 65535),
+}
+
+
+def limits(code: OperandCode) -> tuple[int, int]:
+    """The smallest and largest step of a quantised type."""
+    return _LIMITS[code]
+
+
+def is_quantised(code: OperandCode) -> bool:
+    """Whether elements of this type are steps of a scale."""
+    return code in _LIMITS
+
+
+def float32(scale: float) -> float:
+    """A scale as NNAPI holds it: rounded to float32."""
+    return float(np.float32(scale))
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """The mantissa (Q31, in [2^30, 2^31)) and shift (positive: left) that stand for a real multiplier >= 0."""
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    mantissa = math.floor(fraction * 2**31 + 0.5)
+    if mantissa == 2**31:
+        mantissa, shift = mantissa // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    return mantissa, shift
+
+
+def quantize_multipliers(reals: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`quantize_multiplier` of each: two int64 arrays."""
+    fractions, exponents = np.frexp(np.atleast_1d(np.asarray(reals, np.float64)))
+    mantissas, shifts = np.floor(fractions * 2**31 + 0.5).astype(np.int64), exponents.astype(np.int64)
+    carried = mantissas == 2**31
+    mantissas[carried] //= 2
+    shifts += carried
+    vanishing = (shifts < -31) | (mantissas == 0)
+    mantissas[vanishing] = shifts[vanishing] = 0
+    return mantissas, shifts
+
+
+def saturating_rounding_doubling_high_mul(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
+    """``round(a * b / 2^31)``, halves towards positive infinity, of 32-bit integers."""
+    # gemmlowp adds a nudge that depends on the sign and divides towards zero: for all signs that is this shift.
+    high = np.asarray(a, np.int64) * b
+    high += 1 << 30
+    high >>= 31
+    return np.minimum(high, INT32_MAX)
+
+
+def rounding_divide_by_pot(x: np.ndarray, exponent: np.ndarray | int) -> np.ndarray:
+    """``round(x / 2^exponent)``, half away from zero; ``exponent`` >= 0."""
+    x = np.asarray(x, np.int64)
+    exponent = np.asarray(exponent, np.int64)
+    half = (np.int64(1) << exponent) >> 1
+    # Halves of negative numbers go down: one less before the shift, which rounds down, unless nothing is shifted out.
+    return (x + half + ((x >> 63) & -(half > 0).astype(np.int64))) >> exponent
+
+
+def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
+    """``x * mantissa / 2^31 * 2^shift`` with the reference's two roundings; broadcasts."""
+    shift = np.asarray(shift, np.int64)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    return rounding_divide_by_pot(
+        saturating_rounding_doubling_high_mul(np.asarray(x, np.int64) << left, mantissa), right
+    )
+
+
+def round_half_away(x: np.ndarray) -> np.ndarray:
+    """Round to the nearest integer, halves away from zero (C's ``round``)."""
+    return np.trunc(x + np.copysign(0.5, x))
+
+
+def dequantize(tensor: Tensor) -> np.ndarray:
+    """Real values, float32, of a tensor of any numeric type (per-channel scales too)."""
+    data = tensor.data
+    if not is_quantised(tensor.code):
+        return data.astype(np.float32)
+    steps = data.astype(np.float32) - np.float32(tensor.zero_point)
+    channels = tensor.type.channel_quant
+    if channels is not None:
+        shape = [1] * data.ndim
+        shape[channels.channel_dim] = -1
+        return steps * np.array(channels.scales, np.float32).reshape(shape)
+    return steps * np.float32(tensor.scale)
+
+
+def quantize(real: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Real values in the type of ``tensor``: rounded half away from zero and saturated where it is quantised."""
+    if not is_quantised(tensor.code):
+        return np.asarray(real).astype(tensor.dtype)
+    low, high = limits(tensor.code)
+    steps = round_half_away(np.asarray(real) / np.float32(tensor.scale)) + tensor.zero_point
+    return np.clip(steps, low, high).astype(tensor.dtype)
+
+
+def requantize(source: Tensor, result: Tensor) -> np.ndarray:
+    """The steps of an 8-bit tensor in another one's scale and zero point, halves up, in its dtype."""
+    if (source.scale, source.zero_point) == (result.scale, result.zero_point):
+        return source.data
+    ratio = float32(source.scale) / float32(result.scale)
+
+    def convert(steps: np.ndarray) -> np.ndarray:
+        moved = np.floor((steps.astype(np.float64) - source.zero_point) * ratio + 0.5)
+        return saturate(moved + result.zero_point, result)
+
+    return map_steps(convert, source.data)
+
+
+def map_steps(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) -> np.ndarray:
+    """``function`` of each element of an array of 8-bit integers, computed once for each of the 256 steps."""
+    table = function(np.arange(256, dtype=np.uint8).view(data.dtype))
+    return table[data.view(np.uint8)]
+
+
+def saturate(steps: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Integers clipped to the limits of a quantised tensor's type, in its dtype."""
+    low, high = limits(tensor.code)
+    return np.clip(steps, low, high).astype(tensor.dtype)
+
+
+def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, int]:
+    """The steps between which a fused activation keeps a quantised output."""
+    low, high = limits(tensor.code)
+
+    def step(real: float) -> int:
+        return tensor.zero_point + math.floor(real / tensor.scale + 0.5)
+
+    if activation == FuseCode.RELU:
+        low = max(low, step(0.0))
+    elif activation == FuseCode.RELU6:
+        low, high = max(low, step(0.0)), min(high, step(6.0))
+    elif activation == FuseCode.RELU1:
+        low, high = max(low, step(-1.0)), min(high, step(1.0))
+    return low, high

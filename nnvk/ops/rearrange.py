@@ -1,0 +1,131 @@
+"""Operations that put whole axes into another order: TRANSPOSE, TILE, REVERSE, CHANNEL_SHUFFLE."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import (
+    MOVED_2,
+    MOVED_3,
+    MOVED_INT_3,
+    MOVED_INT_7,
+    axis_index,
+    check_rank_range,
+    keeps_quantisation,
+    vector,
+)
+from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def permutation(call: Call) -> list[int]:
+    """The input's axis that each axis of a TRANSPOSE's output comes from; all reversed where perm is left out."""
+    check_rank_range(call.input, 1, 4)
+    axes = list(range(call.input.rank))
+    if call.perm is None or call.perm.shape == (0,):
+        return axes[::-1]
+    order = vector(call.perm, len(axes))
+    if sorted(order) != axes:
+        raise bad_data(f"perm must be a permutation of {axes}, got {order}")
+    return order
+
+
+def _transposed_shape(call: Call) -> list[Shape]:
+    return [tuple(call.input.shape[axis] for axis in permutation(call))]
+
+
+def _transpose(call: Call) -> np.ndarray:
+    return np.ascontiguousarray(call.input.data.transpose(permutation(call)))
+
+
+def _tiled_shape(call: Call) -> list[Shape]:
+    shape = call.input.shape
+    multiples = vector(call.multiples, len(shape))
+    if any(multiple < 0 for multiple in multiples):
+        raise bad_data(f"multiples must not be negative, got {multiples}")
+    return [tuple(size * multiple for size, multiple in zip(shape, multiples, strict=True))]
+
+
+def _tile(call: Call) -> np.ndarray:
+    return np.tile(call.input.data, call.multiples.data)
+
+
+def reversed_axis(call: Call) -> int:
+    """The one axis that a REVERSE reverses."""
+    check_rank_range(call.input, 1, 8)
+    (axis,) = vector(call.axis, 1)
+    if not 0 <= axis < call.input.rank:
+        raise bad_data(f"axis must be in [0, {call.input.rank}), got {axis}")
+    return axis
+
+
+def _reversed_shape(call: Call) -> list[Shape]:
+    reversed_axis(call)
+    return [call.input.shape]
+
+
+def _reverse(call: Call) -> np.ndarray:
+    return np.ascontiguousarray(np.flip(call.input.data, reversed_axis(call)))
+
+
+def _shuffled_shape(call: Call) -> list[Shape]:
+    check_rank_range(call.input, 1, 4)
+    channels = call.input.shape[axis_index("axis", call.axis, call.input.rank)]
+    if call.num_groups < 1 or channels % call.num_groups:
+        raise bad_data(f"num_groups must be at least 1 and divide the {channels} channels, got {call.num_groups}")
+    return [call.input.shape]
+
+
+def _shuffle(call: Call) -> np.ndarray:
+    shape = call.input.shape
+    axis = axis_index("axis", call.axis, len(shape))
+    groups = call.num_groups
+    grouped = call.input.data.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    shuffled: np.ndarray = grouped.swapaxes(axis, axis + 1).reshape(shape)
+    return shuffled
+
+
+_INTEGERS = one_of(I32)
+
+for _code, _types, _signature, _infer, _reference in (
+    (
+        OperationCode.TRANSPOSE,
+        MOVED_2,
+        Signature(tensor("input"), optional_tensor("perm", _INTEGERS)),
+        _transposed_shape,
+        _transpose,
+    ),
+    (
+        OperationCode.TILE,
+        MOVED_INT_3,
+        Signature(tensor("input"), tensor("multiples", _INTEGERS)),
+        _tiled_shape,
+        _tile,
+    ),
+    (
+        OperationCode.REVERSE,
+        MOVED_INT_7,
+        Signature(tensor("input"), tensor("axis", _INTEGERS)),
+        _reversed_shape,
+        _reverse,
+    ),
+    (
+        OperationCode.CHANNEL_SHUFFLE,
+        MOVED_3,
+        Signature(tensor("input"), i32("num_groups"), i32("axis")),
+        _shuffled_shape,
+        _shuffle,
+    ),
+):
+    define(
+        _code,
+        types=_types,
+        signatures=_signature,
+        infer=_infer,
+        reference=_reference,
+        validate=keeps_quantisation(),
+    )

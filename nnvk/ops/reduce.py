@@ -1,0 +1,103 @@
+"""Operations that fold whole axes into one element: MEAN and the REDUCE family."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.quant import is_quantised, round_half_away, saturate
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import (
+    MOVED_2,
+    MOVED_3,
+    at_least_1d,
+    axis_index,
+    check_rank_range,
+    keeps_quantisation,
+    vector,
+)
+from nnvk.ops.signature import BOOL8, F16, F32, I32, Signature, boolean, i32, one_of, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def reduced_axes(call: Call) -> tuple[int, ...]:
+    """The axes to fold, ascending, each once. No axes are no axes, not all of them."""
+    return tuple(sorted({axis_index("axes", axis, call.input.rank) for axis in vector(call.axes)}))
+
+
+def _reduced_shape(call: Call) -> list[Shape]:
+    check_rank_range(call.input, 1, 4)
+    axes, shape = reduced_axes(call), call.input.shape
+    if call.keep_dims > 0:
+        return [tuple(1 if axis in axes else size for axis, size in enumerate(shape))]
+    return [at_least_1d(tuple(size for axis, size in enumerate(shape) if axis not in axes))]
+
+
+def _nonempty_reduced_shape(call: Call) -> list[Shape]:
+    """The shape, for those that have no result over nothing."""
+    shapes = _reduced_shape(call)
+    if any(call.input.shape[axis] == 0 for axis in reduced_axes(call)):
+        raise bad_data(f"input must not be empty along axes {list(reduced_axes(call))}, got {list(call.input.shape)}")
+    return shapes
+
+
+def _mean(call: Call) -> np.ndarray:
+    axes = reduced_axes(call)
+    count = math.prod(call.input.shape[axis] for axis in axes)
+    if is_quantised(call.input.code):
+        zero_point = call.input.zero_point
+        # Exact: the sums of steps stay far below 2^53. Rounded about the zero point, as the real values would be.
+        mean = (call.input.data.astype(np.int64) - zero_point).sum(axis=axes) / count
+        result = saturate(round_half_away(mean) + zero_point, call.output)
+    else:
+        result = (call.input.data.sum(axis=axes, dtype=np.float64) / count).astype(call.output.dtype)
+    return result.reshape(call.output.shape)
+
+
+Fold = Callable[..., np.ndarray]
+
+
+def _folded(fold: Fold) -> Callable[[Call], np.ndarray]:
+    def run(call: Call) -> np.ndarray:
+        source = call.input.data
+        if source.dtype == np.float16:
+            source = source.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are results, as on a device
+            result = np.asarray(fold(source, axis=reduced_axes(call)))
+            return result.astype(call.output.dtype).reshape(call.output.shape)
+
+    return run
+
+
+_INPUTS = (tensor("input"), tensor("axes", one_of(I32)))
+
+define(
+    OperationCode.MEAN,
+    types=MOVED_2,
+    signatures=Signature(*_INPUTS, i32("keep_dims")),
+    infer=_nonempty_reduced_shape,
+    reference=_mean,
+    validate=keeps_quantisation(),
+)
+
+for _code, _types, _fold, _infer in (
+    (OperationCode.REDUCE_ALL, {BOOL8: 3}, np.all, _reduced_shape),
+    (OperationCode.REDUCE_ANY, {BOOL8: 3}, np.any, _reduced_shape),
+    (OperationCode.REDUCE_MAX, MOVED_3, np.max, _nonempty_reduced_shape),
+    (OperationCode.REDUCE_MIN, MOVED_3, np.min, _nonempty_reduced_shape),
+    (OperationCode.REDUCE_PROD, {F32: 3, F16: 3}, np.prod, _reduced_shape),
+    (OperationCode.REDUCE_SUM, {F32: 3, F16: 3}, np.sum, _reduced_shape),
+):
+    define(
+        _code,
+        types=_types,
+        signatures=Signature(*_INPUTS, boolean("keep_dims")),
+        infer=_infer,
+        reference=_folded(_fold),
+        validate=keeps_quantisation(),
+    )

@@ -1,0 +1,235 @@
+"""The registry: one `OpDef` per operation, and the binding of a model's operations to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.errors import NnapiError, bad_data
+from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
+from nnvk.ops.signature import Param, Signature, same, tensor
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.operand import Shape
+
+Infer = Callable[[Call], list[Shape]]
+Reference = Callable[[Call], "np.ndarray | list[np.ndarray]"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """Everything nnvk knows of an operation that no device needs to know better."""
+
+    code: OperationCode
+    types: Mapping[OperandCode, int]
+    """Leading types, each with the feature level (1 to 8) that brought it."""
+    signatures: tuple[Signature, ...]
+    outputs: tuple[Param, ...]
+    infer: Infer
+    """Shapes of the outputs. Checks shapes and values on the way: raises BAD_DATA with the reason."""
+    reference: Reference | None
+    """Outputs in the outputs' dtypes; None for control flow, which devices run themselves."""
+    validate: Callable[[Call], None] | None = None
+    """Rules on types, scales and zero points beyond the signature; called once shapes may still be unknown."""
+    leading: str | None = None
+    """Name of the parameter whose type is ``T``; the first one if None."""
+
+
+_registry: dict[OperationCode, OpDef] = {}
+
+
+def define(
+    code: OperationCode,
+    *,
+    types: Mapping[OperandCode, int],
+    signatures: Sequence[Signature] | Signature,
+    infer: Infer,
+    reference: Reference | None,
+    outputs: Sequence[Param] = (tensor("output", same),),
+    validate: Callable[[Call], None] | None = None,
+    leading: str | None = None,
+) -> OpDef:
+    """Register an operation; see `OpDef` for the arguments."""
+    if code in _registry:
+        raise ValueError(f"{code.name} is defined twice")
+    overloads = (signatures,) if isinstance(signatures, Signature) else tuple(signatures)
+    definition = OpDef(code, types, overloads, tuple(outputs), infer, reference, validate, leading)
+    _registry[code] = definition
+    return definition
+
+
+def lookup(code: OperationCode) -> OpDef:
+    """The definition of an operation; BAD_DATA where there is none."""
+    try:
+        return _registry[code]
+    except KeyError:
+        raise bad_data(f"{code.name}: this operation is not defined") from None
+
+
+def definitions() -> Mapping[OperationCode, OpDef]:
+    """All defined operations."""
+    return _registry
+
+
+Values = Callable[[int], np.ndarray | None]
+"""The known value of an operand by index, or None."""
+Shapes = Callable[[int], "Shape | None"]
+"""The known shape of an operand by index, or None."""
+
+
+def bind(operation: Operation, operands: Sequence[Operand], values: Values, shapes: Shapes, relaxed: bool = False) -> Call:
+    """Choose the overload that fits the operands' types and name them.
+
+    Raises BAD_DATA that names the operation, the operand, the expected types and the one that came.
+    """
+    definition = lookup(operation.code)
+    signature, leading = _choose(definition, operation, operands)
+    params = signature.spread(len(operation.inputs))
+    named: dict[str, Any] = {param.name: [] if param.variadic else param.default for param in signature.params}
+    for param, index in zip(params, operation.inputs, strict=True):
+        operand = operands[index]
+        value: Any
+        if operand.lifetime is Lifetime.NO_VALUE:
+            value = param.default
+        elif operand.type.code == OperandCode.MODEL:
+            value = operand.subgraph
+        elif operand.type.is_tensor:
+            value = Tensor(param.name, index, operand.type, shapes(index), values(index))
+        else:
+            known = values(index)
+            value = Unknown(param.name) if known is None else known.reshape(()).item()
+        if param.variadic:
+            named[param.name].append(value)
+        else:
+            named[param.name] = value
+    outputs = _bind_outputs(definition, operation, operands, leading, shapes)
+    named.update({output.name: output for output in outputs})
+    return Call(operation.code, named, outputs, relaxed)
+
+
+def _bind_outputs(
+    definition: OpDef, operation: Operation, operands: Sequence[Operand], leading: OperandCode, shapes: Shapes
+) -> list[Tensor]:
+    params = Signature(*definition.outputs)
+    least, most = params.arity()
+    count = len(operation.outputs)
+    if count < least or (most is not None and count > most):
+        raise bad_data(f"{operation}: expected {_range(least, most)} outputs, got {count}")
+    outputs = []
+    for param, index in zip(params.spread(count), operation.outputs, strict=True):
+        type_ = operands[index].type
+        if type_.code not in param.accepts(leading):
+            raise bad_data(f"{operation}: output {param.name} must be {_names(param.accepts(leading))}, got {type_}")
+        outputs.append(Tensor(param.name, index, type_, shapes(index)))
+    return outputs
+
+
+def _choose(definition: OpDef, operation: Operation, operands: Sequence[Operand]) -> tuple[Signature, OperandCode]:
+    """The first overload that fits, else the complaint of the one that fitted furthest."""
+    furthest, complaint = -1, ""
+    for signature in definition.signatures:
+        matched, leading, reason = _match(definition, signature, operation, operands)
+        if not reason:
+            return signature, leading
+        if matched > furthest:
+            furthest, complaint = matched, reason
+    raise bad_data(f"{operation}: {complaint}")
+
+
+def _match(
+    definition: OpDef, signature: Signature, operation: Operation, operands: Sequence[Operand]
+) -> tuple[int, OperandCode, str]:
+    """How many inputs fit, the leading type, and why the next input does not fit ("" if all fit)."""
+    count = len(operation.inputs)
+    nothing = OperandCode.TENSOR_FLOAT32
+    least, most = signature.arity()
+    if count < least or (most is not None and count > most):
+        return -1, nothing, f"expected {_range(least, most)} inputs, got {count}"
+    params = signature.spread(count)
+    names = [param.name for param in params]
+    position = names.index(definition.leading) if definition.leading in names else 0
+    leading = operands[operation.inputs[position]].type.code if count else nothing
+    if leading not in definition.types:
+        return 0, nothing, f"{names[position]} must be {_names(definition.types)}, got {leading.name}"
+    for matched, (param, index) in enumerate(zip(params, operation.inputs, strict=True)):
+        operand = operands[index]
+        if operand.lifetime is Lifetime.NO_VALUE:
+            if not param.optional:
+                return matched, leading, f"{param.name} (input {matched}) can't be omitted"
+        elif operand.type.code not in param.accepts(leading):
+            expected = _names(param.accepts(leading))
+            return matched, leading, f"{param.name} (input {matched}) must be {expected}, got {operand.type}"
+    return count, leading, ""
+
+
+def infer(call: Call) -> list[Shape] | None:
+    """Validate a call and set its outputs' shapes. None: not known before execution."""
+    definition = lookup(call.code)
+    try:
+        if definition.validate:
+            definition.validate(call)
+        shapes = definition.infer(call)
+    except UnknownValue as unknown:
+        call.unknown = unknown
+        return None
+    except NnapiError as error:
+        prefix = f"{call.code.name}: "
+        if error.reason.startswith(prefix):
+            raise
+        raise NnapiError(error.code, prefix + error.reason) from error
+    for tensor_, shape in zip(call.outputs, shapes, strict=True):
+        declared = tensor_.type.dimensions
+        if tensor_.type.is_tensor and declared and not compatible(declared, shape):
+            raise bad_data(
+                f"{call.code.name}: output {tensor_.name} is declared as {list(declared)}, "
+                f"but the inputs give {list(shape)}"
+            )
+        tensor_.shape = shape
+    return shapes
+
+
+def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operation, Call]]:
+    """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
+
+    A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known. Raises what `bind` and `infer` raise,
+    with the operand indexes named.
+    """
+    shapes: dict[int, Shape] = {
+        index: operand.value.shape for index, operand in enumerate(model.operands) if operand.value is not None
+    }
+    for index, shape in zip(model.inputs, input_shapes, strict=True):
+        if model.operands[index].type.with_dimensions(shape).is_fully_specified:
+            shapes[index] = shape
+    for operation in model.operations:
+        try:
+            call = bind(operation, model.operands, lambda index: model.operands[index].value, shapes.get, model.relaxed)
+            inferred = infer(call)
+        except NnapiError as error:
+            where = f" (operands {list(operation.inputs)} -> {list(operation.outputs)})"
+            raise NnapiError(error.code, error.reason + where) from error
+        if inferred is not None:
+            shapes.update(zip(operation.outputs, inferred, strict=True))
+        yield operation, call
+
+
+def compatible(declared: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a shape fits declared dimensions, in which 0 is any size."""
+    return len(declared) == len(shape) and all(d in (0, s) for d, s in zip(declared, shape, strict=True))
+
+
+def feature_level(definition: OpDef, call_types: Sequence[OperandCode]) -> int:
+    """The lowest feature level (1 to 8) that has the operation with this leading type."""
+    return definition.types[call_types[0]] if call_types else 1
+
+
+def _names(codes: Any) -> str:
+    return " or ".join(sorted(code.name for code in codes))
+
+
+def _range(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least}"
+    return str(least) if least == most else f"{least} to {most}"

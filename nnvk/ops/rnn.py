@@ -1,0 +1,169 @@
+"""RNN, UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.recurrent import (
+    ACTIVATIONS,
+    FLOATS_3,
+    bidirectional_outputs,
+    bidirectional_shapes,
+    check,
+    check_activation,
+    floats,
+    layout,
+    linking,
+    matrix,
+    sequence,
+    sequence_shape,
+    to_layout,
+)
+from nnvk.ops.registry import define
+from nnvk.ops.signature import FLOATS, Param, Signature, activation, boolean, i32, optional_tensor, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+_AUX_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
+
+
+def _cell_params(prefix: str = "") -> list[Param]:
+    return [tensor(prefix + name) for name in ("weights", "recurrent_weights", "bias", "hidden_state_in")]
+
+
+def _check_cell(call: Call, prefix: str, batches: int, input_size: int) -> int:
+    """Units of a cell; BAD_DATA where its operands don't fit together."""
+    units, width = matrix(call, prefix + "weights")
+    if width != input_size:
+        raise bad_data(f"{prefix}weights must have {input_size} columns as the input has, got {width}")
+    check(call, prefix + "recurrent_weights", units, units)
+    check(call, prefix + "bias", units)
+    check(call, prefix + "hidden_state_in", batches, units)
+    return units
+
+
+def _run(
+    call: Call, prefix: str, inputs: np.ndarray, aux: np.ndarray | None = None, *, reverse: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run a cell over a time-major sequence [time, batches, size]: outputs of each step, final hidden state.
+
+    ``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` is state and output of a step.
+    """
+    driven = inputs @ floats(call, prefix + "weights").T + floats(call, prefix + "bias")
+    if aux is not None:
+        driven = driven + aux @ floats(call, prefix + "aux_weights").T
+    recurrent = floats(call, prefix + "recurrent_weights").T
+    state = floats(call, prefix + "hidden_state_in")
+    activate = ACTIVATIONS[call.activation]
+    outputs = np.empty((*inputs.shape[:2], state.shape[1]), np.float32)
+    steps = range(len(inputs))
+    for step in reversed(steps) if reverse else steps:
+        state = activate(driven[step] + state @ recurrent)
+        outputs[step] = state
+    return outputs, state
+
+
+# --- one step ------------------------------------------------------------------------------------------------
+
+
+def _infer_step(call: Call) -> list[Shape]:
+    check_activation(call.activation)
+    batches, input_size = matrix(call, "input")
+    units = _check_cell(call, "", batches, input_size)
+    return [(batches, units)] * 2
+
+
+def _reference_step(call: Call) -> list[np.ndarray]:
+    _, state = _run(call, "", floats(call, "input")[np.newaxis])
+    output = state.astype(call.output.dtype)
+    return [output, output.copy()]
+
+
+define(
+    OperationCode.RNN,
+    types=FLOATS,
+    signatures=Signature(tensor("input"), *_cell_params(), activation()),
+    outputs=(tensor("hidden_state_out"), tensor("result")),
+    infer=_infer_step,
+    reference=_reference_step,
+)
+
+
+# --- one direction -------------------------------------------------------------------------------------------
+
+
+def _infer_sequence(call: Call) -> list[Shape]:
+    check_activation(call.activation)
+    if call.time_major not in (0, 1):
+        raise bad_data(f"time_major must be 0 or 1, got {call.time_major}")
+    time, batches, input_size = sequence_shape(call)
+    units = _check_cell(call, "", batches, input_size)
+    return [layout(call, time, batches, units), (batches, units)][: len(call.outputs)]
+
+
+def _reference_sequence(call: Call) -> list[np.ndarray]:
+    outputs, state = _run(call, "", sequence(call))
+    return [to_layout(call, outputs), state.astype(call.output.dtype, copy=False)][: len(call.outputs)]
+
+
+define(
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
+    types=FLOATS_3,
+    signatures=Signature(tensor("input"), *_cell_params(), activation(), i32("time_major")),
+    outputs=(tensor("result"), optional_tensor("hidden_state_out", since=4)),
+    infer=_infer_sequence,
+    reference=_reference_sequence,
+)
+
+
+# --- both directions -----------------------------------------------------------------------------------------
+
+
+def _infer_bidirectional(call: Call) -> list[Shape]:
+    check_activation(call.activation)
+    _, batches, input_size = sequence_shape(call)
+    backward_input, crossed = linking(call, _AUX_WEIGHTS)
+    forward = _check_cell(call, "fw_", batches, input_size)
+    backward = _check_cell(call, "bw_", batches, sequence_shape(call, backward_input)[2])
+    if crossed:
+        aux_size = sequence_shape(call, "aux_input")[2]
+        for name, units in zip(_AUX_WEIGHTS, (forward, backward), strict=True):
+            check(call, name, units, aux_size)
+    return bidirectional_shapes(call, forward, backward, [(batches, forward), (batches, backward)])
+
+
+def _reference_bidirectional(call: Call) -> list[np.ndarray]:
+    backward_input, crossed = linking(call, _AUX_WEIGHTS)
+    aux = sequence(call, "aux_input") if crossed else None
+    forward, forward_state = _run(call, "fw_", sequence(call), aux)
+    backward, backward_state = _run(call, "bw_", sequence(call, backward_input), aux, reverse=True)
+    return bidirectional_outputs(call, forward, backward, [forward_state, backward_state])
+
+
+define(
+    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
+    types=FLOATS_3,
+    signatures=Signature(
+        tensor("input"),
+        *_cell_params("fw_"),
+        *_cell_params("bw_"),
+        optional_tensor("aux_input"),
+        optional_tensor("fw_aux_weights"),
+        optional_tensor("bw_aux_weights"),
+        activation(),
+        boolean("time_major"),
+        boolean("merge_outputs"),
+    ),
+    # With merged outputs the second one is absent and the states follow the first, so that names only number them:
+    # [forward, backward] or [merged], then hidden states of the forward and of the backward cell.
+    outputs=(
+        tensor("output0"),
+        optional_tensor("output1"),
+        optional_tensor("output2", since=4),
+        optional_tensor("output3", since=4),
+    ),
+    infer=_infer_bidirectional,
+    reference=_reference_bidirectional,
+)

@@ -1,0 +1,98 @@
+"""Operations that take a part of a tensor: SLICE and STRIDED_SLICE."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, check_rank_range, keeps_quantisation, vector
+from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def slice_bounds(call: Call) -> list[tuple[int, int]]:
+    """First element and number of elements along each axis of a SLICE; BAD_DATA where the input does not reach."""
+    shape = call.input.shape
+    bounds = []
+    begins, sizes = vector(call.begin, len(shape)), vector(call.size, len(shape))
+    for axis, (begin, size, limit) in enumerate(zip(begins, sizes, shape, strict=True)):
+        count = limit - begin if size == -1 else size
+        if begin < 0 or count < 0 or begin + count > limit:
+            raise bad_data(
+                f"begin and size of axis {axis} must stay in its {limit} elements, got begin {begin} and size {size}"
+            )
+        bounds.append((begin, count))
+    return bounds
+
+
+def _slice_shape(call: Call) -> list[Shape]:
+    return [tuple(count for _, count in slice_bounds(call))]
+
+
+def _slice(call: Call) -> np.ndarray:
+    part = call.input.data[tuple(slice(begin, begin + count) for begin, count in slice_bounds(call))]
+    return np.ascontiguousarray(part)
+
+
+def strided_axes(call: Call) -> list[range]:
+    """The indices that a STRIDED_SLICE takes along each axis of its input, masks applied."""
+    check_rank_range(call.input, 1, 4)
+    rank = call.input.rank
+    begins, ends, strides = (vector(getattr(call, name), rank) for name in ("begin", "end", "strides"))
+    axes = []
+    for axis, (begin, end, stride, size) in enumerate(zip(begins, ends, strides, call.input.shape, strict=True)):
+        bit = 1 << axis
+        if stride == 0:
+            raise bad_data(f"strides must not be 0, got {strides}")
+        first = None if call.begin_mask & bit else begin
+        last = None if call.end_mask & bit else end
+        taken = range(*slice(first, last, stride).indices(size))
+        if call.shrink_axis_mask & bit and (stride < 0 or len(taken) != 1):
+            raise bad_data(
+                f"shrink_axis_mask needs one element of axis {axis} and a positive stride, "
+                f"got [{begin}:{end}:{stride}] of {size}"
+            )
+        axes.append(taken)
+    return axes
+
+
+def _strided_shape(call: Call) -> list[Shape]:
+    sizes = [len(taken) for taken in strided_axes(call)]
+    return [at_least_1d(tuple(n for axis, n in enumerate(sizes) if not call.shrink_axis_mask >> axis & 1))]
+
+
+def _strided_slice(call: Call) -> np.ndarray:
+    # A range that runs down to index 0 stops at -1, which a slice would take as the last element.
+    taken = (slice(r.start, r.stop if r.stop >= 0 else None, r.step) if r else slice(0) for r in strided_axes(call))
+    return np.ascontiguousarray(call.input.data[tuple(taken)]).reshape(call.output.shape)
+
+
+_INTEGERS = one_of(I32)
+
+define(
+    OperationCode.SLICE,
+    types=MOVED_INT_3,
+    signatures=Signature(tensor("input"), tensor("begin", _INTEGERS), tensor("size", _INTEGERS)),
+    infer=_slice_shape,
+    reference=_slice,
+    validate=keeps_quantisation(),
+)
+define(
+    OperationCode.STRIDED_SLICE,
+    types=MOVED_2,
+    signatures=Signature(
+        tensor("input"),
+        tensor("begin", _INTEGERS),
+        tensor("end", _INTEGERS),
+        tensor("strides", _INTEGERS),
+        i32("begin_mask"),
+        i32("end_mask"),
+        i32("shrink_axis_mask"),
+    ),
+    infer=_strided_shape,
+    reference=_strided_slice,
+    validate=keeps_quantisation(),
+)

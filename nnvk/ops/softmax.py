@@ -1,0 +1,73 @@
+"""SOFTMAX and LOG_SOFTMAX."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.quant import dequantize, is_quantised, quantize
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import axis_index, check_rank_range
+from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, i32, real, tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+_ZERO_POINTS = {Q8: 0, Q8S: -128}
+
+
+def _validate(call: Call) -> None:
+    type_ = call.output.type
+    if is_quantised(type_.code) and (type_.scale, type_.zero_point) != (1 / 256, _ZERO_POINTS[type_.code]):
+        raise bad_data(f"output must have scale {1 / 256} and zero point {_ZERO_POINTS[type_.code]}, got {type_}")
+
+
+def _infer(call: Call) -> list[Shape]:
+    check_rank_range(call.input, 1, 4)
+    axis_index("axis", call.axis, call.input.rank)
+    if not call.beta > 0:
+        raise bad_data(f"beta must be positive, got {call.beta:g}")
+    return [call.input.shape]
+
+
+def _infer_log(call: Call) -> list[Shape]:
+    axis_index("axis", call.axis, call.input.rank)
+    return [call.input.shape]
+
+
+def _shifted(call: Call) -> np.ndarray:
+    """Logits times beta, less the largest of them in each slice, so that no exponential overflows."""
+    logits = dequantize(call.input)
+    if not logits.size:
+        return logits
+    largest = logits.max(axis=call.axis, keepdims=True) if call.beta > 0 else logits.min(axis=call.axis, keepdims=True)
+    return (logits - largest) * np.float32(call.beta)
+
+
+def _softmax(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):  # a slice of infinities has no softmax
+        powers = np.exp(_shifted(call))
+        return quantize(powers / powers.sum(axis=call.axis, keepdims=True), call.output)
+
+
+def _log_softmax(call: Call) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        shifted = _shifted(call)
+        return quantize(shifted - np.log(np.exp(shifted).sum(axis=call.axis, keepdims=True)), call.output)
+
+
+define(
+    OperationCode.SOFTMAX,
+    types={**FLOATS, **QUANT8},
+    signatures=Signature(tensor("input"), real("beta"), i32("axis", -1, since=3)),
+    infer=_infer,
+    reference=_softmax,
+    validate=_validate,
+)
+define(
+    OperationCode.LOG_SOFTMAX,
+    types={F32: 3, F16: 3},
+    signatures=Signature(tensor("input"), real("beta"), i32("axis")),
+    infer=_infer_log,
+    reference=_log_softmax,
+)

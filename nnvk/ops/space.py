@@ -1,0 +1,141 @@
+"""Operations that trade spatial elements for channels or batches, and back.
+
+All see the input as [batch, rows of blocks, row in a block, columns of blocks, column in a block, channels].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.quant import is_quantised
+from nnvk.ops.registry import define
+from nnvk.ops.shapes import MOVED, MOVED_2, check_shape, keeps_quantisation, vector
+from nnvk.ops.signature import I32, LAYOUT, Signature, i32, one_of, tensor
+from nnvk.ops.window import check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+
+def _block_size(call: Call) -> int:
+    check_rank(call, "input", 4)
+    size: int = call.block_size
+    if size < 1:
+        raise bad_data(f"block_size must be at least 1, got {size}")
+    return size
+
+
+def block_shape(call: Call) -> tuple[int, int]:
+    """Height and width of a block, for the operations on batches."""
+    check_rank(call, "input", 4)
+    height, width = vector(call.block_shape, 2)
+    if min(height, width) < 1:
+        raise bad_data(f"block_shape must be at least 1, got {[height, width]}")
+    return height, width
+
+
+def _space_to_depth_shape(call: Call) -> list[Shape]:
+    block = _block_size(call)
+    batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    if height % block or width % block:
+        raise bad_data(f"block_size must divide height {height} and width {width} of input, got {block}")
+    return [layout_shape((batches, height // block, width // block, channels * block * block), call.nchw)]
+
+
+def _space_to_depth(call: Call) -> np.ndarray:
+    block = call.block_size
+    batches, height, width, channels = nhwc_shape(call.output.shape, call.nchw)
+    blocks = to_nhwc(call.input.data, call.nchw).reshape(
+        batches, height, block, width, block, channels // (block * block)
+    )
+    return from_nhwc(blocks.transpose(0, 1, 3, 2, 4, 5).reshape(batches, height, width, channels), call.nchw)
+
+
+def _depth_to_space_shape(call: Call) -> list[Shape]:
+    block = _block_size(call)
+    batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    if channels % (block * block):
+        raise bad_data(f"block_size must, squared, divide the {channels} channels of input, got {block}")
+    return [layout_shape((batches, height * block, width * block, channels // (block * block)), call.nchw)]
+
+
+def _depth_to_space(call: Call) -> np.ndarray:
+    block = call.block_size
+    batches, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
+    shape = nhwc_shape(call.output.shape, call.nchw)
+    blocks = to_nhwc(call.input.data, call.nchw).reshape(batches, height, width, block, block, shape[3])
+    return from_nhwc(blocks.transpose(0, 1, 3, 2, 4, 5).reshape(shape), call.nchw)
+
+
+def space_paddings(call: Call) -> list[list[int]]:
+    """[[top, bottom], [left, right]] of a SPACE_TO_BATCH_ND."""
+    check_shape(call.paddings, (2, 2))
+    pairs: list[list[int]] = call.paddings.data.tolist()
+    if min(map(min, pairs)) < 0:
+        raise bad_data(f"paddings must not be negative, got {pairs}")
+    return pairs
+
+
+def _space_to_batch_shape(call: Call) -> list[Shape]:
+    block_h, block_w = block_shape(call)
+    batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    vertical, horizontal = space_paddings(call)
+    height, width = height + sum(vertical), width + sum(horizontal)
+    if height % block_h or width % block_w:
+        raise bad_data(
+            f"block_shape must divide the padded height {height} and width {width}, got {[block_h, block_w]}"
+        )
+    shape = (batches * block_h * block_w, height // block_h, width // block_w, channels)
+    return [layout_shape(shape, call.nchw)]
+
+
+def _space_to_batch(call: Call) -> np.ndarray:
+    block_h, block_w = block_shape(call)
+    fill = call.input.zero_point if is_quantised(call.input.code) else 0
+    source = np.pad(to_nhwc(call.input.data, call.nchw), ((0, 0), *space_paddings(call), (0, 0)), constant_values=fill)
+    shape = nhwc_shape(call.output.shape, call.nchw)
+    blocks = source.reshape(source.shape[0], shape[1], block_h, shape[2], block_w, shape[3])
+    return from_nhwc(blocks.transpose(2, 4, 0, 1, 3, 5).reshape(shape), call.nchw)
+
+
+def _batch_to_space_shape(call: Call) -> list[Shape]:
+    block_h, block_w = block_shape(call)
+    batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    if batches % (block_h * block_w):
+        raise bad_data(f"block_shape must divide the {batches} batches of input, got {[block_h, block_w]}")
+    return [layout_shape((batches // (block_h * block_w), height * block_h, width * block_w, channels), call.nchw)]
+
+
+def _batch_to_space(call: Call) -> np.ndarray:
+    block_h, block_w = block_shape(call)
+    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    shape = nhwc_shape(call.output.shape, call.nchw)
+    blocks = to_nhwc(call.input.data, call.nchw).reshape(block_h, block_w, shape[0], height, width, channels)
+    return from_nhwc(blocks.transpose(2, 3, 0, 4, 1, 5).reshape(shape), call.nchw)
+
+
+_DEPTH = Signature(tensor("input"), i32("block_size"), LAYOUT)
+_BLOCKS = (tensor("input"), tensor("block_shape", one_of(I32)))
+_PADDINGS = tensor("paddings", one_of(I32))
+
+for _code, _types, _signature, _infer, _reference in (
+    (OperationCode.SPACE_TO_DEPTH, MOVED, _DEPTH, _space_to_depth_shape, _space_to_depth),
+    (OperationCode.DEPTH_TO_SPACE, MOVED, _DEPTH, _depth_to_space_shape, _depth_to_space),
+    (
+        OperationCode.SPACE_TO_BATCH_ND,
+        MOVED_2,
+        Signature(*_BLOCKS, _PADDINGS, LAYOUT),
+        _space_to_batch_shape,
+        _space_to_batch,
+    ),
+    (OperationCode.BATCH_TO_SPACE_ND, MOVED_2, Signature(*_BLOCKS, LAYOUT), _batch_to_space_shape, _batch_to_space),
+):
+    define(
+        _code,
+        types=_types,
+        signatures=_signature,
+        infer=_infer,
+        reference=_reference,
+        validate=keeps_quantisation(),
+    )

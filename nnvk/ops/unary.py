@@ -1,0 +1,111 @@
+"""Operations that map each element by itself, except those with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.call import Call
+from nnvk.ops.quant import dequantize, is_quantised, quantize, saturate
+from nnvk.ops.registry import define
+from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, QUANT8, Signature, tensor
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import Shape
+
+Map = Callable[[np.ndarray], np.ndarray]
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    """``1 / (1 + exp(-x))`` without overflow."""
+    tail = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, tail) / (1 + tail)
+
+
+def same_shape(call: Call) -> list[Shape]:
+    """The output has the input's shape."""
+    return [call.input.shape]
+
+
+def _same_quantisation(call: Call) -> None:
+    source, result = call.input.type, call.output.type
+    if is_quantised(source.code) and (source.scale, source.zero_point) != (result.scale, result.zero_point):
+        raise bad_data(f"output must have the input's scale and zero point, {source}, got {result}")
+
+
+def _fixed_output(scale: float, zero_point: Mapping[OperandCode, int]) -> Callable[[Call], None]:
+    """The rule of operations whose quantised output has one allowed scale and zero point."""
+
+    def check(call: Call) -> None:
+        type_ = call.output.type
+        if is_quantised(type_.code) and (type_.scale, type_.zero_point) != (scale, zero_point[type_.code]):
+            raise bad_data(f"output must have scale {scale} and zero point {zero_point[type_.code]}, got {type_}")
+
+    return check
+
+
+def _reference(function: Map) -> Callable[[Call], np.ndarray]:
+    def run(call: Call) -> np.ndarray:
+        if call.input.code in (I32, BOOL8):
+            return function(call.input.data).astype(call.output.dtype)
+        with np.errstate(all="ignore"):  # NaN and infinity are results, as on a device
+            return quantize(function(dequantize(call.input)), call.output)
+
+    return run
+
+
+def _clip_reference(low: float, high: float) -> Callable[[Call], np.ndarray]:
+    """Clipping keeps the quantisation, so that quantised elements are clipped as steps."""
+
+    def run(call: Call) -> np.ndarray:
+        source = call.input
+        if not is_quantised(source.code):
+            return np.clip(source.data, low, high).astype(source.dtype)
+        steps = [round(bound / source.scale) + source.zero_point if np.isfinite(bound) else bound for bound in (low, high)]
+        return saturate(np.clip(source.data.astype(np.int64), *steps), call.output)
+
+    return run
+
+
+_UNIT = _fixed_output(1 / 256, {Q8: 0, Q8S: -128})
+_SYMMETRIC_UNIT = _fixed_output(1 / 128, {Q8: 128, Q8S: 0})
+_Row = tuple[Map, Mapping[OperandCode, int], Callable[[Call], None] | None]
+
+_MAPS: dict[OperationCode, _Row] = {
+    OperationCode.ABS: (np.abs, {**FLOATS, F32: 3, I32: 4}, None),
+    OperationCode.EXP: (np.exp, {F32: 3, F16: 3}, None),
+    OperationCode.FLOOR: (np.floor, FLOATS, None),
+    OperationCode.LOG: (np.log, {F32: 3, F16: 3}, None),
+    OperationCode.LOGICAL_NOT: (np.logical_not, {BOOL8: 3}, None),
+    OperationCode.LOGISTIC: (logistic, {**FLOATS, **QUANT8}, _UNIT),
+    OperationCode.NEG: (np.negative, {F32: 3, F16: 3, I32: 3}, None),
+    OperationCode.RSQRT: (lambda x: 1 / np.sqrt(x), {F32: 3, F16: 3, Q8: 7, Q8S: 7}, None),
+    OperationCode.SIN: (np.sin, {F32: 3, F16: 3}, None),
+    OperationCode.SQRT: (np.sqrt, {F32: 3, F16: 3}, None),
+    OperationCode.TANH: (np.tanh, {F32: 1, F16: 3, Q8: 3, Q8S: 4}, _SYMMETRIC_UNIT),
+}
+for _code, (_map, _types, _rule) in _MAPS.items():
+    define(
+        _code,
+        types=_types,
+        signatures=Signature(tensor("input")),
+        infer=same_shape,
+        reference=_reference(_map),
+        validate=_rule,
+    )
+
+_CLIPS = {
+    OperationCode.RELU: (0.0, np.inf),
+    OperationCode.RELU1: (-1.0, 1.0),
+    OperationCode.RELU6: (0.0, 6.0),
+}
+for _code, _bounds in _CLIPS.items():
+    define(
+        _code,
+        types={**FLOATS, **QUANT8},
+        signatures=Signature(tensor("input")),
+        infer=same_shape,
+        reference=_clip_reference(*_bounds),
+        validate=_same_quantisation,
+    )

@@ -1,0 +1,1 @@
+"""The runtime: what an application calls. It knows drivers only through `nnvk.hal`."""

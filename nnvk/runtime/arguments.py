@@ -1,0 +1,57 @@
+"""From what an application hands to an execution to what a driver gets: views, checked, never copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+from nnvk.ops.registry import compatible
+from nnvk.runtime.graph import as_array
+from nnvk.types.operand import OperandType
+
+
+def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
+    """The operand's type with the dimensions that ``given`` adds. BAD_DATA where they contradict each other."""
+    if given.code is not operand.code:
+        raise bad_data(f"{what}: the model says {operand}, the execution {given}")
+    if operand.dimensions and not compatible(operand.dimensions, given.dimensions):
+        raise bad_data(f"{what}: dimensions {list(given.dimensions)} don't fit the model's {list(operand.dimensions)}")
+    return operand.with_dimensions(given.dimensions)
+
+
+def input_array(what: str, operand: OperandType, value: Any, given: OperandType | None) -> np.ndarray | None:
+    """An input as an array of the operand's dtype and actual shape."""
+    if value is None:
+        return None
+    full = operand if given is None else merge(what, operand, given)
+    fits = isinstance(value, np.ndarray) and full.is_tensor and value.dtype.itemsize == full.dtype.itemsize
+    if given is None and fits and (not full.dimensions or compatible(full.dimensions, value.shape)):
+        full = full.with_dimensions(value.shape)
+    elif not full.is_fully_specified and given is None:
+        raise bad_data(f"{what}: the model leaves dimensions of {operand} open, and {_describe(value)} does not give them")
+    return as_array(value, full, what)
+
+
+def output_bytes(what: str, operand: OperandType, value: Any) -> np.ndarray | None:
+    """An output's buffer as flat, writable bytes."""
+    if value is None:
+        return None
+    try:
+        buffer = value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8)
+    except (TypeError, ValueError, BufferError) as error:
+        raise bad_data(f"{what}: expected a writable array or buffer, got {value!r}: {error}") from None
+    if not buffer.flags.c_contiguous or not buffer.flags.writeable:
+        raise bad_data(f"{what}: the array must be C-contiguous and writable")
+    if operand.is_fully_specified:
+        needed = max(operand.size, 0)
+        if buffer.nbytes != needed:
+            raise bad_data(f"{what}: {operand} needs {needed} bytes, got {buffer.nbytes}")
+    return buffer.reshape(-1).view(np.uint8)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}{list(value.shape)}"
+    return repr(type(value).__name__)

@@ -1,0 +1,114 @@
+"""Devices as an application sees them, and the list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from nnvk.base.errors import bad_data
+from nnvk.base.log import logger
+from nnvk.hal import IDevice
+from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
+from nnvk.types.request import Capabilities
+
+_log = logger("manager")
+
+
+class Device:
+    """A device (``ANeuralNetworksDevice``). Get one from `get_devices` or `get_device`."""
+
+    def __init__(self, driver: IDevice) -> None:
+        self.driver = driver
+        """The driver's side of the device."""
+
+    @property
+    def name(self) -> str:
+        """Unique name (``ANeuralNetworksDevice_getName``)."""
+        return self.driver.name
+
+    @property
+    def type(self) -> DeviceTypeCode:
+        """Kind of device (``ANeuralNetworksDevice_getType``)."""
+        return self.driver.type
+
+    @property
+    def version(self) -> str:
+        """Version of driver and hardware (``ANeuralNetworksDevice_getVersion``)."""
+        return self.driver.version
+
+    @property
+    def feature_level(self) -> FeatureLevelCode:
+        """Highest feature level that the device knows (``ANeuralNetworksDevice_getFeatureLevel``)."""
+        return self.driver.feature_level
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of vendor extensions (``ANeuralNetworksDevice_getExtensionSupport``)."""
+        return self.driver.extensions
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the device promises."""
+        return self.driver.capabilities
+
+    def __repr__(self) -> str:
+        return f"<nnvk.Device {self.name} ({self.type.name}, {self.version})>"
+
+
+Driver = Callable[[], tuple[Sequence[IDevice], str]]
+"""Finds a driver's devices; the text says why there are none, or is empty."""
+
+
+class DeviceManager:
+    """The devices of all drivers, found once, in the order of preference."""
+
+    def __init__(self) -> None:
+        self._drivers: list[Driver] = []
+        self._devices: list[Device] | None = None
+        self._unavailable: list[str] = []
+
+    def install(self, drivers: Iterable[Driver]) -> None:
+        """Add drivers; their devices are looked for on the first need."""
+        self._drivers.extend(drivers)
+        self._devices = None
+
+    def devices(self) -> list[Device]:
+        """All devices, the preferred first."""
+        if self._devices is None:
+            self._devices, self._unavailable = [], []
+            for driver in self._drivers:
+                found, reason = driver()
+                self._devices += [Device(device) for device in found]
+                if reason:
+                    self._unavailable.append(reason)
+            _log.debug("devices: %s; unavailable: %s", self._devices, self._unavailable)
+        return list(self._devices)
+
+    def unavailable(self) -> list[str]:
+        """Why drivers have no device, one text each."""
+        self.devices()
+        return list(self._unavailable)
+
+
+manager = DeviceManager()
+
+
+def get_devices() -> list[Device]:
+    """All devices (``ANeuralNetworks_getDeviceCount`` and ``_getDevice``), the preferred first."""
+    return manager.devices()
+
+
+def get_device(name: str) -> Device:
+    """The device of this name. Raises BAD_DATA that names the devices there are."""
+    for device in manager.devices():
+        if device.name == name:
+            return device
+    names = ", ".join(device.name for device in manager.devices())
+    raise bad_data(f"there is no device {name!r}; the devices are {names}")
+
+
+def unavailable() -> list[str]:
+    """Why drivers have no device here, one text each; empty where all have one."""
+    return manager.unavailable()
+
+
+__all__ = ["Device", "DeviceManager", "get_device", "get_devices", "manager", "unavailable"]

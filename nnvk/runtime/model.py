@@ -1,0 +1,196 @@
+"""Model: the builder of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.errors import bad_data, bad_state
+from nnvk.hal import Support
+from nnvk.runtime import graph
+from nnvk.runtime.devices import Device
+from nnvk.runtime.memory import Memory
+from nnvk.types import model as frozen
+from nnvk.types.codes import MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES, OperandCode, OperationCode
+from nnvk.types.operand import ChannelQuant, OperandType
+
+
+class Model:
+    """A network under construction (``ANeuralNetworksModel``): add operands and operations, then `finish`.
+
+    A finished model never changes; compilations and other models may refer to it.
+    """
+
+    def __init__(self) -> None:
+        self._types: list[OperandType] = []
+        self._values: dict[int, np.ndarray | None] = {}
+        self._subgraphs: dict[int, frozen.Model] = {}
+        self._operations: list[frozen.Operation] = []
+        self._inputs: tuple[int, ...] | None = None
+        self._outputs: tuple[int, ...] = ()
+        self._relaxed = False
+        self._frozen: frozen.Model | None = None
+
+    # --- operands ------------------------------------------------------------------------------------------------
+
+    def add_operand(self, type: OperandType) -> int:
+        """Add an operand and return its index, counted from 0 (``ANeuralNetworksModel_addOperand``).
+
+        BAD_DATA: dimensions, scale and zero point don't fit the type. BAD_STATE: the model is finished.
+        """
+        self._check_unfinished("add_operand")
+        index = len(self._types)
+        type.check(f"operand {index}")
+        self._types.append(type)
+        return index
+
+    def set_operand_value(self, index: int, value: Any) -> None:
+        """Make an operand a constant (``ANeuralNetworksModel_setOperandValue``).
+
+        ``value`` is an array or buffer of exactly the operand's bytes, or a Python number or nested list; None
+        marks an optional operand as omitted. Up to 128 bytes are copied, more are referred to and must stay as
+        they are until the model is gone.
+        """
+        self._check_settable(index, "set_operand_value")
+        if value is None:
+            self._values[index] = None
+            return
+        type_ = self._types[index]
+        data = graph.as_array(value, type_, f"operand {index}")
+        if data.nbytes <= MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES:
+            data = data.copy()
+        self._values[index] = graph.read_only(data)
+
+    def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
+        """Make an operand a constant that lies in a memory (``ANeuralNetworksModel_setOperandValueFromMemory``)."""
+        self._check_settable(index, "set_operand_value_from_memory")
+        view = memory.slice(offset, length)
+        self._values[index] = graph.read_only(graph.as_array(view, self._types[index], f"operand {index}"))
+
+    def set_operand_value_from_model(self, index: int, value: Model) -> None:
+        """Make an operand refer to a finished model (``ANeuralNetworksModel_setOperandValueFromModel``)."""
+        self._check_settable(index, "set_operand_value_from_model")
+        if self._types[index].code is not OperandCode.MODEL:
+            raise bad_data(f"operand {index} must be of type MODEL to take a model, it is {self._types[index]}")
+        self._subgraphs[index] = value.frozen
+
+    def set_operand_symm_per_channel_quant_params(
+        self, index: int, channel_dim: int, scales: Sequence[float]
+    ) -> None:
+        """Set the scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand.
+
+        (``ANeuralNetworksModel_setOperandSymmPerChannelQuantParams``.) One positive scale per index of
+        ``channel_dim``.
+        """
+        self._check_unfinished("set_operand_symm_per_channel_quant_params")
+        self._check_index(index)
+        type_ = self._types[index]
+        if type_.code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+            raise bad_data(f"operand {index} must be TENSOR_QUANT8_SYMM_PER_CHANNEL to have scales, it is {type_}")
+        if not 0 <= channel_dim < len(type_.dimensions):
+            raise bad_data(f"operand {index}: channel_dim {channel_dim} is no dimension of {list(type_.dimensions)}")
+        if len(scales) != type_.dimensions[channel_dim]:
+            raise bad_data(
+                f"operand {index}: expected {type_.dimensions[channel_dim]} scales, as dimension {channel_dim} "
+                f"has, got {len(scales)}"
+            )
+        if not all(np.isfinite(scale) and scale > 0 for scale in scales):
+            raise bad_data(f"operand {index}: every scale must be finite and positive")
+        channels = ChannelQuant(tuple(float(scale) for scale in scales), channel_dim)
+        self._types[index] = OperandType(type_.code, type_.dimensions, channel_quant=channels)
+
+    # --- operations ----------------------------------------------------------------------------------------------
+
+    def add_operation(self, code: OperationCode | int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Add an operation (``ANeuralNetworksModel_addOperation``), in any order.
+
+        BAD_DATA: an index names no operand, or the code no operation.
+        """
+        self._check_unfinished("add_operation")
+        try:
+            code = OperationCode(code)
+        except ValueError:
+            raise bad_data(f"{code} is no operation of feature level 8 (0 to 105)") from None
+        if not outputs:
+            raise bad_data(f"{code.name} must have an output")
+        for index in (*inputs, *outputs):
+            self._check_index(index, code.name)
+        self._operations.append(frozen.Operation(code, tuple(inputs), tuple(outputs)))
+
+    def identify_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Say which operands the model takes and gives (``ANeuralNetworksModel_identifyInputsAndOutputs``).
+
+        BAD_DATA: an operand is named twice, or has a value.
+        """
+        self._check_unfinished("identify_inputs_and_outputs")
+        for index in (*inputs, *outputs):
+            self._check_index(index)
+            if index in self._values or index in self._subgraphs:
+                raise bad_data(f"operand {index} has a value, it can't be an input or output of the model")
+        if len({*inputs, *outputs}) != len(inputs) + len(outputs):
+            raise bad_data(f"an operand is named twice: inputs {list(inputs)}, outputs {list(outputs)}")
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+
+    def relax_computation_float32_to_float16(self, allow: bool) -> None:
+        """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``)."""
+        self._check_unfinished("relax_computation_float32_to_float16")
+        self._relaxed = bool(allow)
+
+    def finish(self) -> None:
+        """Check the whole model and freeze it (``ANeuralNetworksModel_finish``).
+
+        BAD_DATA says which operand or operation breaks which rule; BAD_STATE: finished before.
+        """
+        self._check_unfinished("finish")
+        if self._inputs is None:
+            raise bad_state("identify_inputs_and_outputs must be called before finish")
+        self._frozen = graph.freeze(
+            self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
+        )
+
+    # --- a finished model ----------------------------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> frozen.Model:
+        """What drivers get. BAD_STATE before `finish`."""
+        if self._frozen is None:
+            raise bad_state("the model is not finished")
+        return self._frozen
+
+    def get_support(self, device: Device) -> list[Support]:
+        """For each operation, in the order of execution, whether ``device`` runs it, and why not."""
+        return device.driver.get_supported_operations(self.frozen)
+
+    def get_supported_operations_for_devices(self, devices: Sequence[Device]) -> list[bool]:
+        """For each operation, in the order they were added, whether one of ``devices`` runs it.
+
+        (``ANeuralNetworksModel_getSupportedOperationsForDevices``.)
+        """
+        model = self.frozen
+        supported = {
+            operation.outputs: any(answers)
+            for operation, *answers in zip(
+                model.operations,
+                *([support.supported for support in self.get_support(device)] for device in devices),
+                strict=True,
+            )
+        }
+        return [supported[operation.outputs] for operation in self._operations]
+
+    # --- checks --------------------------------------------------------------------------------------------------
+
+    def _check_unfinished(self, call: str) -> None:
+        if self._frozen is not None:
+            raise bad_state(f"{call} can't be called after finish")
+
+    def _check_index(self, index: int, what: str = "") -> None:
+        if not 0 <= index < len(self._types):
+            raise bad_data(f"{what + ': ' if what else ''}operand {index} does not exist, there are {len(self._types)}")
+
+    def _check_settable(self, index: int, call: str) -> None:
+        self._check_unfinished(call)
+        self._check_index(index)
+        if self._inputs is not None and index in (*self._inputs, *self._outputs):
+            raise bad_data(f"operand {index} is an input or output of the model, it can't have a value")

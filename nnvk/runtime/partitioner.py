@@ -1,0 +1,133 @@
+"""Which device runs which operations: a pure function from a model and the devices' answers to steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnvk.base.errors import bad_data
+from nnvk.types.model import Lifetime, Model, Operand, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Operations (positions in the model's order) that one device (position in the list of devices) runs at a stretch."""
+
+    device: int
+    operations: tuple[int, ...]
+
+
+def partition(model: Model, supported: Sequence[Sequence[bool]]) -> list[Cut]:
+    """Cut a model into as few steps as its graph allows.
+
+    ``supported[d][o]`` says whether device d, in the order of preference, runs operation o; each operation goes to
+    the first device that runs it. A step then takes everything that is ready on its device before another device
+    comes to turn. BAD_DATA: an operation that no device runs.
+    """
+    device_of: list[int] = []
+    for number, operation in enumerate(model.operations):
+        able = [device for device, answers in enumerate(supported) if answers[number]]
+        if not able:
+            raise bad_data(f"operation {number} ({operation}): none of the devices supports it")
+        device_of.append(able[0])
+    starts = sorted(set(device_of))
+    plans = [_schedule(model, device_of, start) for start in starts]
+    return min(plans, key=len) if plans else []
+
+
+def _schedule(model: Model, device_of: Sequence[int], current: int) -> list[Cut]:
+    """The steps where device ``current`` has the first turn."""
+    writer = {index: number for number, operation in enumerate(model.operations) for index in operation.outputs}
+    missing = [
+        {writer[index] for index in operation.inputs if index in writer} for operation in model.operations
+    ]
+    readers: list[list[int]] = [[] for _ in model.operations]
+    for number, needs in enumerate(missing):
+        for need in needs:
+            readers[need].append(number)
+    ready: dict[int, list[int]] = {device: [] for device in device_of}
+    for number, needs in enumerate(missing):
+        if not needs:
+            ready[device_of[number]].append(number)
+    cuts: list[Cut] = []
+    while any(ready.values()):
+        if not ready[current]:
+            current = max((device for device in ready if ready[device]), key=lambda device: len(ready[device]))
+        taken: list[int] = []
+        while ready[current]:
+            number = ready[current].pop(0)
+            taken.append(number)
+            for reader in readers[number]:
+                missing[reader].discard(number)
+                if not missing[reader]:
+                    ready[device_of[reader]].append(reader)
+        cuts.append(Cut(current, tuple(sorted(taken))))
+    return cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A part of a model as a model of its own, and its inputs and outputs as operands of the whole."""
+
+    model: Model
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def extract(whole: Model, operations: Sequence[int]) -> Extract:
+    """The part of ``whole`` that consists of ``operations``, with the constants they need."""
+    part = [whole.operations[number] for number in operations]
+    inside = set(operations)
+    written = {index for operation in part for index in operation.outputs}
+    read_elsewhere = {
+        index
+        for number, operation in enumerate(whole.operations)
+        if number not in inside
+        for index in operation.inputs
+    }
+    outputs = tuple(
+        index
+        for operation in part
+        for index in operation.outputs
+        if index in read_elsewhere or index in whole.outputs
+    )
+    inputs = tuple(
+        dict.fromkeys(
+            index
+            for operation in part
+            for index in operation.inputs
+            if index not in written and _comes_from_outside(whole.operands[index])
+        )
+    )
+    used = list(dict.fromkeys(index for operation in part for index in (*operation.inputs, *operation.outputs)))
+    position = {index: number for number, index in enumerate(used)}
+    operands = tuple(
+        _renamed(whole.operands[index], index in inputs, index in outputs, index in written) for index in used
+    )
+    model = Model(
+        operands,
+        tuple(
+            Operation(
+                operation.code,
+                tuple(position[index] for index in operation.inputs),
+                tuple(position[index] for index in operation.outputs),
+            )
+            for operation in part
+        ),
+        tuple(position[index] for index in inputs),
+        tuple(position[index] for index in outputs),
+        whole.relaxed,
+    )
+    return Extract(model, inputs, outputs)
+
+
+def _comes_from_outside(operand: Operand) -> bool:
+    return operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+
+
+def _renamed(operand: Operand, is_input: bool, is_output: bool, is_written: bool) -> Operand:
+    if is_input:
+        return Operand(operand.type, Lifetime.SUBGRAPH_INPUT)
+    if is_output:
+        return Operand(operand.type, Lifetime.SUBGRAPH_OUTPUT)
+    return Operand(operand.type, Lifetime.TEMPORARY_VARIABLE) if is_written else operand

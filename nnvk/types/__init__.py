@@ -1,0 +1,1 @@
+"""NNAPI's vocabulary: enumerations, operand types, the frozen model, requests."""

@@ -1,0 +1,314 @@
+#version 450
+// CONV_2D, and FULLY_CONNECTED as a convolution of one tap, on NHWC tensors: an implicit matrix product. A row
+// of the left matrix is the window of one output pixel, gathered from the input while the product runs; a column
+// of the right one is a filter; K runs over the taps and, innermost, over the input's channels.
+//
+// Weights come packed (kernels/conv2d.py): for each block of 32 output channels and each four steps of K, in
+// order, either 4 x 32 floats or 32 words of four bytes, a byte for a step. Tails of channels are filled with
+// zeros (zero points).
+//
+// TILE_CPU is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There the cost
+// is in loads, which are made lane by lane, also those from shared memory and those whose address is the same in
+// all lanes. So every lane loads something else, of weights and of input, and the input goes to the other lanes by
+// shuffles, which are single instructions. A workgroup is one subgroup.
+// TILE_GPU stages both operands in shared memory, in a workgroup of 16 x 8 invocations that reads whole cache
+// lines, and asks for no subgroup operations.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef TILE_CPU
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+
+#include "include/types.glsl"
+#include "include/quant.glsl"
+#include "include/activation.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0, local_size_y_id = 1) in;
+layout(constant_id = 3) const uint ROWS = 16;              // output pixels per workgroup
+layout(constant_id = 4) const bool VECTOR_LOADS = true;    // the input has a multiple of four channels
+layout(constant_id = 5) const bool VECTOR_STORES = true;   // the output has, or (bytes) its pixels are padded to it
+
+const uint BLOCK = 32;               // output channels in a block of packed weights
+const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
+
+#ifdef DTYPE_F32
+#define WEIGHTS4 vec4
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
+#else
+#define WEIGHTS4 uvec4
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+#ifdef DTYPE_Q8
+    uint multipliers_offset;
+#endif
+    uint rows;    // batch * out_height * out_width
+    uint out_height;
+    uint out_width;
+    uint out_channels;
+    uint height;
+    uint width;
+    uint channels;
+    uint kernel_height;
+    uint kernel_width;
+    uint stride_y;
+    uint stride_x;
+    uint dilation_y;
+    uint dilation_x;
+    int pad_top;
+    int pad_left;
+    ACC low;
+    ACC high;
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    int input_zero;
+    int weight_zero;
+    int output_zero;
+    uint last_word;    // of the input
+#endif
+};
+
+// Where the window of an output pixel begins in the input; y and x may lie in the padding.
+struct Window {
+    uint image;    // flat index of the batch's first pixel, OUTSIDE past the last row
+    int y;
+    int x;
+};
+
+Window window_of(uint row) {
+    uvec4 at = nhwc_coordinates(row, out_height, out_width, 1u);
+    return Window(row < rows ? at.x * height * width : OUTSIDE, int(at.y * stride_y) - pad_top,
+                  int(at.z * stride_x) - pad_left);
+}
+
+// The flat index of a tap's first channel, or OUTSIDE.
+uint tap_address(Window window, uint ky, uint kx) {
+    int y = window.y + int(ky * dilation_y);
+    int x = window.x + int(kx * dilation_x);
+    bool inside = window.image != OUTSIDE && uint(y) < height && uint(x) < width;
+    return inside ? (window.image + uint(y) * width + uint(x)) * channels : OUTSIDE;
+}
+
+// Four steps of K of one pixel: channels c to c + 3 of the tap at an address.
+LANES4 load_input(uint address, uint c) {
+    bool inside = address != OUTSIDE;
+    uint at = inside ? address + c : 0u;
+#ifdef DTYPE_F32
+    if (VECTOR_LOADS) {
+        vec4 loaded = src_vectors[(src_offset + at) >> 2];
+        return mix(vec4(0.0), loaded, bvec4(inside));
+    }
+    uint left = channels - c - 1u;    // weights are 0 past the last channel, but 0 * inf is not
+    vec4 loaded = vec4(src[src_offset + at], src[src_offset + at + min(left, 1u)], src[src_offset + at + min(left, 2u)],
+                       src[src_offset + at + min(left, 3u)]);
+    return mix(vec4(0.0), loaded, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(inside ? left + 1u : 0u)));
+#else
+    uint loaded = src[src_offset + (at >> 2)];
+    if (!VECTOR_LOADS) loaded = join_words(loaded, src[src_offset + min((at + 3u) >> 2, last_word)], at);
+    return inside ? loaded : (uint(input_zero) * 0x01010101u) ^ sign_mask;
+#endif
+}
+
+ACC4 input_steps(LANES4 loaded) {
+#ifdef DTYPE_F32
+    return loaded;
+#else
+    return unpack_bytes(loaded, sign_mask) - input_zero;
+#endif
+}
+
+void store_output(uint row, uint channel, ACC4 sum) {
+    if (row >= rows || channel >= out_channels) return;
+#ifdef DTYPE_F32
+    vec4 result = activate(sum, low, high);
+    uint at = dst_offset + row * out_channels + channel;
+    if (VECTOR_STORES) {
+        dst_vectors[at >> 2] = result;
+    } else {
+        dst[at] = result.x;
+        if (channel + 1u < out_channels) dst[at + 1u] = result.y;
+        if (channel + 2u < out_channels) dst[at + 2u] = result.z;
+        if (channel + 3u < out_channels) dst[at + 3u] = result.w;
+    }
+#else
+    uint at = (multipliers_offset >> 2) + (channel >> 1);
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
+    dst[dst_offset + row * divide_up(out_channels, 4u) + (channel >> 2)] =
+        pack_bytes(activate(scaled, low, high), sign_mask);
+#endif
+}
+
+ACC4 initial_sum(uint channel) {
+    uint last = out_channels - 1u;
+    return ACC4(bias[bias_offset + min(channel, last)], bias[bias_offset + min(channel + 1u, last)],
+                bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
+}
+
+#ifdef TILE_CPU
+
+const uint LANES = 8;
+const uint MAX_ROWS = 32;
+const uint MAX_GROUPS = MAX_ROWS / LANES;
+const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
+
+void main() {
+    uint lane = gl_LocalInvocationID.x;
+    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * ROWS;
+    uint channel = gl_WorkGroupID.y * BLOCK + lane * 4u;
+
+    Window windows[MAX_GROUPS];
+    [[unroll]] for (uint g = 0; g < GROUPS; g++) windows[g] = window_of(first_row + g * LANES + lane);
+    ACC4 sums[MAX_ROWS];
+    ACC4 start = initial_sum(channel);
+    [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = start;
+
+    uint steps = kernel_height * kernel_width * divide_up(channels, 4u);
+#ifdef DTYPE_F32
+    uint w = (weights_offset >> 2) + gl_WorkGroupID.y * steps * BLOCK + lane;
+#else
+    uint w = (weights_offset >> 2) + gl_WorkGroupID.y * steps * (BLOCK / 4u) + lane;
+#endif
+    for (uint ky = 0; ky < kernel_height; ky++) {
+        for (uint kx = 0; kx < kernel_width; kx++) {
+            uint addresses[MAX_GROUPS];
+            [[unroll]] for (uint g = 0; g < GROUPS; g++) addresses[g] = tap_address(windows[g], ky, kx);
+            for (uint c = 0; c < channels; c += 4u) {
+                ACC4 inputs[MAX_GROUPS];
+                [[unroll]] for (uint g = 0; g < GROUPS; g++) inputs[g] = input_steps(load_input(addresses[g], c));
+#ifdef DTYPE_Q8
+                uvec4 words = weights[w];
+                w += LANES;
+#endif
+                [[unroll]] for (uint k = 0; k < 4u; k++) {
+#ifdef DTYPE_F32
+                    vec4 weight = weights[w];
+                    w += LANES;
+#else
+                    ivec4 weight = ivec4((words >> (8u * k)) & 0xffu) - weight_zero;
+#endif
+                    [[unroll]] for (uint r = 0; r < ROWS; r++)
+                        sums[r] += subgroupShuffle(inputs[r / LANES][k], r % LANES) * weight;
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) store_output(first_row + r, channel, sums[r]);
+}
+
+#else
+
+const uint COLUMNS = 64;                 // output channels per workgroup, four to an invocation
+const uint QUADS = COLUMNS / 4;          // and so invocations along x
+const uint MAX_ROWS = 64;
+const uint INVOCATION_ROWS = ROWS / 8;   // output pixels per invocation; invocations along y: 8
+const uint STRETCH = 4;                  // fours of K per stage
+const uint INVOCATIONS = QUADS * 8;
+
+#ifdef DTYPE_F32
+// Floats are staged with K outermost, so that an invocation reads its pixels as vectors; one vector more to a
+// line keeps the writers off each other's banks.
+shared float stage_inputs[STRETCH * 4][MAX_ROWS + 4];
+shared vec4 stage_weights[STRETCH * 4][QUADS];
+#else
+shared uint stage_inputs[STRETCH][MAX_ROWS];
+shared uvec4 stage_weights[STRETCH][QUADS];
+#endif
+
+void main() {
+    uint column = gl_LocalInvocationID.x;
+    uint line = gl_LocalInvocationID.y;
+    uint invocation = line * QUADS + column;
+    uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * ROWS;
+    uint first_channel = gl_WorkGroupID.y * COLUMNS;
+    uint channel = first_channel + column * 4u;
+
+    ACC4 sums[MAX_ROWS / 8];
+    ACC4 start = initial_sum(channel);
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) sums[r] = start;
+
+    // Four neighbouring invocations read sixteen neighbouring channels of one pixel.
+    uint load_quad = invocation % STRETCH;
+    uint load_row = invocation / STRETCH;
+    const uint LOAD_ROWS = INVOCATIONS / STRETCH;
+    const uint LOADS = (ROWS + LOAD_ROWS - 1u) / LOAD_ROWS;
+    Window windows[MAX_ROWS / (INVOCATIONS / STRETCH)];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) windows[i] = window_of(first_row + load_row + i * LOAD_ROWS);
+
+    uint quads = divide_up(channels, 4u);    // fours of channels
+    uint steps = kernel_height * kernel_width * quads;
+    for (uint step = 0; step < steps; step += STRETCH) {
+        uint tap = (step + load_quad) / quads;
+        uint c = (step + load_quad) % quads * 4u;
+        [[unroll]] for (uint i = 0; i < LOADS; i++) {
+            uint address = step + load_quad < steps ? tap_address(windows[i], tap / kernel_width, tap % kernel_width) : OUTSIDE;
+            LANES4 loaded = load_input(address, c);
+            uint r = load_row + i * LOAD_ROWS;
+            if (r < ROWS) {
+#ifdef DTYPE_F32
+                [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = loaded[k];
+#else
+                stage_inputs[load_quad][r] = loaded;
+#endif
+            }
+        }
+        // Weights: whole lines of a block of packed channels, two blocks beside each other.
+#ifdef DTYPE_F32
+        const uint LINES = STRETCH * 4u;
+        uint lines = steps * 4u;
+#else
+        const uint LINES = STRETCH;
+        uint lines = steps;
+#endif
+        for (uint i = invocation; i < LINES * QUADS; i += INVOCATIONS) {
+            uint k = i / QUADS;
+            uint quad = i % QUADS;
+            uint block = (first_channel + quad * 4u) / BLOCK;
+            uint from = step * (LINES / STRETCH) + k;
+            bool inside = from < lines && block * BLOCK < out_channels;
+            uint at = inside ? (block * lines + from) * (BLOCK / 4u) + quad % (BLOCK / 4u) : 0u;
+            WEIGHTS4 loaded = weights[(weights_offset >> 2) + at];
+            stage_weights[k][quad] = inside ? loaded : WEIGHTS4(0);
+        }
+        barrier();
+        // Steps past the last one have zeros on the side of the input.
+        [[unroll]] for (uint q = 0; q < STRETCH; q++) {
+#ifdef DTYPE_F32
+            [[unroll]] for (uint k = 0; k < 4u; k++) {
+                vec4 weight = stage_weights[q * 4u + k][column];
+                [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+                    sums[r] += stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r] * weight;
+            }
+#else
+            uvec4 words = stage_weights[q][column];
+            ivec4 inputs[MAX_ROWS / 8];
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+                inputs[r] = input_steps(stage_inputs[q][line * INVOCATION_ROWS + r]);
+            [[unroll]] for (uint k = 0; k < 4u; k++) {
+                ivec4 weight = ivec4((words >> (8u * k)) & 0xffu) - weight_zero;
+                [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) sums[r] += inputs[r][k] * weight;
+            }
+#endif
+        }
+        barrier();
+    }
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+        store_output(first_row + line * INVOCATION_ROWS + r, channel, sums[r]);
+}
+
+#endif

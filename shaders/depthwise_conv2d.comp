@@ -1,0 +1,184 @@
+#version 450
+// DEPTHWISE_CONV_2D on NHWC tensors. An invocation computes a tile of neighbouring output pixels of four channels,
+// because loads are what it costs: every input value is loaded once for all the windows of the tile that hold it.
+// Neighbouring invocations take neighbouring channels, then neighbouring tiles. The geometry is in specialisation
+// constants, so that the tile lies in registers and tests of it vanish.
+//
+// Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to fours.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "include/types.glsl"
+#include "include/quant.glsl"
+#include "include/activation.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint KERNEL_HEIGHT = 3;
+layout(constant_id = 4) const uint KERNEL_WIDTH = 3;
+layout(constant_id = 5) const uint STRIDE_Y = 1;
+layout(constant_id = 6) const uint STRIDE_X = 1;
+layout(constant_id = 7) const uint DILATION_Y = 1;
+layout(constant_id = 8) const uint DILATION_X = 1;
+layout(constant_id = 9) const uint TILE_HEIGHT = 2;         // output pixels per invocation
+layout(constant_id = 10) const uint TILE_WIDTH = 4;
+layout(constant_id = 11) const bool WINDOW_LOOPS = false;   // a large window is walked by loops; the tile is 1 x 1
+layout(constant_id = 12) const bool VECTOR_LOADS = true;    // a multiple of four channels, depth multiplier 1
+layout(constant_id = 13) const bool VECTOR_STORES = true;   // a multiple of four channels, or (bytes) pixels padded to it
+
+const uint MAX_TILE = 32;
+const uint MAX_TAPS = 25;
+const uint MAX_PATCH_WIDTH = 17;
+// The part of the input under a tile. Its rows are taken one after the other.
+const uint PATCH_HEIGHT = (TILE_HEIGHT - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
+const uint PATCH_WIDTH = (TILE_WIDTH - 1u) * STRIDE_X + (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
+
+#ifdef DTYPE_F32
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
+#else
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { uint weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+#ifdef DTYPE_Q8
+    uint multipliers_offset;
+#endif
+    uint batch;
+    uint out_height;
+    uint out_width;
+    uint out_channels;
+    uint height;
+    uint width;
+    uint channels;
+    uint depth_multiplier;
+    int pad_top;
+    int pad_left;
+    ACC low;
+    ACC high;
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    uint weight_sign_mask;
+    int input_zero;
+    int weight_zero;
+    int output_zero;
+#endif
+};
+
+// Four input values: those that output channels `channel` to `channel + 3` see at (y, x).
+ACC4 load_input(uint image, int y, int x, uint channel) {
+    bool inside = uint(y) < height && uint(x) < width;
+    uint pixel = inside ? (image * height + uint(y)) * width + uint(x) : 0u;
+    uint at = pixel * channels;
+#ifdef DTYPE_F32
+    vec4 loaded;
+    if (VECTOR_LOADS) {
+        loaded = src_vectors[(src_offset + at + channel) >> 2];
+    } else {
+        [[unroll]] for (uint i = 0; i < 4u; i++)
+            loaded[i] = src[src_offset + at + min(channel + i, out_channels - 1u) / depth_multiplier];
+    }
+    return mix(vec4(0.0), loaded, bvec4(inside));
+#else
+    ivec4 loaded;
+    if (VECTOR_LOADS) {
+        loaded = unpack_bytes(src[src_offset + ((at + channel) >> 2)], sign_mask);
+    } else {
+        [[unroll]] for (uint i = 0; i < 4u; i++)
+            loaded[i] = LOAD_BYTE(src, src_offset, at + min(channel + i, out_channels - 1u) / depth_multiplier, sign_mask);
+    }
+    return mix(ivec4(0), loaded - input_zero, bvec4(inside));
+#endif
+}
+
+ACC4 load_weights(uint tap, uint quad) {
+    uint at = tap * divide_up(out_channels, 4u) + quad;
+#ifdef DTYPE_F32
+    return weights[(weights_offset >> 2) + at];
+#else
+    return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;
+#endif
+}
+
+void store_output(uint image, uint y, uint x, uint channel, ACC4 sum) {
+    if (y >= out_height || x >= out_width) return;
+    uint pixel = (image * out_height + y) * out_width + x;
+#ifdef DTYPE_F32
+    vec4 result = activate(sum, low, high);
+    uint at = dst_offset + pixel * out_channels + channel;
+    if (VECTOR_STORES) {
+        dst_vectors[at >> 2] = result;
+    } else {
+        dst[at] = result.x;
+        if (channel + 1u < out_channels) dst[at + 1u] = result.y;
+        if (channel + 2u < out_channels) dst[at + 2u] = result.z;
+        if (channel + 3u < out_channels) dst[at + 3u] = result.w;
+    }
+#else
+    uint at = (multipliers_offset >> 2) + (channel >> 1);
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
+    dst[dst_offset + pixel * divide_up(out_channels, 4u) + (channel >> 2)] =
+        pack_bytes(activate(scaled, low, high), sign_mask);
+#endif
+}
+
+void main() {
+    uint index = flat_invocation();
+    uint quads = divide_up(out_channels, 4u);
+    uint tiles_x = divide_up(out_width, TILE_WIDTH);
+    uint tiles_y = divide_up(out_height, TILE_HEIGHT);
+    uvec4 tile = nhwc_coordinates(index, tiles_y, tiles_x, quads);
+    uint image = tile.x;
+    uint out_y = tile.y * TILE_HEIGHT;
+    uint out_x = tile.z * TILE_WIDTH;
+    uint channel = tile.w * 4u;
+    if (image >= batch) return;
+
+    uint last = out_channels - 1u;
+    ACC4 start = ACC4(bias[bias_offset + channel], bias[bias_offset + min(channel + 1u, last)],
+                      bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
+    ACC4 sums[MAX_TILE];
+    [[unroll]] for (uint i = 0; i < TILE_HEIGHT * TILE_WIDTH; i++) sums[i] = start;
+    int y = int(out_y * STRIDE_Y) - pad_top;
+    int x = int(out_x * STRIDE_X) - pad_left;
+
+    if (WINDOW_LOOPS) {
+        for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
+            for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                sums[0] += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
+                           load_weights(ky * KERNEL_WIDTH + kx, tile.w);
+    } else {
+        ACC4 window[MAX_TAPS];
+        [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+        [[unroll]] for (uint row = 0; row < PATCH_HEIGHT; row++) {
+            ACC4 line[MAX_PATCH_WIDTH];
+            [[unroll]] for (uint column = 0; column < PATCH_WIDTH; column++)
+                line[column] = load_input(image, y + int(row), x + int(column), channel);
+            [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
+                [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
+                    if (r * STRIDE_Y + ky * DILATION_Y == row) {
+                        [[unroll]] for (uint c = 0; c < TILE_WIDTH; c++)
+                            [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                                sums[r * TILE_WIDTH + c] += line[c * STRIDE_X + kx * DILATION_X] *
+                                                            window[ky * KERNEL_WIDTH + kx];
+                    }
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0; i < TILE_HEIGHT * TILE_WIDTH; i++)
+        store_output(image, out_y + i / TILE_WIDTH, out_x + i % TILE_WIDTH, channel, sums[i]);
+}

@@ -1,0 +1,104 @@
+#version 450
+// FULLY_CONNECTED of few rows: products of a matrix and a vector, bound by the reading of weights. A workgroup
+// computes 32 outputs of one row. Its invocations along x take four outputs each, so that they read a whole line
+// of packed weights (kernels/conv2d.py) together; along y they share K out and add up in the end.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "include/types.glsl"
+#include "include/quant.glsl"
+#include "include/activation.glsl"
+#include "include/indexing.glsl"
+
+const uint QUADS = 8;              // invocations along x: four outputs each
+const uint MAX_SLICES = 16;        // invocations along y
+const uint BLOCK = QUADS * 4;      // outputs in a block of packed weights
+
+layout(local_size_x_id = 0, local_size_y_id = 1) in;
+
+#ifdef DTYPE_F32
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+#else
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+#ifdef DTYPE_Q8
+    uint multipliers_offset;
+#endif
+    uint inputs;     // K
+    uint outputs;
+    ACC low;
+    ACC high;
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    int input_zero;
+    int weight_zero;
+    int output_zero;
+#endif
+};
+
+shared ACC4 partial_sums[MAX_SLICES][QUADS];
+
+// Four steps of K; those past the last are zeros.
+ACC4 load_input(uint row, uint k) {
+    ACC4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) {
+        uint at = row * inputs + min(k + i, inputs - 1u);
+#ifdef DTYPE_F32
+        values[i] = k + i < inputs ? src[src_offset + at] : 0.0;
+#else
+        values[i] = k + i < inputs ? LOAD_BYTE(src, src_offset, at, sign_mask) - input_zero : 0;
+#endif
+    }
+    return values;
+}
+
+void main() {
+    uint quad = gl_LocalInvocationID.x;
+    uint slice = gl_LocalInvocationID.y;
+    uint row = gl_WorkGroupID.x;
+    uint steps = divide_up(inputs, 4u);
+    ACC4 sum = ACC4(0);
+    for (uint step = slice; step < steps; step += gl_WorkGroupSize.y) {
+        ACC4 values = load_input(row, step * 4u);
+        uint at = gl_WorkGroupID.y * steps + step;
+#ifdef DTYPE_F32
+        [[unroll]] for (uint k = 0; k < 4u; k++)
+            sum += values[k] * weights[(weights_offset >> 2) + (at * 4u + k) * QUADS + quad];
+#else
+        uvec4 words = weights[(weights_offset >> 2) + at * QUADS + quad];
+        [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);
+#endif
+    }
+    partial_sums[slice][quad] = sum;
+    barrier();
+    uint output_index = gl_WorkGroupID.y * BLOCK + quad * 4u;
+    if (slice > 0u || output_index >= outputs) return;
+    for (uint other = 1; other < gl_WorkGroupSize.y; other++) sum += partial_sums[other][quad];
+    uint last = outputs - 1u;
+    sum += ACC4(bias[bias_offset + output_index], bias[bias_offset + min(output_index + 1u, last)],
+                bias[bias_offset + min(output_index + 2u, last)], bias[bias_offset + min(output_index + 3u, last)]);
+#ifdef DTYPE_F32
+    vec4 result = activate(sum, low, high);
+    [[unroll]] for (uint i = 0; i < 4u; i++)
+        if (output_index + i < outputs) dst[dst_offset + row * outputs + output_index + i] = result[i];
+#else
+    uint at = (multipliers_offset >> 2) + (output_index >> 1);
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
+    dst[dst_offset + row * divide_up(outputs, 4u) + (output_index >> 2)] =
+        pack_bytes(activate(scaled, low, high), sign_mask);
+#endif
+}

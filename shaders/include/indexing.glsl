@@ -1,0 +1,40 @@
+// Flat indexes and coordinates of dense row-major tensors.
+
+#ifndef NNVK_INDEXING_GLSL
+#define NNVK_INDEXING_GLSL
+
+uint divide_up(uint a, uint b) { return (a + b - 1u) / b; }
+
+// One number per invocation for dispatches that fold a long range into x and y, because a dimension may have
+// no more than 65,535 workgroups.
+uint flat_invocation() {
+    return gl_GlobalInvocationID.y * (gl_NumWorkGroups.x * gl_WorkGroupSize.x) + gl_GlobalInvocationID.x;
+}
+
+uint nhwc_index(uint n, uint y, uint x, uint c, uint height, uint width, uint channels) {
+    return ((n * height + y) * width + x) * channels + c;
+}
+
+uint nchw_index(uint n, uint y, uint x, uint c, uint height, uint width, uint channels) {
+    return ((n * channels + c) * height + y) * width + x;
+}
+
+// Remainders are products taken from the whole, because integer division is the slowest thing there is.
+
+// The (n, y, x, c) of a flat NHWC index.
+uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels) {
+    uint pixel = index / channels;
+    uint row = pixel / width;
+    uint n = row / height;
+    return uvec4(n, row - n * height, pixel - row * width, index - pixel * channels);
+}
+
+// The (n, y, x, c) of a flat NCHW index.
+uvec4 nchw_coordinates(uint index, uint height, uint width, uint channels) {
+    uint row = index / width;
+    uint plane = row / height;
+    uint n = plane / channels;
+    return uvec4(n, row - plane * height, index - row * width, plane - n * channels);
+}
+
+#endif

@@ -1,0 +1,93 @@
+// Bytes in words, and quantised arithmetic exactly as in TensorFlow Lite's reference kernels.
+//
+// Quantised tensors are dense bytes, read as little-endian 32-bit words: no 8-bit storage feature is needed.
+// One variant serves signed and unsigned tensors: `sign_mask` is 0 for unsigned ones and SIGN_MASK for signed
+// ones, whose bytes it moves by 128 to the unsigned range when words are unpacked and back when they are
+// packed. The host adds 128 to the zero point (and to clamping limits) of a signed tensor.
+
+#ifndef NNVK_QUANT_GLSL
+#define NNVK_QUANT_GLSL
+
+const uint SIGN_MASK = 0x80808080u;
+
+// Four consecutive bytes, each in 0..255.
+ivec4 unpack_bytes(uint word, uint sign_mask) {
+    word ^= sign_mask;
+    return ivec4(word & 0xffu, (word >> 8) & 0xffu, (word >> 16) & 0xffu, word >> 24);
+}
+
+// Four values that are in 0..255 already.
+uint pack_bytes(ivec4 v, uint sign_mask) {
+    return (uint(v.x) | uint(v.y) << 8 | uint(v.z) << 16 | uint(v.w) << 24) ^ sign_mask;
+}
+
+// Four bytes of two's complement: -128..127.
+ivec4 unpack_signed_bytes(uint word) {
+    return ivec4(int(word << 24) >> 24, int(word << 16) >> 24, int(word << 8) >> 24, int(word) >> 24);
+}
+
+// The byte of `word` whose flat index in its tensor is `index` (0..255).
+int byte_of(uint word, uint index) {
+    return int((word >> ((index & 3u) << 3)) & 0xffu);
+}
+
+// The byte at a flat index of a `uint words[]` view that begins at word `base` (a tensor's offset).
+#define LOAD_BYTE(words, base, index, sign_mask) byte_of((words)[(base) + ((index) >> 2)] ^ (sign_mask), (index))
+
+// Four consecutive bytes that begin at any flat index, and need not be aligned. Reads at most one word past
+// the one that holds the first byte, and that one only if a byte of it is wanted.
+#define LOAD_BYTES(words, base, index, sign_mask)                                                                 \
+    unpack_bytes(join_words((words)[(base) + ((index) >> 2)], (words)[(base) + (((index) + 3u) >> 2)], (index)), \
+                 (sign_mask))
+
+uint join_words(uint low, uint high, uint index) {
+    uint shift = (index & 3u) << 3;
+    return shift == 0u ? low : (low >> shift) | (high << (32u - shift));
+}
+
+// gemmlowp's SaturatingRoundingDoublingHighMul for b >= 0 (a quantised multiplier's mantissa is never
+// negative): a * b / 2^31, to nearest, ties upwards.
+int rounding_doubling_high_mul(int a, int b) {
+    int high;
+    int low;
+    imulExtended(a, b, high, low);
+    uint rounded = uint(low) + 0x40000000u;
+    high += rounded < 0x40000000u ? 1 : 0;
+    return (high << 1) | int(rounded >> 31);
+}
+
+// gemmlowp's RoundingDivideByPOT: x / 2^exponent, to nearest, ties away from zero; exponent in 0..31.
+int rounding_divide_by_pot(int x, int exponent) {
+    int mask = int((1u << exponent) - 1u);
+    int threshold = (mask >> 1) + (x < 0 ? 1 : 0);
+    return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
+}
+
+// x * mantissa / 2^31 * 2^shift. A positive shift is to the left.
+int multiply_by_quantized_multiplier(int x, int mantissa, int shift) {
+    return rounding_divide_by_pot(rounding_doubling_high_mul(x << max(shift, 0), mantissa), max(-shift, 0));
+}
+
+ivec4 multiply_by_quantized_multiplier(ivec4 x, ivec4 mantissa, ivec4 shift) {
+    return ivec4(multiply_by_quantized_multiplier(x.x, mantissa.x, shift.x),
+                 multiply_by_quantized_multiplier(x.y, mantissa.y, shift.y),
+                 multiply_by_quantized_multiplier(x.z, mantissa.z, shift.z),
+                 multiply_by_quantized_multiplier(x.w, mantissa.w, shift.w));
+}
+
+ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
+    return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
+}
+
+// To nearest, ties away from zero, as std::round. (floor(x + 0.5) is wrong just below a half.)
+float round_half_away(float x) {
+    float whole = trunc(x);
+    return abs(x - whole) >= 0.5 ? whole + sign(x) : whole;
+}
+
+vec4 round_half_away(vec4 x) {
+    vec4 whole = trunc(x);
+    return whole + sign(x) * step(0.5, abs(x - whole));
+}
+
+#endif

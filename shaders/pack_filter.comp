@@ -1,0 +1,60 @@
+#version 450
+// Packs a filter (output channels, taps, channels) that is known only when the model runs, as kernels/conv2d.py
+// packs a constant one: blocks of 32 output channels, in them fours of K, in them 4 x 32 floats or 32 words of four
+// bytes. An invocation writes one word.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/types.glsl"
+#include "include/quant.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+#ifdef DTYPE_F32
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { float dst[]; };
+const uint ELEMENTS = 1;    // per word
+#else
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
+const uint ELEMENTS = 4;
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint dst_offset;
+    uint words;    // of the packed filter
+    uint out_channels;
+    uint taps;
+    uint channels;
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    uint fill;    // the zero point, moved to the unsigned range
+#endif
+};
+
+const uint BLOCK = 32;
+
+void main() {
+    uint index = flat_invocation();
+    if (index >= words) return;
+    uint step = index / BLOCK;
+    uint sub_steps = 4u / ELEMENTS;    // words to a four of K
+    uint quads = divide_up(channels, 4u);
+    uint c = step / sub_steps % quads * 4u + step % sub_steps;
+    uint tap = step / (sub_steps * quads) % taps;
+    uint out_channel = step / (sub_steps * quads * taps) * BLOCK + index % BLOCK;
+    bool inside = out_channel < out_channels;
+    uint row = inside ? (out_channel * taps + tap) * channels : 0u;
+#ifdef DTYPE_F32
+    dst[dst_offset + index] = inside && c < channels ? src[src_offset + row + min(c, channels - 1u)] : 0.0;
+#else
+    ivec4 values;
+    for (uint i = 0; i < 4u; i++) {
+        int value = LOAD_BYTE(src, src_offset, row + min(c + i, channels - 1u), sign_mask);
+        values[i] = inside && c + i < channels ? value : int(fill);
+    }
+    dst[dst_offset + index] = pack_bytes(values, 0u);
+#endif
+}

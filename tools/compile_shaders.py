@@ -1,0 +1,331 @@
+"""Compiles every declared shader variant to SPIR-V and writes the manifest that the Vulkan driver reads.
+
+    python tools/compile_shaders.py [--out DIR] [--jobs N]
+
+The variants are those that the modules of `nnvk.driver.vulkan.kernels` declare (`nnvk/driver/vulkan/shader.py`).
+For each, `<variant>.spv` is written and an entry of `manifest.json`: bindings, push constants, specialisation
+constants, workgroup size and the device features it needs. A variant whose source, includes, macros and tools have
+not changed is not compiled again; a `.spv` that nothing declares any more is removed. Needs glslangValidator and
+spirv-val.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import spirv_reflect
+
+ROOT = Path(__file__).resolve().parent.parent
+MANIFEST = "manifest.json"
+TARGET = "vulkan1.1"
+KERNELS = "nnvk.driver.vulkan.kernels"
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
+
+
+class ShaderError(RuntimeError):
+    """A shader variant that can't be compiled; the message names the shader, the variant and the tool's complaint."""
+
+
+class VariantLike(Protocol):
+    """What is compiled: `nnvk.driver.vulkan.shader.Variant`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shader(self) -> str: ...
+    @property
+    def axes(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def defines(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """The compiler and validator; `version` enters the hash of every variant."""
+
+    glslang: str = "glslangValidator"
+    validator: str = "spirv-val"
+    version: str = ""
+
+    @classmethod
+    def find(cls) -> Toolchain:
+        """The tools on the PATH.
+
+        Raises:
+            ShaderError: one of them is not installed.
+        """
+        tools = cls()
+        parts = [
+            _output([tools.glslang, "--version"], "glslang-tools"),
+            _output([tools.validator, "--version"], "spirv-tools"),
+            *(Path(file).read_text(encoding="utf-8") for file in (__file__, spirv_reflect.__file__)),
+        ]
+        return cls(version=_digest(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did: variant names compiled, names found unchanged, stale files removed."""
+
+    compiled: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def compile_all(
+    variants: Iterable[VariantLike],
+    sources: Path,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    tools: Toolchain | None = None,
+) -> Summary:
+    """Brings `out` up to date with the variants.
+
+    Args:
+        variants: what to compile.
+        sources: folder of the `.comp` files, with their includes under `include/`.
+        out: folder of the `.spv` files and the manifest, created if need be.
+        jobs: compilations at once; the number of processors by default.
+        tools: the compiler; found on the PATH by default.
+
+    Raises:
+        ShaderError: one or more variants don't compile. The rest is written all the same, the manifest too, so that
+            the next run compiles only what is left.
+    """
+    tools = tools or Toolchain.find()
+    out.mkdir(parents=True, exist_ok=True)
+    known = _read_manifest(out / MANIFEST)
+    todo: list[tuple[VariantLike, str]] = []
+    entries: dict[str, dict[str, Any]] = {}
+    errors: list[str] = []
+    hashes: dict[str, str] = {}
+    for variant in sorted(variants, key=lambda v: v.name):
+        if variant.name in hashes:
+            raise ShaderError(f"variant {variant.name} is declared twice")
+        try:
+            digest = _digest([tools.version, TARGET, *variant.defines, *_closure(sources, variant.shader)])
+        except ShaderError as error:
+            errors.append(f"{variant.name}: {error}")
+            continue
+        hashes[variant.name] = digest
+        entry = known.get(variant.name)
+        if entry is not None and entry["hash"] == digest and (out / f"{variant.name}.spv").is_file():
+            entries[variant.name] = entry
+        else:
+            todo.append((variant, digest))
+
+    def attempt(job: tuple[VariantLike, str]) -> tuple[str, dict[str, Any] | ShaderError]:
+        variant, digest = job
+        try:
+            return variant.name, {"hash": digest, **_compile(variant, sources, out, tools)}
+        except ShaderError as error:
+            return variant.name, error
+
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        for name, result in pool.map(attempt, todo):
+            if isinstance(result, ShaderError):
+                errors.append(str(result))
+            else:
+                entries[name] = result
+
+    stale = sorted(path for path in out.glob("*.spv") if path.stem not in entries)
+    for path in stale:
+        path.unlink()
+    _write(out / MANIFEST, json.dumps({"target": TARGET, "variants": dict(sorted(entries.items()))}, indent=1).encode())
+    if errors:
+        raise ShaderError("\n\n".join(errors))
+    compiled = tuple(variant.name for variant, _ in todo)
+    return Summary(compiled, tuple(n for n in entries if n not in compiled), tuple(path.stem for path in stale))
+
+
+def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -> dict[str, Any]:
+    """Compiles one variant and returns its entry of the manifest, without the hash."""
+    source = sources / f"{variant.shader}.comp"
+    flags = [f"-I{sources / 'include'}", *(f"-D{macro}=1" for macro in variant.defines)]
+    where = f"shader {variant.shader}, variant {variant.name}"
+    with tempfile.TemporaryDirectory() as scratch:
+        binary = Path(scratch) / "out.spv"
+        _check([tools.glslang, "-V", "--target-env", TARGET, *flags, "-o", str(binary), str(source)], where)
+        _check([tools.validator, "--target-env", TARGET, str(binary)], where)
+        spirv = binary.read_bytes()
+    try:
+        module = spirv_reflect.reflect(spirv)
+        bindings = _bindings(module.blocks, lambda: _check([tools.glslang, *flags, "-E", str(source)], where))
+    except spirv_reflect.SpirvError as error:
+        raise ShaderError(f"{where}: {error}") from None
+    _write(out / f"{variant.name}.spv", spirv)
+    return {
+        "shader": variant.shader,
+        "axes": dict(variant.axes),
+        "entry": module.entry,
+        "bindings": bindings,
+        "push_constants": [asdict(member) for member in module.push_constants],
+        "push_constant_size": module.push_constant_size,
+        "specialization": [asdict(constant) for constant in module.spec_constants],
+        "capabilities": module.capabilities,
+        "features": module.features,
+        "local_size": module.local_size,
+        "local_size_ids": module.local_size_ids,
+        "shared_memory_bytes": module.shared_memory_bytes,
+    }
+
+
+def _bindings(blocks: Sequence[spirv_reflect.Block], preprocess: Callable[[], str]) -> list[dict[str, Any]]:
+    """The bindings by number, each named after the block that the source declares first for it.
+
+    The module lists blocks in the order of their use, so where a binding has several views, the preprocessed source
+    tells which is the first.
+    """
+    views: dict[int, list[spirv_reflect.Block]] = {}
+    for block in blocks:
+        if block.set != 0:
+            raise spirv_reflect.SpirvError(f"block {block.name} is in descriptor set {block.set}, expected 0")
+        views.setdefault(block.binding, []).append(block)
+    if sorted(views) != list(range(len(views))):
+        raise spirv_reflect.SpirvError(f"bindings {sorted(views)} are not dense from 0")
+    text = preprocess() if any(len(group) > 1 for group in views.values()) else ""
+    result = []
+    for binding, group in sorted(views.items()):
+        if len(group) > 1:
+            group.sort(key=lambda block: _declared_at(text, block.name))
+        result.append(
+            {
+                "name": group[0].name.lower(),
+                "binding": binding,
+                "readonly": all(block.readonly for block in group),
+                "writeonly": all(block.writeonly for block in group),
+            }
+        )
+    names = [entry["name"] for entry in result]
+    if len(set(names)) != len(names):
+        raise spirv_reflect.SpirvError(f"two bindings have the same name: {names}")
+    return result
+
+
+def _declared_at(text: str, block: str) -> int:
+    found = re.search(rf"\bbuffer\s+{re.escape(block)}\s*\{{", text)
+    if found is None:
+        raise spirv_reflect.SpirvError(f"the block {block} is not found in the preprocessed source")
+    return found.start()
+
+
+def _closure(sources: Path, shader: str) -> list[str]:
+    """The text of a shader and of all files it includes, each once, in the order of their first mention."""
+    texts: dict[Path, str] = {}
+    pending = [sources / f"{shader}.comp"]
+    while pending:
+        path = pending.pop(0)
+        if path in texts:
+            continue
+        try:
+            texts[path] = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise ShaderError(f"shader {shader}: {path} does not exist") from None
+        for name in _INCLUDE.findall(texts[path]):
+            candidates = (path.parent / name, sources / "include" / name)
+            found = next((c.resolve() for c in candidates if c.is_file()), None)
+            if found is None:
+                raise ShaderError(f'shader {shader}: {path.name} includes "{name}", which does not exist')
+            pending.append(found)
+    return list(texts.values())
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _check(command: Sequence[str], where: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        complaint = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
+        raise ShaderError(f"{where}: {command[0]} failed ({done.returncode}):\n{complaint}")
+    return done.stdout
+
+
+def _output(command: Sequence[str], package: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise ShaderError(f"{command[0]} is not installed (Debian package {package})") from None
+
+
+def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
+    """The variants of an earlier run; none where there is no manifest or an interrupted run left a broken one."""
+    try:
+        variants: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["variants"]
+    except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        return {}
+    return variants
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replaces a file in one step: a driver that reads at the same time sees the old one or the new one."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        file.write(data)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def declared_variants(root: Path = ROOT) -> list[VariantLike]:
+    """Imports every kernel module of the source tree and returns the variants they declare.
+
+    The kernels' parent packages are entered without running their `__init__`: those may need the extension module,
+    which the build makes at the same time as the shaders.
+    """
+    sys.path.insert(0, str(root))
+    parents = KERNELS.split(".")[:-1]
+    for depth in range(1, len(parents) + 1):
+        name = ".".join(parents[:depth])
+        if name not in sys.modules:
+            package = types.ModuleType(name)
+            package.__path__ = [str(root.joinpath(*parents[:depth]))]
+            sys.modules[name] = package
+    kernels = importlib.import_module(KERNELS)
+    for info in pkgutil.walk_packages(kernels.__path__, f"{KERNELS}."):
+        importlib.import_module(info.name)
+    shader = importlib.import_module("nnvk.driver.vulkan.shader")
+    return [variant for declared in shader.declared_shaders() for variant in declared.variants]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    default_out = ROOT / "nnvk" / "driver" / "vulkan" / "spirv"
+    parser.add_argument("--out", type=Path, default=default_out, help="folder of the results (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at once (default: one a processor)")
+    options = parser.parse_args(arguments)
+    try:
+        summary = compile_all(declared_variants(), ROOT / "shaders", options.out, jobs=options.jobs)
+    except ShaderError as error:
+        print(f"compile_shaders: {error}", file=sys.stderr)
+        return 1
+    print(
+        f"{len(summary.compiled)} shader variants compiled, {len(summary.unchanged)} unchanged,"
+        f" {len(summary.removed)} removed: {options.out}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
