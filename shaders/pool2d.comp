@@ -51,12 +51,12 @@ uvec4 window(uint y, uint x) {
 }
 
 #ifdef DTYPE_F32
-const float LOWEST = uintBitsToFloat(0xff800000u);
+#define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
 vec4 load4(uint at) { return src_vectors[(src_offset + at) / 4]; }
 float load1(uint at) { return src[src_offset + at]; }
 #define MEAN(sum, area) ((sum) / float(area))
 #else
-const int LOWEST = 0;
+#define LOWEST 0
 ivec4 load4(uint at) { return unpack_bytes(src[src_offset + at / 4], sign_mask); }
 int load1(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
 #define MEAN(sum, area) (((sum) + int(area) / 2) / int(area))

@@ -70,14 +70,11 @@ CAPABILITIES: dict[int, tuple[str, str | None]] = {
     4448: ("StorageBuffer8BitAccess", "storageBuffer8BitAccess"),
     4449: ("UniformAndStorageBuffer8BitAccess", "uniformAndStorageBuffer8BitAccess"),
     4450: ("StoragePushConstant8", "storagePushConstant8"),
-    4464: ("DenormPreserve", "shaderDenormPreserveFloat32"),
-    4466: ("SignedZeroInfNanPreserve", "shaderSignedZeroInfNanPreserveFloat32"),
     5345: ("VulkanMemoryModel", "vulkanMemoryModel"),
     6016: ("DotProductInputAll", "shaderIntegerDotProduct"),
     6017: ("DotProductInput4x8Bit", "shaderIntegerDotProduct"),
     6018: ("DotProductInput4x8BitPacked", "shaderIntegerDotProduct"),
     6019: ("DotProduct", "shaderIntegerDotProduct"),
-    6022: ("CooperativeMatrixKHR", "cooperativeMatrix"),
 }
 
 
@@ -346,7 +343,8 @@ def _evaluate(opcode: int, values: list[Any]) -> int:
 
 
 def _spec_constants(module: _Module, local_ids: tuple[int | None, ...]) -> tuple[SpecConstant, ...]:
-    dimension = {spec_id: f"local_{axis}" for axis, spec_id in zip("xyz", local_ids, strict=True) if spec_id is not None}
+    axes = zip(local_ids, "xyz", strict=True)
+    dimension = {spec_id: f"local_{axis}" for spec_id, axis in axes if spec_id is not None}
     found = []
     for constant, (_, type_id, _) in module.constants.items():
         decorations = module.decorations.get(constant, {})

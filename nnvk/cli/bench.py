@@ -59,9 +59,7 @@ def command(
             help=f"How often each model runs ({DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s).",
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON.")
-    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON.")] = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
 
@@ -98,9 +96,7 @@ def measure(title: str, model: Model, device: Device, runs: int | None) -> Measu
     on_hardware = None
     if alone:
         measured = _execution(compilation, inputs, outputs, measure=True)
-        on_hardware = [
-            value for value in _repeat(lambda: _hardware(measured), min(len(times), LEAST_RUNS)) if value
-        ]
+        on_hardware = [value for value in _repeat(lambda: _hardware(measured), min(len(times), LEAST_RUNS)) if value]
     return Measurement(
         title,
         device.name,
@@ -181,10 +177,7 @@ def _print(measurements: Sequence[Measurement]) -> None:
             one.device,
             f"{one.operations_on_device} of {one.operations}",
             str(one.runs),
-            *(
-                milliseconds(t)
-                for t in (one.min_ns, one.median_ns, one.p90_ns, one.hardware_ns, one.compile_ns)
-            ),
+            *(milliseconds(t) for t in (one.min_ns, one.median_ns, one.p90_ns, one.hardware_ns, one.compile_ns)),
         ]
         for one in measurements
     ]

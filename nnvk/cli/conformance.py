@@ -27,15 +27,11 @@ def command(
     ] = None,
     pattern: Annotated[
         str,
-        typer.Option(
-            "--filter", metavar="REGEX", help="Only tests whose name, <set>/<spec>/<test>, this matches."
-        ),
+        typer.Option("--filter", metavar="REGEX", help="Only tests whose name, <set>/<spec>/<test>, this matches."),
     ] = "",
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs", metavar="N", min=0, help="Processes (as many as processors); 0: none but this one."
-        ),
+        typer.Option("--jobs", metavar="N", min=0, help="Processes (as many as processors); 0: none but this one."),
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a test may take.")
@@ -55,9 +51,7 @@ def command(
     others go on.
     """
     if execution_path not in EXECUTION_PATHS:
-        raise ValueError(
-            f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}"
-        )
+        raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}")
     name = get_device(device).name if device else get_devices()[0].name
     cases = find_cases(paths, pattern)
     started = time.monotonic()
@@ -86,15 +80,11 @@ def _with_status(results: Sequence[Result], status: Status) -> list[Result]:
     return [result for result in results if result.verdict.status is status]
 
 
-def _report(
-    device: str, execution_path: str, results: Sequence[Result], seconds: float
-) -> Mapping[str, object]:
+def _report(device: str, execution_path: str, results: Sequence[Result], seconds: float) -> Mapping[str, object]:
     report: dict[str, object] = {"device": device, "path": execution_path, "seconds": round(seconds, 3)}
     for status in Status:
         report[status.value] = [result.case.name for result in _with_status(results, status)]
-    report["reasons"] = {
-        result.case.name: result.verdict.reason for result in results if result.verdict.reason
-    }
+    report["reasons"] = {result.case.name: result.verdict.reason for result in results if result.verdict.reason}
     return report
 
 
@@ -102,9 +92,7 @@ def _print(device: str, results: Sequence[Result], seconds: float) -> None:
     counts: dict[str, Counter[Status]] = {}
     for result in results:
         counts.setdefault(result.case.operation, Counter())[result.verdict.status] += 1
-    rows = [
-        [operation, *(str(count[status]) for status in Status)] for operation, count in sorted(counts.items())
-    ]
+    rows = [[operation, *(str(count[status]) for status in Status)] for operation, count in sorted(counts.items())]
     columns = ["operation", *(status.value for status in Status)]
     print_table(columns, rows, title=f"Conformance of {device}", right=" ".join(columns[1:]))
     for result in _with_status(results, Status.FAILED):

@@ -57,13 +57,9 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
 
 
 def _image_dimensions(path: Path, type: OperandType) -> tuple[int, int, int]:
-    dimensions = (
-        type.dimensions[1:] if len(type.dimensions) == 4 and type.dimensions[0] == 1 else type.dimensions
-    )
+    dimensions = type.dimensions[1:] if len(type.dimensions) == 4 and type.dimensions[0] == 1 else type.dimensions
     if len(dimensions) != 3 or 0 in dimensions or dimensions[2] not in _MODES:
-        raise ValueError(
-            f"{path}: an image fits an input [1, height, width, 1, 3 or 4], the model's is {type}"
-        )
+        raise ValueError(f"{path}: an image fits an input [1, height, width, 1, 3 or 4], the model's is {type}")
     if type.code not in _PIXEL_OFFSETS and type.code not in _FLOATS:
         raise ValueError(f"{path}: an image can't be an input of type {type.code.name}; give a .npy")
     height, width, channels = dimensions

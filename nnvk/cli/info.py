@@ -47,9 +47,7 @@ def command(
         ]
         for number, (operation, place, why) in enumerate(zip(frozen.operations, places, reasons, strict=True))
     ]
-    print_table(
-        ["#", "operation", "output", "device", "why not elsewhere"], rows, title="Operations", right="#"
-    )
+    print_table(["#", "operation", "output", "device", "why not elsewhere"], rows, title="Operations", right="#")
     counts = Counter(places)
     summary = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
     typer.echo(f"{plural(len(rows), 'operation')}: {summary}")

@@ -15,9 +15,7 @@ from nnvk.importers.tflite import Port
 from nnvk.types.operand import OperandType
 
 
-def read_inputs(
-    files: Sequence[Path], ports: Sequence[Port], normalization: Normalization | None
-) -> list[np.ndarray]:
+def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Normalization | None) -> list[np.ndarray]:
     """The model's inputs, in order, from one .npz for all of them, or from one file for each.
 
     Raises ValueError that names what is wanted and what came.
@@ -27,9 +25,7 @@ def read_inputs(
     if len(files) != len(ports):
         wanted = "; ".join(f"{index} {port.name!r} {port.type}" for index, port in enumerate(ports))
         came = f"got {len(files)}" if files else "none was given"
-        raise ValueError(
-            f"the model wants {len(ports)} --input FILE (image, .npy, or one .npz), {came}: {wanted}"
-        )
+        raise ValueError(f"the model wants {len(ports)} --input FILE (image, .npy, or one .npz), {came}: {wanted}")
     return [_from_file(file, port.type, normalization) for file, port in zip(files, ports, strict=True)]
 
 
@@ -45,16 +41,12 @@ def _from_npz(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
     names = [str(index) for index in range(len(ports))]
     with _load(path) as archive:
         if sorted(archive.files) != sorted(names):
-            raise ValueError(
-                f"{path}: expected arrays named {', '.join(names)}, found {', '.join(archive.files)}"
-            )
+            raise ValueError(f"{path}: expected arrays named {', '.join(names)}, found {', '.join(archive.files)}")
         try:
             arrays = {name: archive[name] for name in names}
         except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
-    return [
-        _fitting(f"{path}[{name}]", arrays[name], port.type) for name, port in zip(names, ports, strict=True)
-    ]
+    return [_fitting(f"{path}[{name}]", arrays[name], port.type) for name, port in zip(names, ports, strict=True)]
 
 
 def _load(path: Path) -> Any:

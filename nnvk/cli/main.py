@@ -30,9 +30,7 @@ class Entry:
 
 COMMANDS: Mapping[str, Entry] = {
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
-    "info": Entry(
-        "nnvk.cli.info", "Show a model's inputs, outputs and operations, and where each would run."
-    ),
+    "info": Entry("nnvk.cli.info", "Show a model's inputs, outputs and operations, and where each would run."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),

@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = ""
-) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = "") -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
     A column's name in ``right`` has "_" for " ". Not on a terminal: aligned text, nothing cut or wrapped.

@@ -35,9 +35,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="OUT.npz", help="Write the outputs as arrays 0, 1, ...")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="Run on this device.")
-    ] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="Run on this device.")] = None,
     no_fallback: Annotated[
         bool, typer.Option("--no-fallback", help="Fail where the device doesn't support an operation.")
     ] = False,
@@ -94,27 +92,19 @@ def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None
 def _print_classes(result: np.ndarray, port: Port, labels: Sequence[str] | None, top: int) -> None:
     scores = _real(result, port.type)
     if scores.ndim == 0 or scores.size != scores.shape[-1]:
-        raise ValueError(
-            f"output {port.name!r} is {list(result.shape)}, not one row of classes: --top can't rank it"
-        )
+        raise ValueError(f"output {port.name!r} is {list(result.shape)}, not one row of classes: --top can't rank it")
     scores = scores.reshape(-1)
     if labels is not None and len(labels) != scores.size:
         raise ValueError(f"there are {len(labels)} labels, output {port.name!r} has {scores.size} classes")
     best = np.argsort(-scores, kind="stable")[:top]
     rows = [[f"{scores[index]:.6g}", str(index), *([labels[index]] if labels else [])] for index in best]
-    print_table(
-        ["score", "class", *(["label"] if labels else [])], rows, title="Best classes", right="score class"
-    )
+    print_table(["score", "class", *(["label"] if labels else [])], rows, title="Best classes", right="score class")
 
 
 def _real(values: np.ndarray, type: OperandType) -> np.ndarray:
     """The real numbers that an output stands for."""
     real = values.astype(np.float64)
-    return (
-        (real - type.zero_point) * type.scale
-        if type.scale and type.code != OperandCode.TENSOR_INT32
-        else real
-    )
+    return (real - type.zero_point) * type.scale if type.scale and type.code != OperandCode.TENSOR_INT32 else real
 
 
 def _read_labels(path: Path) -> list[str]:

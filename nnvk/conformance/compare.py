@@ -49,9 +49,7 @@ def tolerance(code: OperandCode, relaxed: bool) -> Tolerance:
     return _FLOAT16 if relaxed and found is _FLOAT32 else found
 
 
-def first_difference(
-    expected: np.ndarray, actual: np.ndarray, code: OperandCode, relaxed: bool = False
-) -> str | None:
+def first_difference(expected: np.ndarray, actual: np.ndarray, code: OperandCode, relaxed: bool = False) -> str | None:
     """What is wrong with an output, by its first differing element; None where all of it passes.
 
     Both arrays have the same dtype and shape. NaN never passes; an infinity passes only for itself.

@@ -139,9 +139,7 @@ class _Worker:
         case = self.chunk[0]
         self.started = time.monotonic()
         self.deadline = self.started + self.timeout
-        with suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # the next receive sees that the process is gone
+        with suppress(BrokenPipeError, ConnectionResetError):  # the next receive sees that the process is gone
             self.connection.send((case.path, case.index))
 
     def _dismiss(self) -> None:
@@ -158,9 +156,7 @@ class _Worker:
         if not self.is_ready:
             raise ChildProcessError(f"a conformance process could not start: {reason}")
         if self.started is not None:
-            yield Result(
-                self.chunk.popleft(), Verdict(Status.FAILED, reason), time.monotonic() - self.started
-            )
+            yield Result(self.chunk.popleft(), Verdict(Status.FAILED, reason), time.monotonic() - self.started)
         if self.chunk:
             waiting.appendleft(self.chunk)
 

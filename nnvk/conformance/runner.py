@@ -17,7 +17,9 @@ from nnvk.conformance.vectors import VectorOperand, VectorTest, build_model, rea
 GUARD = 64
 """Bytes on either side of an output's buffer that a driver must leave alone."""
 PATTERN = 0xA5
-"""What guards and outputs hold before the execution."""
+"""What guards, and outputs that aren't float, hold before the execution."""
+NANS = 0xFF
+"""What float outputs hold: as a float, `PATTERN` is as good as zero."""
 
 
 class Status(Enum):
@@ -119,9 +121,7 @@ def _execute(test: VectorTest, compilation: Compilation, execute: ExecutionPath)
         )
         if not wrong and not output.operand.ignored:
             if test.multinomial_tolerance > 0:
-                wrong = compare.multinomial_difference(
-                    _logits(test), output.array, test.multinomial_tolerance
-                )
+                wrong = compare.multinomial_difference(_logits(test), output.array, test.multinomial_tolerance)
             else:
                 wrong = output.difference(test.relaxed)
         if wrong:
@@ -137,7 +137,9 @@ class _Output:
         type_ = operand.type
         size = int(np.prod(type_.dimensions, dtype=np.int64)) * type_.dtype.itemsize
         self._raw = np.full(size + 2 * GUARD, PATTERN, np.uint8)
-        self.array = self._raw[GUARD : GUARD + size].view(type_.dtype).reshape(type_.dimensions)
+        inside = self._raw[GUARD : GUARD + size]
+        inside[:] = NANS if type_.dtype.kind == "f" else PATTERN
+        self.array = inside.view(type_.dtype).reshape(type_.dimensions)
 
     def overrun(self) -> str | None:
         for where, guard in (("before", self._raw[:GUARD]), ("after", self._raw[-GUARD:])):

@@ -120,9 +120,10 @@ def find_cases(paths: Iterable[Path], pattern: str = "") -> list[Case]:
     files: dict[Path, Path] = {}
     for path in paths:
         files.update((file.resolve(), file) for file in _files(path))
-    cases = [case for file in files.values() for case in _cases(file) if wanted.search(case.name)]
+    found = [case for file in files.values() for case in _cases(file)]
+    cases = [case for case in found if wanted.search(case.name)]
     if not cases:
-        raise ValueError(f"none of the tests in {len(files)} files matches {pattern!r}")
+        raise ValueError(f"none of the {len(found)} tests matches {pattern!r}")
     return cases
 
 
@@ -153,9 +154,7 @@ def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], withi
     for index, operand in enumerate(source.operands):
         quant = operand.type.channel_quant
         model.add_operand(
-            OperandType(
-                operand.type.code, operand.type.dimensions, operand.type.scale, operand.type.zero_point
-            )
+            OperandType(operand.type.code, operand.type.dimensions, operand.type.scale, operand.type.zero_point)
         )
         if quant is not None:
             model.set_operand_symm_per_channel_quant_params(index, quant.channel_dim, quant.scales)
@@ -214,14 +213,8 @@ def _document(path: Path) -> dict[str, Any]:
         document = json.loads(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw)
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is no file of conformance vectors: {error}") from error
-    if (
-        not isinstance(document, dict)
-        or "spec" not in document
-        or not isinstance(document.get("tests"), list)
-    ):
-        raise ValueError(
-            f'{path} is no file of conformance vectors: expected {{"spec": ..., "tests": [...]}}'
-        )
+    if not isinstance(document, dict) or "spec" not in document or not isinstance(document.get("tests"), list):
+        raise ValueError(f'{path} is no file of conformance vectors: expected {{"spec": ..., "tests": [...]}}')
     return document
 
 
@@ -229,9 +222,7 @@ def _model(model: Mapping[str, Any]) -> VectorModel:
     return VectorModel(
         tuple(_operand(operand) for operand in model["operands"]),
         tuple(
-            VectorOperation(
-                OperationCode[operation["type"]], tuple(operation["inputs"]), tuple(operation["outputs"])
-            )
+            VectorOperation(OperationCode[operation["type"]], tuple(operation["inputs"]), tuple(operation["outputs"]))
             for operation in model["operations"]
         ),
         tuple(model["inputs"]),

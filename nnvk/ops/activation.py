@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.ops.call import Call
+from nnvk.ops.fixed_point import INT16_MAX, multiply, saturate16
 from nnvk.ops.quant import (
     dequantize,
     is_quantised,
     map_steps,
+    quantize,
     quantize_multiplier,
     rounding_divide_by_pot,
     saturate,
@@ -17,8 +19,6 @@ from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, Q8, Q8S, Signature, real, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
-
-INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 
 
 def _same_shape(call: Call) -> list[Shape]:
@@ -29,7 +29,7 @@ def _elu(call: Call) -> np.ndarray:
     values = dequantize(call.input)
     with np.errstate(all="ignore"):
         negative = np.float32(call.alpha) * np.expm1(np.minimum(values, 0))
-        return (np.maximum(values, 0) + np.minimum(negative, 0)).astype(call.output.dtype)
+        return quantize(np.maximum(values, 0) + np.minimum(negative, 0), call.output)
 
 
 def _hard_swish(call: Call) -> np.ndarray:
@@ -37,7 +37,7 @@ def _hard_swish(call: Call) -> np.ndarray:
         return map_steps(lambda steps: hard_swish_steps(call, steps), call.input.data)
     values = dequantize(call.input)
     with np.errstate(all="ignore"):
-        return (values * np.clip(values + 3, 0, 6) / np.float32(6)).astype(call.output.dtype)
+        return quantize(values * np.clip(values + 3, 0, 6) / np.float32(6), call.output)
 
 
 def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
@@ -47,13 +47,13 @@ def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
     output_mantissa, output_shift = _multiplier16(float(shifted_scale) / float(np.float32(call.output.scale)))
     gate_mantissa, gate_shift = _multiplier16(float(shifted_scale) / float(np.float32(3 / 32768)))
     shifted = (steps.astype(np.int64) - call.input.zero_point) << 7
-    value = _rounding_doubling_high_mul16(shifted, output_mantissa)
+    value = multiply(shifted, output_mantissa)
     gate = shifted
     # Saturating early to the left can't change the gate, which ends up between 0 and 1 anyway.
     if gate_shift > 0:
-        gate = _saturate16(gate << (gate_shift - 1))
-    gate = _rounding_doubling_high_mul16(gate, gate_mantissa)
-    gate = _saturate16(gate << 1) if gate_shift > 0 else rounding_divide_by_pot(gate, -gate_shift)
+        gate = saturate16(gate << (gate_shift - 1))
+    gate = multiply(gate, gate_mantissa)
+    gate = saturate16(gate << 1) if gate_shift > 0 else rounding_divide_by_pot(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
     product = _towards_zero(gate * value, 15)
     if output_shift > 0:
@@ -69,17 +69,9 @@ def _multiplier16(real_multiplier: float) -> tuple[int, int]:
     return min((mantissa + (1 << 15)) >> 16, INT16_MAX), shift
 
 
-def _saturate16(values: np.ndarray) -> np.ndarray:
-    return np.clip(values, INT16_MIN, INT16_MAX)
-
-
-def _rounding_doubling_high_mul16(values: np.ndarray, mantissa: int) -> np.ndarray:
-    """``round(values * mantissa / 2^15)`` of 16-bit integers."""
-    return _saturate16((values * mantissa + (1 << 14)) >> 15)
-
-
 def _towards_zero(values: np.ndarray, bits: int) -> np.ndarray:
-    return np.where(values >= 0, values >> bits, -(-values >> bits))
+    quotient: np.ndarray = np.where(values >= 0, values >> bits, -(-values >> bits))
+    return quotient
 
 
 define(

@@ -37,7 +37,8 @@ def _adjoint(values: np.ndarray, adjoint: bool) -> np.ndarray:
 
 def _reference(call: Call) -> np.ndarray:
     if call.output.code == I32:  # wraps round, as on a device
-        return np.matmul(_adjoint(call.input0.data, call.adj_x), _adjoint(call.input1.data, call.adj_y))
+        product: np.ndarray = np.matmul(_adjoint(call.input0.data, call.adj_x), _adjoint(call.input1.data, call.adj_y))
+        return product
     first, second = _adjoint(centred(call.input0), call.adj_x), _adjoint(centred(call.input1), call.adj_y)
     dtype = exact_dtype(call.input0, second, -2)
     with np.errstate(all="ignore"):

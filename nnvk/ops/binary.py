@@ -15,6 +15,7 @@ from nnvk.ops.quant import (
     is_quantised,
     map_steps,
     multiply_by_quantized_multiplier,
+    quantize,
     quantize_multiplier,
     requantize,
     saturate,
@@ -108,7 +109,8 @@ def _product_steps(call: Call) -> np.ndarray:
 def _floor_divide(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     if not divisor.all():
         raise op_failed("DIV: input1 must not contain 0 for TENSOR_INT32")
-    return np.floor_divide(dividend, divisor)
+    quotient: np.ndarray = np.floor_divide(dividend, divisor)
+    return quotient
 
 
 def _fused(
@@ -164,7 +166,7 @@ def _extreme(function: _Function) -> Callable[[Call], np.ndarray]:
 
 def _power(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):  # NaN for a negative base with a broken exponent
-        return np.power(dequantize(call.base), dequantize(call.exponent)).astype(call.output.dtype)
+        return quantize(np.power(dequantize(call.base), dequantize(call.exponent)), call.output)
 
 
 def prelu_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,15 +12,17 @@ from nnvk.ops.quant import dequantize, is_quantised, requantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8S, Signature, one_of, tensor
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
+
+_Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def _infer(call: Call) -> list[Shape]:
     return [broadcast_shape(call.input0, call.input1)]
 
 
-def _compare(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Call], np.ndarray]:
+def _compare(function: _Function) -> Callable[[Call], np.ndarray]:
     """Quantised inputs are compared as the float32 numbers that they stand for."""
 
     def run(call: Call) -> np.ndarray:
@@ -31,31 +33,25 @@ def _compare(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callab
     return run
 
 
-for _code, _function in (
-    (OperationCode.EQUAL, np.equal),
-    (OperationCode.GREATER, np.greater),
-    (OperationCode.GREATER_EQUAL, np.greater_equal),
-    (OperationCode.LESS, np.less),
-    (OperationCode.LESS_EQUAL, np.less_equal),
-    (OperationCode.NOT_EQUAL, np.not_equal),
-):
+_NUMBERS = {**dict.fromkeys((BOOL8, F16, F32, I32, Q8), 3), Q8S: 4}
+_TRUTH_VALUES = {BOOL8: 3}
+
+_ROWS: dict[OperationCode, tuple[_Function, Mapping[OperandCode, int]]] = {
+    OperationCode.EQUAL: (np.equal, _NUMBERS),
+    OperationCode.GREATER: (np.greater, _NUMBERS),
+    OperationCode.GREATER_EQUAL: (np.greater_equal, _NUMBERS),
+    OperationCode.LESS: (np.less, _NUMBERS),
+    OperationCode.LESS_EQUAL: (np.less_equal, _NUMBERS),
+    OperationCode.NOT_EQUAL: (np.not_equal, _NUMBERS),
+    OperationCode.LOGICAL_AND: (np.logical_and, _TRUTH_VALUES),
+    OperationCode.LOGICAL_OR: (np.logical_or, _TRUTH_VALUES),
+}
+for _code, (_function, _types) in _ROWS.items():
     define(
         _code,
-        types={**dict.fromkeys((BOOL8, F16, F32, I32, Q8), 3), Q8S: 4},
+        types=_types,
         signatures=Signature(tensor("input0"), tensor("input1")),
         outputs=(tensor("output", one_of(BOOL8)),),
-        infer=_infer,
-        reference=_compare(_function),
-    )
-
-for _code, _function in (
-    (OperationCode.LOGICAL_AND, np.logical_and),
-    (OperationCode.LOGICAL_OR, np.logical_or),
-):
-    define(
-        _code,
-        types={BOOL8: 3},
-        signatures=Signature(tensor("input0"), tensor("input1")),
         infer=_infer,
         reference=_compare(_function),
     )

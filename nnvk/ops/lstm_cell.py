@@ -13,7 +13,6 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.fixed_point import clip
 from nnvk.ops.recurrent import (
     ACTIVATIONS,
     Activation,
@@ -250,9 +249,12 @@ class LstmCell:
 
 def normalise(x: np.ndarray) -> np.ndarray:
     """Rows with mean 0 and variance 1."""
-    centred = x - x.mean(axis=1, keepdims=True)
-    return centred / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+    centred: np.ndarray = x - x.mean(axis=1, keepdims=True)
+    centred /= np.sqrt((centred * centred).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+    return centred
 
 
 def _clip(x: np.ndarray, threshold: float) -> np.ndarray:
-    return clip(x, -threshold, threshold) if threshold > 0 else x
+    if threshold > 0:
+        x = np.clip(x, -threshold, threshold)
+    return x

@@ -34,7 +34,7 @@ def _infer(call: Call) -> list[Shape]:
 def _l2(call: Call) -> np.ndarray:
     values = dequantize(call.input)
     with np.errstate(all="ignore"):
-        norms = np.sqrt((values * values).sum(axis=call.axis, keepdims=True))
+        norms = np.sqrt(np.square(values, dtype=np.float64).sum(axis=call.axis, keepdims=True))
         return quantize(values / np.maximum(norms, _SMALLEST_NORM), call.output)
 
 
@@ -54,7 +54,7 @@ def _local_response(call: Call) -> np.ndarray:
             sums[..., distance:] += squares[..., :-distance]
             sums[..., :-distance] += squares[..., distance:]
         divisors = np.power(np.float32(call.bias) + np.float32(call.alpha) * sums, np.float32(call.beta))
-        return np.ascontiguousarray(np.moveaxis(values / divisors, -1, call.axis).astype(call.output.dtype))
+        return np.ascontiguousarray(quantize(np.moveaxis(values / divisors, -1, call.axis), call.output))
 
 
 def _infer_instance(call: Call) -> list[Shape]:
@@ -66,10 +66,10 @@ def _instance(call: Call) -> np.ndarray:
     values = dequantize(call.input)
     image = (2, 3) if call.nchw else (1, 2)
     with np.errstate(all="ignore"):
-        centred = values - values.mean(axis=image, keepdims=True)
+        centred = values - values.mean(axis=image, keepdims=True, dtype=np.float64)
         variance = (centred * centred).mean(axis=image, keepdims=True)
         scaled = centred * (np.float32(call.gamma) / np.sqrt(variance + np.float32(call.epsilon)))
-        return (scaled + np.float32(call.beta)).astype(call.output.dtype)
+        return quantize(scaled + np.float32(call.beta), call.output)
 
 
 define(

@@ -73,7 +73,8 @@ def saturating_rounding_doubling_high_mul(a: np.ndarray, b: np.ndarray | int) ->
     high = np.asarray(a, np.int64) * b
     high += 1 << 30
     high >>= 31
-    return np.minimum(high, INT32_MAX)
+    saturated: np.ndarray = np.minimum(high, INT32_MAX)
+    return saturated
 
 
 def rounding_divide_by_pot(x: np.ndarray, exponent: np.ndarray | int) -> np.ndarray:
@@ -82,7 +83,8 @@ def rounding_divide_by_pot(x: np.ndarray, exponent: np.ndarray | int) -> np.ndar
     exponent = np.asarray(exponent, np.int64)
     half = (np.int64(1) << exponent) >> 1
     # Halves of negative numbers go down: one less before the shift, which rounds down, unless nothing is shifted out.
-    return (x + half + ((x >> 63) & -(half > 0).astype(np.int64))) >> exponent
+    rounded: np.ndarray = (x + half + ((x >> 63) & -(half > 0).astype(np.int64))) >> exponent
+    return rounded
 
 
 def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
@@ -96,7 +98,8 @@ def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:
     """Round to the nearest integer, halves away from zero (C's ``round``)."""
-    return np.trunc(x + np.copysign(0.5, x))
+    rounded: np.ndarray = np.trunc(x + np.copysign(0.5, x))
+    return rounded
 
 
 def dequantize(tensor: Tensor) -> np.ndarray:
@@ -104,22 +107,22 @@ def dequantize(tensor: Tensor) -> np.ndarray:
     data = tensor.data
     if not is_quantised(tensor.code):
         return data.astype(np.float32)
-    steps = data.astype(np.float32) - np.float32(tensor.zero_point)
+    steps: np.ndarray = data.astype(np.float32) - np.float32(tensor.zero_point)
+    scales: np.ndarray | np.float32 = np.float32(tensor.scale)
     channels = tensor.type.channel_quant
     if channels is not None:
         shape = [1] * data.ndim
         shape[channels.channel_dim] = -1
-        return steps * np.array(channels.scales, np.float32).reshape(shape)
-    return steps * np.float32(tensor.scale)
+        scales = np.array(channels.scales, np.float32).reshape(shape)
+    values: np.ndarray = steps * scales
+    return values
 
 
 def quantize(real: np.ndarray, tensor: Tensor) -> np.ndarray:
     """Real values in the type of ``tensor``: rounded half away from zero and saturated where it is quantised."""
     if not is_quantised(tensor.code):
         return np.asarray(real).astype(tensor.dtype)
-    low, high = limits(tensor.code)
-    steps = round_half_away(np.asarray(real) / np.float32(tensor.scale)) + tensor.zero_point
-    return np.clip(steps, low, high).astype(tensor.dtype)
+    return saturate(round_half_away(np.asarray(real) / np.float32(tensor.scale)) + tensor.zero_point, tensor)
 
 
 def requantize(source: Tensor, result: Tensor) -> np.ndarray:
@@ -144,7 +147,8 @@ def map_steps(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) ->
 def saturate(steps: np.ndarray, tensor: Tensor) -> np.ndarray:
     """Integers clipped to the limits of a quantised tensor's type, in its dtype."""
     low, high = limits(tensor.code)
-    return np.clip(steps, low, high).astype(tensor.dtype)
+    saturated: np.ndarray = np.clip(steps, low, high).astype(tensor.dtype)
+    return saturated
 
 
 def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def _quantize(call: Call) -> np.ndarray:
 
 def _dequantize(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):  # FLOAT16 may overflow to infinity
-        return dequantize(call.input).astype(call.output.dtype)
+        return quantize(dequantize(call.input), call.output)
 
 
 def _cast_types(code: OperandCode) -> Codes:
@@ -56,7 +56,8 @@ def _cast_types(code: OperandCode) -> Codes:
 
 def _cast(call: Call) -> np.ndarray:
     """Elements as numbers, whatever their scale: fractions are cut off, integers saturate."""
-    data, dtype = call.input.data, call.output.dtype
+    data: np.ndarray = call.input.data
+    dtype = call.output.dtype
     if data.dtype == dtype:
         return data
     with np.errstate(all="ignore"):

@@ -41,19 +41,21 @@ def _shifted(call: Call) -> np.ndarray:
     if not logits.size:
         return logits
     largest = logits.max(axis=call.axis, keepdims=True) if call.beta > 0 else logits.min(axis=call.axis, keepdims=True)
-    return (logits - largest) * np.float32(call.beta)
+    shifted: np.ndarray = (logits - largest) * np.float32(call.beta)
+    return shifted
 
 
 def _softmax(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):  # a slice of infinities has no softmax
         powers = np.exp(_shifted(call))
-        return quantize(powers / powers.sum(axis=call.axis, keepdims=True), call.output)
+        return quantize(powers / powers.sum(axis=call.axis, keepdims=True, dtype=np.float64), call.output)
 
 
 def _log_softmax(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):
         shifted = _shifted(call)
-        return quantize(shifted - np.log(np.exp(shifted).sum(axis=call.axis, keepdims=True)), call.output)
+        sums = np.exp(shifted).sum(axis=call.axis, keepdims=True, dtype=np.float64)
+        return quantize(shifted - np.log(sums), call.output)
 
 
 define(

@@ -189,7 +189,12 @@ def test_nothing_to_fetch_before_a_submission(adder: Any) -> None:
 
 @pytest.mark.parametrize(
     ("spirv", "size", "message"),
-    [(b"abc", 0, "multiple of 4"), (bytes(64), 0, "not SPIR-V"), (bytes(64), 6, "multiple of 4"), (bytes(64), 1 << 20, "at most")],
+    [
+        (b"abc", 0, "multiple of 4"),
+        (bytes(64), 0, "not SPIR-V"),
+        (bytes(64), 6, "multiple of 4"),
+        (bytes(64), 1 << 20, "at most"),
+    ],
 )
 def test_misuse_of_create_algorithm_is_a_value_error(
     device: _native.Device, spirv: bytes, size: int, message: str

@@ -1,0 +1,38 @@
+# Shortcuts for working on nnvk. `make build` puts the extension module and the shaders into the source tree, so that
+# `PYTHONPATH=. python` and `pytest` run what is being edited; scripts/*.sh install into .venv instead.
+PYTHON ?= python3
+BUILD ?= build/tree
+# An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
+KOMPUTE_SOURCE_DIR ?=
+
+.PHONY: build shaders native test check install demo clean
+
+build: native shaders
+
+native:
+	cmake -S . -B $(BUILD) -DPython_EXECUTABLE="$$($(PYTHON) -c 'import sys; print(sys.executable)')" \
+	    -DNNVK_BUILD_SHADERS=OFF $(if $(KOMPUTE_SOURCE_DIR),-DKOMPUTE_SOURCE_DIR=$(KOMPUTE_SOURCE_DIR))
+	cmake --build $(BUILD) --parallel
+	cmake --install $(BUILD) --prefix .
+
+shaders:
+	$(PYTHON) tools/compile_shaders.py
+
+# What CI runs.
+test:
+	bash scripts/test.sh
+
+# The quick part, on the source tree.
+check:
+	ruff check .
+	mypy
+	lint-imports --no-logo
+
+install:
+	bash scripts/install.sh
+
+demo:
+	bash scripts/demo.sh
+
+clean:
+	rm -rf build demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv

@@ -1,0 +1,51 @@
+"""SOFTMAX along any axis."""
+
+from __future__ import annotations
+
+import math
+
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.quantised import dtype, sign_mask
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.quant import is_quantised
+from nnvk.types.codes import OperationCode
+
+SOFTMAX = Shader("softmax", PASS=("statistics", "apply"), DTYPE=("f32", "q8"))
+LOCAL = 64
+WIDE_FROM = 128
+"""Length of a slice from which a workgroup takes it, not an invocation."""
+
+
+@kernel(OperationCode.SOFTMAX, shaders=(SOFTMAX,))
+def lower(call: Call, g: Lowering) -> None:
+    """Statistics of every slice, then every element."""
+    shape, kind = call.input.shape, dtype(call.input)
+    axis = call.axis % len(shape)
+    length, inner = shape[axis], math.prod(shape[axis + 1 :])
+    slices = call.input.size // length
+    source, statistics = g.tensor(call.input), g.scratch(8 * slices)
+    push: dict[str, int | float] = {"length": length, "inner": inner, "factor": call.beta}
+    if is_quantised(call.input.code):
+        push |= {"factor": call.beta * call.input.scale, "sign_mask": sign_mask(call.input)}
+    wide = length >= WIDE_FROM
+    spec = {"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide}
+    g.dispatch(
+        SOFTMAX.variant(PASS="statistics", DTYPE=kind),
+        groups=g.flat(slices, 1 if wide else LOCAL),
+        spec=spec,
+        tensors={"src": source, "statistics": statistics},
+        count=slices,
+        **push,
+    )
+    count = -(-call.output.size // 4)
+    g.dispatch(
+        SOFTMAX.variant(PASS="apply", DTYPE=kind),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={"src": source, "statistics": statistics, "dst": g.tensor(call.output)},
+        count=count,
+        elements=call.output.size,
+        **push,
+    )

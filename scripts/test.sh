@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Installs nnvk with its test tools and checks everything: style, types, layers, tests. Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bash scripts/install.sh --test
+bin=$PWD/.venv/bin
+"$bin/ruff" check .
+"$bin/mypy"
+"$bin/lint-imports" --no-logo
+# pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
+"$bin/pytest" -n 2 "$@"

@@ -1,0 +1,157 @@
+"""Finding tests in files and building their models."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnvk import NnapiError, OperandCode
+from nnvk.conformance.vectors import build_model, find_cases, read_test
+
+
+def test_names_are_set_spec_test(write_vectors: Any) -> None:
+    write_vectors(spec="relu", folder="V1_2")
+    names = [case.name for case in find_cases([write_vectors(spec="relu"), write_vectors().parent.parent])]
+    assert len(names) == len(set(names)) == 15, "a file that is named twice is read once"
+    assert {"V1_0/relu/passes", "V1_2/relu/passes", "V1_0/spec/fails_as_expected"} <= set(names)
+
+
+def test_a_name_reproduces_its_test(write_vectors: Any) -> None:
+    path = write_vectors()
+    for case in find_cases([path]):
+        assert [found.name for found in find_cases([path.parent], f"^{case.name}$")] == [case.name]
+        assert case.name == f"V1_0/spec/{read_test(case.path, case.index).name}"
+
+
+def test_the_operation_under_test_is_not_the_add_that_wraps_it(write_vectors: Any, make_vector: Any) -> None:
+    wrapped = make_vector("wrapped", "RELU", [], [])
+    wrapped["main"]["operations"].insert(0, {"type": "ADD", "inputs": [], "outputs": []})
+    cases = find_cases([write_vectors([wrapped, make_vector("plain", "ADD", [], [])])])
+    assert [case.operation for case in cases] == ["RELU", "ADD"]
+
+
+def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
+    path = tmp_path / "plain.json"
+    path.write_text(json.dumps({"spec": "plain", "tests": [make_vector("one", "RELU", [1] * 4, [1] * 4)]}))
+    (case,) = find_cases([tmp_path])
+    assert read_test(case.path, case.index).outputs()[0].array().tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"no json", "no file of conformance vectors"),
+        (b'{"tests": []}', "expected"),
+        (b"[]", "expected"),
+        (b'{"spec": "x", "tests": [{"name": "y"}]}', "main"),
+        (gzip.compress(b'{"spec": "x", "tests": []}')[:-12], "no file of conformance vectors"),
+    ],
+)
+def test_a_file_of_something_else_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"bad\.json.*{reason}"):
+        find_cases([path])
+
+
+def test_what_is_not_there_is_named(tmp_path: Path, write_vectors: Any) -> None:
+    with pytest.raises(FileNotFoundError, match="absent"):
+        find_cases([tmp_path / "absent"])
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+        find_cases([tmp_path])
+    with pytest.raises(ValueError, match="none of the 5 tests matches '/nothing'"):
+        find_cases([write_vectors()], "/nothing")
+    with pytest.raises(ValueError, match="no regular expression"):
+        find_cases([write_vectors()], "(")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"type": "TENSOR_COMPLEX"}, {"lifetime": "FOREVER"}, {"dims": None}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_malformed_operand_is_an_error_of_its_test(
+    write_vectors: Any, make_vector: Any, change: dict[str, Any]
+) -> None:
+    test = make_vector("bad", "RELU", [1] * 4, [1] * 4)
+    test["main"]["operands"][0].update(change)
+    with pytest.raises(ValueError, match=r"spec\.json\.gz: test 0 is malformed"):
+        read_test(write_vectors([test]), 0)
+
+
+def test_a_model_has_what_the_vector_says(write_vectors: Any, make_vector: Any, make_operand: Any) -> None:
+    test = make_vector("add", "ADD", [1] * 4, [3] * 4, relaxed=True)
+    none = {"type": "INT32", "data": base64.b64encode(np.int32(0).tobytes()).decode()}
+    test["main"]["operands"] += [
+        make_operand("CONSTANT_COPY", [2] * 4),
+        make_operand("CONSTANT_REFERENCE", dims=(), **none),
+    ]
+    test["main"]["operations"][0]["inputs"] = [0, 2, 3]
+    model = build_model(read_test(write_vectors([test]), 0)).frozen
+    assert model.relaxed
+    assert model.operands[2].value is not None
+    assert model.operands[2].value.tolist() == [2, 2, 2, 2]
+    assert model.operands[3].type.code is OperandCode.INT32
+    assert (model.inputs, model.outputs) == ((0,), (1,))
+
+
+def test_channel_quantisation_and_omitted_operands_arrive(write_vectors: Any, make_vector: Any) -> None:
+    """CONV_2D with per-channel filters: the vectors' hardest operands in one model."""
+    test = make_vector("conv", "CONV_2D", [], [])
+
+    def quantised(type_: str, dims: list[int], lifetime: str, scale: float = 0.5, **more: Any) -> dict[str, Any]:
+        return {
+            "type": type_,
+            "dims": dims,
+            "scale": scale,
+            "zero_point": 0,
+            "lifetime": lifetime,
+            "data": None,
+            **more,
+        }
+
+    def constant(values: Any) -> str:
+        return base64.b64encode(np.asarray(values).tobytes()).decode()
+
+    numbers = [
+        quantised("INT32", [], "CONSTANT_COPY", 0.0, data=constant(np.int32(value))) for value in (0, 0, 0, 0, 1, 1, 0)
+    ]
+    test["main"]["operands"] = [
+        quantised("TENSOR_QUANT8_ASYMM", [1, 1, 1, 1], "SUBGRAPH_INPUT", data=constant(np.uint8(1))),
+        quantised("TENSOR_QUANT8_ASYMM", [1, 1, 1, 2], "SUBGRAPH_OUTPUT", data=constant(np.uint8([1, 2]))),
+        quantised(
+            "TENSOR_QUANT8_SYMM_PER_CHANNEL",
+            [2, 1, 1, 1],
+            "CONSTANT_COPY",
+            0.0,
+            data=constant(np.int8([1, 1])),
+            channel_quant={"scales": [1.0, 2.0], "dim": 0},
+        ),
+        quantised("TENSOR_INT32", [2], "CONSTANT_COPY", 0.0, data=constant(np.int32([0, 0]))),
+        *numbers,
+    ]
+    test["main"]["operations"][0]["inputs"] = [0, 2, 3, *range(4, 11)]
+    channel_quant = build_model(read_test(write_vectors([test]), 0)).frozen.operands[2].type.channel_quant
+    assert channel_quant is not None
+    assert (channel_quant.scales, channel_quant.channel_dim) == ((1.0, 2.0), 0)
+
+
+def test_models_may_not_refer_to_themselves(write_vectors: Any, make_vector: Any, make_operand: Any) -> None:
+    test = make_vector("loop", "RELU", [1] * 4, [1] * 4)
+    reference = {"type": "SUBGRAPH", "data": base64.b64encode(np.uint32(0).tobytes()).decode()}
+    test["main"]["operands"].append(make_operand("SUBGRAPH", dims=(), **reference))
+    test["referenced"] = [test["main"]]
+    with pytest.raises(ValueError, match="model 0 refers to itself"):
+        build_model(read_test(write_vectors([test]), 0))
+
+
+def test_a_broken_rule_is_an_nnapi_error(write_vectors: Any) -> None:
+    with pytest.raises(NnapiError, match="BAD_DATA"):
+        build_model(read_test(write_vectors(), 2))

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import compile_shaders
+import pytest
+from compile_shaders import ShaderError, Summary, Toolchain, compile_all
+
+SOURCE = """#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "types.glsl"
+layout(local_size_x_id = 0) in;
+layout(binding = 1) writeonly buffer Dst { T dst[]; };
+layout(binding = 0) readonly buffer Src { T src[]; };
+layout(binding = 0) readonly buffer Words { uint words[]; };
+layout(push_constant) uniform Push { uint src_offset; uint dst_offset; };
+void main() { dst[dst_offset] = T(words[src_offset]) + src[src_offset]; }
+"""
+TYPES = """#ifdef DTYPE_F32
+#define T float
+#else
+#define T int
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant as `nnvk.driver.vulkan.shader` makes them."""
+
+    shader: str
+    value: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.shader}.{self.value}"
+
+    @property
+    def axes(self) -> tuple[tuple[str, str], ...]:
+        return (("DTYPE", self.value),)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return (f"DTYPE_{self.value.upper()}",)
+
+
+F32, I32 = Variant("copy", "f32"), Variant("copy", "i32")
+
+
+class Project:
+    """A folder of shaders and one of results."""
+
+    def __init__(self, root: Path) -> None:
+        self.sources, self.out = root / "shaders", root / "spirv"
+        (self.sources / "include").mkdir(parents=True)
+        (self.sources / "copy.comp").write_text(SOURCE)
+        (self.sources / "include" / "types.glsl").write_text(TYPES)
+
+    def compile(self, *variants: Variant, tools: Toolchain | None = None) -> Summary:
+        return compile_all(variants, self.sources, self.out, tools=tools)
+
+    def manifest(self) -> dict[str, dict[str, object]]:
+        variants: dict[str, dict[str, object]] = json.loads((self.out / "manifest.json").read_text())["variants"]
+        return variants
+
+    def files(self) -> Sequence[str]:
+        return sorted(path.name for path in self.out.iterdir())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_variants_and_manifest_are_written(project: Project) -> None:
+    assert project.compile(F32, I32).compiled == ("copy.f32", "copy.i32")
+    assert project.files() == ["copy.f32.spv", "copy.i32.spv", "manifest.json"]
+    entry = project.manifest()["copy.f32"]
+    assert entry["shader"] == "copy"
+    assert entry["axes"] == {"DTYPE": "f32"}
+    assert entry["entry"] == "main"
+    assert entry["push_constants"] == [
+        {"name": "src_offset", "offset": 0, "type": "uint", "size": 4},
+        {"name": "dst_offset", "offset": 4, "type": "uint", "size": 4},
+    ]
+    assert entry["push_constant_size"] == 8
+    assert entry["local_size_ids"] == [0, None, None]
+    assert entry["specialization"] == [{"id": 0, "name": "local_x", "type": "uint", "default": 1}]
+
+
+def test_first_declared_view_names_a_binding(project: Project) -> None:
+    """The shader uses `Words` first and declares it last, and binding 1 before binding 0."""
+    project.compile(F32)
+    assert project.manifest()["copy.f32"]["bindings"] == [
+        {"name": "src", "binding": 0, "readonly": True, "writeonly": False},
+        {"name": "dst", "binding": 1, "readonly": False, "writeonly": True},
+    ]
+
+
+def test_defines_select_the_variant(project: Project) -> None:
+    project.compile(F32, I32)
+    assert (project.out / "copy.f32.spv").read_bytes() != (project.out / "copy.i32.spv").read_bytes()
+
+
+def test_unchanged_variants_are_skipped(project: Project) -> None:
+    project.compile(F32, I32)
+    before = (project.out / "copy.f32.spv").stat().st_mtime_ns
+    assert project.compile(F32, I32) == Summary((), ("copy.f32", "copy.i32"), ())
+    assert (project.out / "copy.f32.spv").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("file", ["copy.comp", "include/types.glsl"])
+def test_change_of_source_or_include_compiles_again(project: Project, file: str) -> None:
+    project.compile(F32)
+    path = project.sources / file
+    path.write_text(path.read_text() + "// changed\n")
+    assert project.compile(F32).compiled == ("copy.f32",)
+
+
+def test_change_of_tools_compiles_again(project: Project) -> None:
+    project.compile(F32)
+    assert project.compile(F32, tools=Toolchain(version="another")).compiled == ("copy.f32",)
+
+
+def test_lost_file_is_made_again(project: Project) -> None:
+    project.compile(F32, I32)
+    (project.out / "copy.i32.spv").unlink()
+    assert project.compile(F32, I32) == Summary(("copy.i32",), ("copy.f32",), ())
+
+
+def test_broken_manifest_is_made_again(project: Project) -> None:
+    project.compile(F32)
+    (project.out / "manifest.json").write_text('{"variants": {"copy')
+    assert project.compile(F32).compiled == ("copy.f32",)
+
+
+def test_stale_files_are_removed(project: Project) -> None:
+    project.compile(F32, I32)
+    (project.out / "old.spv").write_bytes(b"")
+    assert project.compile(F32).removed == ("copy.i32", "old")
+    assert project.files() == ["copy.f32.spv", "manifest.json"]
+    assert list(project.manifest()) == ["copy.f32"]
+
+
+def test_error_names_shader_variant_and_complaint(project: Project) -> None:
+    (project.sources / "bad.comp").write_text(SOURCE.replace("src[src_offset];", "nonsense;"))
+    with pytest.raises(ShaderError) as caught:
+        project.compile(F32, Variant("bad", "f32"))
+    message = str(caught.value)
+    assert "shader bad, variant bad.f32" in message
+    assert "'nonsense' : undeclared identifier" in message
+    assert project.files() == ["copy.f32.spv", "manifest.json"]  # the good one is kept
+
+
+def test_all_errors_are_reported(project: Project) -> None:
+    with pytest.raises(ShaderError) as caught:
+        project.compile(Variant("one", "f32"), Variant("two", "f32"))
+    assert "one.comp does not exist" in str(caught.value)
+    assert "two.comp does not exist" in str(caught.value)
+
+
+def test_missing_include_is_named(project: Project) -> None:
+    (project.sources / "include" / "types.glsl").unlink()
+    with pytest.raises(ShaderError, match=r'copy\.comp includes "types\.glsl", which does not exist'):
+        project.compile(F32)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("binding = 1", "binding = 2", r"bindings \[0, 2\] are not dense"),
+        ("layout(binding = 1)", "layout(set = 1, binding = 1)", "descriptor set 1"),
+        ("Src {", "DST {", "two bindings have the same name"),
+        ("uint src_offset; uint", "uvec2 src_offset_; uint src_offset; uint", "push constant src_offset_"),
+    ],
+)
+def test_what_breaks_the_conventions_is_refused(project: Project, old: str, new: str, message: str) -> None:
+    assert old in SOURCE
+    (project.sources / "copy.comp").write_text(SOURCE.replace(old, new))
+    with pytest.raises(ShaderError, match=message):
+        project.compile(F32)
+
+
+def test_missing_tool_is_named() -> None:
+    with pytest.raises(ShaderError, match=r"no-such-glslang is not installed \(Debian package glslang-tools\)"):
+        compile_shaders._output(["no-such-glslang", "--version"], "glslang-tools")
