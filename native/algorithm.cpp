@@ -2,7 +2,9 @@
 
 #include <kompute/Kompute.hpp>
 
+#include "dispatch.hpp"
 #include "error.hpp"
+#include "pipeline.hpp"
 
 namespace nnvk {
 
@@ -47,17 +49,15 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     for (const auto& buffer : buffers) {
         tensors.push_back(buffer->tensor());
     }
-    try {
-        // Built in two steps: a constructor that throws leaks what it has made, the destructor of an object doesn't.
-        kompute_ = std::make_shared<kp::Algorithm>(device->kp_device);
-        kompute_->rebuild(tensors, spirv, kp::Workgroup{1, 1, 1}, specialization,
-                          std::vector<uint32_t>(push_constant_size / 4));
-    } catch (const vk::SystemError& error) {
-        device->check(static_cast<VkResult>(error.code().value()), "vkCreateComputePipelines");
-        throw;
-    }
+    const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size};
+    pipeline_ = device->pipelines().get(spec);
+    PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
+    kompute_ = build_kompute(*device, tensors, spec);
 }
 
-Algorithm::~Algorithm() = default;
+Algorithm::~Algorithm() {
+    PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle); // which kp::Algorithm would destroy
+    kompute_.reset();
+}
 
 } // namespace nnvk

@@ -1,4 +1,5 @@
-// A compute pipeline with its descriptor set: a kp::Algorithm, shared by every dispatch of a shader variant.
+// A compute pipeline with its descriptor set: a kp::Algorithm, shared by every dispatch of a shader variant on the same
+// buffers.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,8 @@ class Algorithm;
 }
 
 namespace nnvk {
+
+class Pipeline;
 
 class Algorithm : public std::enable_shared_from_this<Algorithm> {
   public:
@@ -34,6 +37,7 @@ class Algorithm : public std::enable_shared_from_this<Algorithm> {
     std::mutex& recording() { return recording_; }
 
   private:
+    std::shared_ptr<Pipeline> pipeline_;
     std::shared_ptr<kp::Algorithm> kompute_;
     std::mutex recording_;
 };

@@ -1,14 +1,35 @@
 #include "device.hpp"
 
+#include <cstring>
+
 #include <vulkan/vulkan.hpp>
 
 #include "dispatch.hpp"
 #include "error.hpp"
 #include "features.hpp"
+#include "pipeline.hpp"
 
 namespace nnvk {
 
-Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std::string>& features_)
+namespace {
+
+// Whether the driver of this device made the data. Drivers must check that themselves, but not all do it well.
+bool is_cache_of(const PhysicalDevice& physical, const std::vector<uint8_t>& data) {
+    VkPipelineCacheHeaderVersionOne header;
+    if (data.size() < sizeof header) {
+        return false;
+    }
+    std::memcpy(&header, data.data(), sizeof header);
+    const VkPhysicalDeviceProperties& own = physical.properties;
+    return header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && header.vendorID == own.vendorID &&
+           header.deviceID == own.deviceID &&
+           std::memcmp(header.pipelineCacheUUID, own.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+}
+
+} // namespace
+
+Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std::string>& features_,
+               const std::vector<uint8_t>& pipeline_cache)
   : physical(std::move(physical_)), features(features_), exports_sync_fd(physical->exports_sync_fd()) {
     FeatureChain chain(physical->api_version, physical->extensions);
     vkGetPhysicalDeviceFeatures2(physical->handle, chain.head());
@@ -38,6 +59,15 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
     nnvk::check(vkCreateDevice(physical->handle, &info, nullptr, &device_), "vkCreateDevice");
     vkGetDeviceQueue(device_, physical->queue_family, 0, &queue_);
     fences_ = std::make_unique<FencePool>(device_);
+
+    VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    if (is_cache_of(*physical, pipeline_cache)) {
+        cache.initialDataSize = pipeline_cache.size();
+        cache.pInitialData = pipeline_cache.data();
+    }
+    if (vkCreatePipelineCache(device_, &cache, nullptr, &pipeline_cache_) != VK_SUCCESS) {
+        pipeline_cache_ = VK_NULL_HANDLE; // pipelines can be made without
+    }
     if (exports_sync_fd) {
         get_fence_fd_ = reinterpret_cast<PFN_vkGetFenceFdKHR>(vkGetDeviceProcAddr(device_, "vkGetFenceFdKHR"));
     }
@@ -46,12 +76,15 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
     kp_physical = std::make_shared<vk::PhysicalDevice>(physical->handle);
     kp_device = std::make_shared<vk::Device>(device_);
     kp_queue = std::make_shared<vk::Queue>(queue_);
+    pipelines_ = std::make_unique<PipelineStore>(*this);
 }
 
 Device::~Device() {
     // Buffers, algorithms, programs and fences hold the device, so they are gone by now.
     vkDeviceWaitIdle(device_);
+    pipelines_.reset();
     fences_.reset();
+    vkDestroyPipelineCache(device_, pipeline_cache_, nullptr);
     vkDestroyDevice(device_, nullptr);
 }
 
@@ -73,6 +106,20 @@ void Device::check(VkResult result, const char* call) {
         lost_ = true;
     }
     nnvk::check(result, call);
+}
+
+std::vector<uint8_t> Device::pipeline_cache_data() {
+    std::vector<uint8_t> data;
+    if (pipeline_cache_) {
+        size_t size = 0;
+        check(vkGetPipelineCacheData(device_, pipeline_cache_, &size, nullptr), "vkGetPipelineCacheData");
+        data.resize(size);
+        // Another thread may have added a pipeline since; VK_INCOMPLETE then gives what fits, which is valid too.
+        const VkResult result = vkGetPipelineCacheData(device_, pipeline_cache_, &size, data.data());
+        check(result == VK_INCOMPLETE ? VK_SUCCESS : result, "vkGetPipelineCacheData");
+        data.resize(size);
+    }
+    return data;
 }
 
 int Device::export_sync_fd() {

@@ -25,11 +25,14 @@ namespace nnvk {
 
 class Algorithm;
 class Buffer;
+class PipelineStore;
 class Program;
 
 class Device : public std::enable_shared_from_this<Device> {
   public:
-    Device(std::shared_ptr<PhysicalDevice> physical, const std::vector<std::string>& features);
+    // pipeline_cache: what pipeline_cache_data() gave in an earlier process; ignored unless this driver made it.
+    Device(std::shared_ptr<PhysicalDevice> physical, const std::vector<std::string>& features,
+           const std::vector<uint8_t>& pipeline_cache);
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -47,7 +50,11 @@ class Device : public std::enable_shared_from_this<Device> {
     void reserve(uint32_t heap, VkDeviceSize bytes, const std::string& what);
     void release(uint32_t heap, VkDeviceSize bytes);
 
+    std::vector<uint8_t> pipeline_cache_data();
+
     VkDevice handle() const { return device_; }
+    VkPipelineCache pipeline_cache() const { return pipeline_cache_; }
+    PipelineStore& pipelines() { return *pipelines_; }
     FencePool& fences() { return *fences_; }
     uint64_t allocated_bytes() const;
     bool lost() const { return lost_; }
@@ -64,6 +71,8 @@ class Device : public std::enable_shared_from_this<Device> {
   private:
     VkDevice device_ = VK_NULL_HANDLE;
     VkQueue queue_ = VK_NULL_HANDLE;
+    VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
+    std::unique_ptr<PipelineStore> pipelines_;
     std::mutex queue_mutex_;
     std::unique_ptr<FencePool> fences_;
     PFN_vkGetFenceFdKHR get_fence_fd_ = nullptr;

@@ -12,6 +12,7 @@ namespace nnvk {
 namespace {
 
 thread_local Adoption* t_adoption = nullptr;
+thread_local PipelineScope* t_pipeline = nullptr;
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
@@ -31,6 +32,30 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAl
     return vkAllocateMemory(device, info, allocator, memory);
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                                        const VkComputePipelineCreateInfo* infos,
+                                                        const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+    if (!t_pipeline || count != 1) {
+        return vkCreateComputePipelines(device, cache, count, infos, allocator, pipelines);
+    }
+    if (!t_pipeline->given) {
+        const VkResult result =
+            vkCreateComputePipelines(device, t_pipeline->cache, count, infos, allocator, &t_pipeline->pipeline);
+        if (result != VK_SUCCESS) {
+            return result;
+        }
+    }
+    *pipelines = t_pipeline->pipeline;
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline pipeline,
+                                            const VkAllocationCallbacks* allocator) {
+    if (!t_pipeline || !t_pipeline->given) {
+        vkDestroyPipeline(device, pipeline, allocator);
+    }
+}
+
 } // namespace
 
 void install_dispatcher(VkInstance instance) {
@@ -42,11 +67,20 @@ void install_dispatcher(VkInstance instance) {
         table.init(vk::Instance(instance));
         table.vkCreateBuffer = create_buffer;
         table.vkAllocateMemory = allocate_memory;
+        table.vkCreateComputePipelines = create_compute_pipelines;
+        table.vkDestroyPipeline = destroy_pipeline;
     });
 }
 
 Adoption::Adoption(VkBuffer buffer, VkDeviceMemory memory) : buffer(buffer), memory(memory) { t_adoption = this; }
 
 Adoption::~Adoption() { t_adoption = nullptr; }
+
+PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline)
+  : cache(cache), pipeline(pipeline), given(pipeline != VK_NULL_HANDLE) {
+    t_pipeline = this;
+}
+
+PipelineScope::~PipelineScope() { t_pipeline = nullptr; }
 
 } // namespace nnvk

@@ -4,6 +4,8 @@
 // fits (on a discrete GPU the uncached one, slow to read back), gives its eStorage tensors no transfer usage, and
 // its eDevice tensors a staging copy of the same size. Kompute is therefore built with vulkan.hpp's dynamic
 // dispatcher, in which vkCreateBuffer and vkAllocateMemory hand over what Buffer has made and checked beforehand.
+// Likewise every kp::Algorithm compiles a pipeline from an empty pipeline cache of its own; here it uses the device's
+// cache, or is handed a pipeline that exists already (native/pipeline.hpp).
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -26,6 +28,20 @@ class Adoption {
 
     VkBuffer buffer;
     VkDeviceMemory memory;
+};
+
+// While it lives, this thread's kp::Algorithm either compiles from `cache`, and `pipeline` is then what it has made, or
+// takes `pipeline` where one is given. A pipeline that Kompute destroys meanwhile stays: it was one that was given.
+class PipelineScope {
+  public:
+    PipelineScope(VkPipelineCache cache, VkPipeline pipeline);
+    ~PipelineScope();
+    PipelineScope(const PipelineScope&) = delete;
+    PipelineScope& operator=(const PipelineScope&) = delete;
+
+    VkPipelineCache cache;
+    VkPipeline pipeline;
+    const bool given;
 };
 
 } // namespace nnvk

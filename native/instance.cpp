@@ -251,7 +251,8 @@ bool PhysicalDevice::exports_sync_fd() const {
     return result.externalFenceFeatures & VK_EXTERNAL_FENCE_FEATURE_EXPORTABLE_BIT;
 }
 
-std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names) {
+std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names,
+                                                      const std::vector<uint8_t>& pipeline_cache) {
     if (names) {
         for (const std::string& name : *names) {
             if (std::find(features.begin(), features.end(), name) == features.end()) {
@@ -259,7 +260,7 @@ std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::v
             }
         }
     }
-    return std::make_shared<Device>(shared_from_this(), names ? *names : features);
+    return std::make_shared<Device>(shared_from_this(), names ? *names : features, pipeline_cache);
 }
 
 } // namespace nnvk

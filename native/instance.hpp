@@ -54,7 +54,8 @@ class PhysicalDevice : public std::enable_shared_from_this<PhysicalDevice> {
 
     // A logical device with the named features, or all that are useful to compute shaders.
     // Throws std::invalid_argument for a name that the device doesn't have.
-    std::shared_ptr<Device> create_device(const std::optional<std::vector<std::string>>& features);
+    std::shared_ptr<Device> create_device(const std::optional<std::vector<std::string>>& features,
+                                          const std::vector<uint8_t>& pipeline_cache);
 
     bool has_extension(const char* name) const;
     // Whether the driver can export a fence, and import a semaphore, as a Linux sync file.

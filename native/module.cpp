@@ -150,7 +150,15 @@ void bind_devices(nb::module_& m) {
         .def_ro("features", &PhysicalDevice::features)
         .def_ro("extensions", &PhysicalDevice::extensions)
         .def_prop_ro("heaps", &heaps_of)
-        .def("create_device", &PhysicalDevice::create_device, "features"_a = nb::none(), Unlocked())
+        .def(
+            "create_device",
+            [](PhysicalDevice& self, const std::optional<std::vector<std::string>>& features, const nb::bytes& cache) {
+                const auto* data = static_cast<const uint8_t*>(cache.data());
+                const std::vector<uint8_t> pipeline_cache(data, data + cache.size());
+                nb::gil_scoped_release unlocked;
+                return self.create_device(features, pipeline_cache);
+            },
+            "features"_a = nb::none(), nb::kw_only(), "pipeline_cache"_a = nb::bytes("", 0))
         .def("__repr__", [](const PhysicalDevice& self) {
             return "<PhysicalDevice " + std::to_string(self.index) + ": " + self.properties.deviceName + ">";
         });
@@ -178,6 +186,11 @@ void bind_devices(nb::module_& m) {
             },
             "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a)
         .def("create_program", &make_program)
+        .def("pipeline_cache_data",
+             [](Device& self) {
+                 const std::vector<uint8_t> data = self.pipeline_cache_data();
+                 return nb::bytes(data.data(), data.size());
+             })
         .def("wait_idle", &Device::wait_idle, Unlocked());
 }
 

@@ -70,11 +70,12 @@ class PhysicalDevice:
     @property
     def heaps(self) -> list[tuple[int, bool]]:
         """Memory heaps: size and whether it is device-local."""
-    def create_device(self, features: Sequence[str] | None = None) -> Device:
+    def create_device(self, features: Sequence[str] | None = None, *, pipeline_cache: bytes = b"") -> Device:
         """A logical device with one compute queue.
 
         Args:
             features: which features to enable; all of `self.features` by default.
+            pipeline_cache: what `Device.pipeline_cache_data` gave earlier; ignored where another driver made it.
 
         Raises:
             ValueError: a feature that the device doesn't have.
@@ -123,6 +124,8 @@ class Device:
         """
     def create_program(self) -> Program:
         """An empty program, ready to record."""
+    def pipeline_cache_data(self) -> bytes:
+        """The compiled pipelines in the driver's own form, for `PhysicalDevice.create_device` in a later process."""
     def wait_idle(self) -> None:
         """Waits until nothing is in flight."""
 

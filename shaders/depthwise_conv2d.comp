@@ -1,8 +1,8 @@
 #version 450
-// DEPTHWISE_CONV_2D on NHWC tensors. An invocation computes a tile of neighbouring output pixels of four channels,
-// because loads are what it costs: every input value is loaded once for all the windows of the tile that hold it.
-// Neighbouring invocations take neighbouring channels, then neighbouring tiles. The geometry is in specialisation
-// constants, so that the tile lies in registers and tests of it vanish.
+// DEPTHWISE_CONV_2D on NHWC tensors. An invocation computes a tile of output pixels of four channels, a few rows high,
+// column by column from left to right, because loads are what it costs: an input value is loaded once for all the
+// windows of the tile that hold it. Neighbouring invocations take neighbouring channels, then neighbouring tiles.
+// The geometry is in specialisation constants, so that windows lie in registers.
 //
 // Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to fours.
 
@@ -21,18 +21,18 @@ layout(constant_id = 5) const uint STRIDE_Y = 1;
 layout(constant_id = 6) const uint STRIDE_X = 1;
 layout(constant_id = 7) const uint DILATION_Y = 1;
 layout(constant_id = 8) const uint DILATION_X = 1;
-layout(constant_id = 9) const uint TILE_HEIGHT = 2;         // output pixels per invocation
-layout(constant_id = 10) const uint TILE_WIDTH = 4;
-layout(constant_id = 11) const bool WINDOW_LOOPS = false;   // a large window is walked by loops; the tile is 1 x 1
-layout(constant_id = 12) const bool VECTOR_LOADS = true;    // a multiple of four channels, depth multiplier 1
-layout(constant_id = 13) const bool VECTOR_STORES = true;   // a multiple of four channels, or (bytes) pixels padded to it
+layout(constant_id = 9) const uint TILE_HEIGHT = 4;         // output rows per invocation
+layout(constant_id = 10) const bool WINDOW_LOOPS = false;   // a large window is walked by loops, not held; TILE_HEIGHT is 1
+layout(constant_id = 11) const bool VECTOR_LOADS = true;    // a multiple of four channels, depth multiplier 1
+layout(constant_id = 12) const bool VECTOR_STORES = true;   // a multiple of four channels, or (bytes) pixels padded to it
 
-const uint MAX_TILE = 32;
+// The part of the input under one column of the tile.
+const uint COLUMNS = (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
+const uint COLUMN_HEIGHT = (TILE_HEIGHT - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
+const uint KEPT = COLUMNS > STRIDE_X ? COLUMNS - STRIDE_X : 0u;    // of it, columns that the next one shares
 const uint MAX_TAPS = 25;
-const uint MAX_PATCH_WIDTH = 17;
-// The part of the input under a tile. Its rows are taken one after the other.
-const uint PATCH_HEIGHT = (TILE_HEIGHT - 1u) * STRIDE_Y + (KERNEL_HEIGHT - 1u) * DILATION_Y + 1u;
-const uint PATCH_WIDTH = (TILE_WIDTH - 1u) * STRIDE_X + (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
+const uint MAX_COLUMNS = 9;
+const uint MAX_COLUMN_HEIGHT = 12;
 
 #ifdef DTYPE_F32
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
@@ -65,6 +65,7 @@ layout(push_constant) uniform Push {
     uint width;
     uint channels;
     uint depth_multiplier;
+    uint tile_width;    // output columns per invocation
     int pad_top;
     int pad_left;
     ACC low;
@@ -136,49 +137,51 @@ void store_output(uint image, uint y, uint x, uint channel, ACC4 sum) {
 }
 
 void main() {
-    uint index = flat_invocation();
     uint quads = divide_up(out_channels, 4u);
-    uint tiles_x = divide_up(out_width, TILE_WIDTH);
+    uint tiles_x = divide_up(out_width, tile_width);
     uint tiles_y = divide_up(out_height, TILE_HEIGHT);
-    uvec4 tile = nhwc_coordinates(index, tiles_y, tiles_x, quads);
+    uvec4 tile = nhwc_coordinates(flat_invocation(), tiles_y, tiles_x, quads);
     uint image = tile.x;
-    uint out_y = tile.y * TILE_HEIGHT;
-    uint out_x = tile.z * TILE_WIDTH;
-    uint channel = tile.w * 4u;
     if (image >= batch) return;
-
+    uint out_y = tile.y * TILE_HEIGHT;
+    uint out_x = tile.z * tile_width;
+    uint right = min(out_x + tile_width, out_width);
+    uint channel = tile.w * 4u;
+    int y = int(out_y * STRIDE_Y) - pad_top;
+    int x = int(out_x * STRIDE_X) - pad_left;
     uint last = out_channels - 1u;
     ACC4 start = ACC4(bias[bias_offset + channel], bias[bias_offset + min(channel + 1u, last)],
                       bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
-    ACC4 sums[MAX_TILE];
-    [[unroll]] for (uint i = 0; i < TILE_HEIGHT * TILE_WIDTH; i++) sums[i] = start;
-    int y = int(out_y * STRIDE_Y) - pad_top;
-    int x = int(out_x * STRIDE_X) - pad_left;
 
     if (WINDOW_LOOPS) {
-        for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
-            for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                sums[0] += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
+        for (; out_x < right; out_x++, x += int(STRIDE_X)) {
+            ACC4 sum = start;
+            for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
+                for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                    sum += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
                            load_weights(ky * KERNEL_WIDTH + kx, tile.w);
-    } else {
-        ACC4 window[MAX_TAPS];
-        [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
-        [[unroll]] for (uint row = 0; row < PATCH_HEIGHT; row++) {
-            ACC4 line[MAX_PATCH_WIDTH];
-            [[unroll]] for (uint column = 0; column < PATCH_WIDTH; column++)
-                line[column] = load_input(image, y + int(row), x + int(column), channel);
-            [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-                [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                    if (r * STRIDE_Y + ky * DILATION_Y == row) {
-                        [[unroll]] for (uint c = 0; c < TILE_WIDTH; c++)
-                            [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                                sums[r * TILE_WIDTH + c] += line[c * STRIDE_X + kx * DILATION_X] *
-                                                            window[ky * KERNEL_WIDTH + kx];
-                    }
-                }
-            }
+            store_output(image, out_y, out_x, channel, sum);
+        }
+        return;
+    }
+
+    ACC4 window[MAX_TAPS];
+    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+    ACC4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
+    [[unroll]] for (uint column = 0; column < KEPT; column++)
+        [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
+            columns[STRIDE_X + column][row] = load_input(image, y + int(row), x + int(column), channel);
+    [[dont_unroll]] for (; out_x < right; out_x++, x += int(STRIDE_X)) {
+        [[unroll]] for (uint column = 0; column < COLUMNS; column++)
+            [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
+                columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
+                                                     : load_input(image, y + int(row), x + int(column), channel);
+        [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
+            ACC4 sum = start;
+            [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
+                [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                    sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
+            store_output(image, out_y + r, out_x, channel, sum);
         }
     }
-    [[unroll]] for (uint i = 0; i < TILE_HEIGHT * TILE_WIDTH; i++)
-        store_output(image, out_y + i / TILE_WIDTH, out_x + i % TILE_WIDTH, channel, sums[i]);
 }

@@ -66,7 +66,7 @@ def command(
         ):
             results.append(result)
             failures += result.verdict.status is Status.FAILED
-            advance(f"{plural(failures, 'failure')}, {result.case.name}")
+            advance(plural(failures, "failure"))
     results.sort(key=lambda result: result.case.name)
     seconds = time.monotonic() - started
     _print(name, results, seconds)

@@ -16,14 +16,15 @@ SHEET = "nnvk-demo.png"
 def command(
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help=f"Where {SHEET}, the contact sheet, goes.")
-    ] = Path("."),
+    ] = Path("demo-out"),
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="Run on this device (the preferred one).")
     ] = None,
 ) -> None:
-    """Recognise handwritten digits with the models that nnvk ships, a float one and an int8 one.
+    """Recognise handwritten digits with the models that nnvk ships.
 
-    Prints the devices, accuracy, latency and where each operation ran, and draws a contact sheet.
+    One is float, one int8. Prints the devices, accuracy, latency and where each operation ran, and draws a
+    contact sheet.
     """
     if output.suffix == ".png":
         output.parent.mkdir(parents=True, exist_ok=True)

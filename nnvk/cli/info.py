@@ -22,13 +22,16 @@ def command(
         typer.Option("--device", metavar="NAME", help="Say what this device supports, without fallback."),
     ] = None,
 ) -> None:
-    """Show a model's inputs, outputs and operations, and where each would run and why.
+    """Show what a model consists of, and where each part would run.
 
-    Without --device the operations are shared out as `nnvk run` does it.
+    Prints inputs, outputs and operations; for each operation its device, and why it is no other one. Without
+    --device the operations are shared out as `nnvk run` does it.
     """
     imported = load_model(model)
-    for title, ports in (("Inputs", imported.inputs), ("Outputs", imported.outputs)):
-        _print_ports(title, ports)
+    _print_ports("Inputs", imported.inputs)
+    _print_ports("Outputs", imported.outputs)
+    if imported.states:
+        _print_ports("States, zero at first", [state.input for state in imported.states])
     devices = get_devices() if device is None else [get_device(device)]
     reasons = _reasons(imported.model, devices)
     if device is None:
@@ -43,11 +46,11 @@ def command(
             operation.code.name,
             ", ".join(str(frozen.operands[index].type) for index in operation.outputs),
             place,
-            why,
+            why or "supported",
         ]
         for number, (operation, place, why) in enumerate(zip(frozen.operations, places, reasons, strict=True))
     ]
-    print_table(["#", "operation", "output", "device", "why not elsewhere"], rows, title="Operations", right="#")
+    print_table(["#", "operation", "output", "device", "why"], rows, title="Operations", right="#")
     counts = Counter(places)
     summary = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
     typer.echo(f"{plural(len(rows), 'operation')}: {summary}")

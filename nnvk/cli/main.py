@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from nnvk import NnapiError, __version__
 
-REPORTED_ERRORS = (NnapiError, OSError, ValueError, ImportError, MemoryError)
+REPORTED_ERRORS = (NnapiError, OSError, ValueError, ModuleNotFoundError, MemoryError)
 """What a user can cause and mend: reported in one line. Anything else is a bug and shows its traceback."""
 FAILURE = 2
 """Exit code of a command that could not do its work."""
@@ -30,9 +30,9 @@ class Entry:
 
 COMMANDS: Mapping[str, Entry] = {
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
-    "info": Entry("nnvk.cli.info", "Show a model's inputs, outputs and operations, and where each would run."),
+    "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays."),
-    "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices."),
+    "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
 }

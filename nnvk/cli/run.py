@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnvk.api import OperandCode, OperandType
 from nnvk.api import run as run_compilation
 from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import read_inputs
@@ -63,7 +62,7 @@ def command(
         raise ValueError(f"{output}: the name of --output must end in .npz")
     normalization = Normalization.parse(mean, std)
     imported = load_model(model)
-    arrays = read_inputs(inputs or (), imported.inputs, normalization)
+    arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization))
     names = None if labels is None else _read_labels(labels)
     with working(f"Compiling {model.name}"):
         compilation = compile_model(imported.model, choose_devices(device, not no_fallback))
@@ -71,12 +70,13 @@ def command(
         started = time.perf_counter_ns()
         results = run_compilation(compilation, arrays)
         elapsed = time.perf_counter_ns() - started
+    outputs, _ = imported.decode(results)
     typer.echo(f"{model.name}: {milliseconds(elapsed)} ms, {placement(compilation)}")
-    _print_outputs(imported.outputs, results)
+    _print_outputs(imported.outputs, outputs)
     if top is not None or names is not None:
-        _print_classes(results[0], imported.outputs[0], names, top or DEFAULT_TOP)
+        _print_classes(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP)
     if output is not None:
-        np.savez(output, **{str(index): result for index, result in enumerate(results)})  # type: ignore[arg-type]
+        np.savez(output, **{str(index): result for index, result in enumerate(outputs)})  # type: ignore[arg-type]
         typer.echo(f"wrote {output}")
 
 
@@ -84,27 +84,21 @@ def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None
     rows = []
     for index, (port, result) in enumerate(zip(ports, results, strict=True)):
         limits = [f"{value:.6g}" for value in (result.min(), result.max())] if result.size else ["", ""]
-        rows.append([str(index), port.name, port.type.code.name, "x".join(map(str, result.shape)), *limits])
+        rows.append([str(index), port.name, str(result.dtype), "x".join(map(str, result.shape)), *limits])
     columns = ["#", "output", "type", "dimensions", "min", "max"]
     print_table(columns, rows, right="# min max")
 
 
 def _print_classes(result: np.ndarray, port: Port, labels: Sequence[str] | None, top: int) -> None:
-    scores = _real(result, port.type)
+    scores = port.dequantize(result)
     if scores.ndim == 0 or scores.size != scores.shape[-1]:
         raise ValueError(f"output {port.name!r} is {list(result.shape)}, not one row of classes: --top can't rank it")
     scores = scores.reshape(-1)
     if labels is not None and len(labels) != scores.size:
         raise ValueError(f"there are {len(labels)} labels, output {port.name!r} has {scores.size} classes")
-    best = np.argsort(-scores, kind="stable")[:top]
+    best = np.argsort(-scores.astype(np.float64), kind="stable")[:top]
     rows = [[f"{scores[index]:.6g}", str(index), *([labels[index]] if labels else [])] for index in best]
     print_table(["score", "class", *(["label"] if labels else [])], rows, title="Best classes", right="score class")
-
-
-def _real(values: np.ndarray, type: OperandType) -> np.ndarray:
-    """The real numbers that an output stands for."""
-    real = values.astype(np.float64)
-    return (real - type.zero_point) * type.scale if type.scale and type.code != OperandCode.TENSOR_INT32 else real
 
 
 def _read_labels(path: Path) -> list[str]:

@@ -201,9 +201,9 @@ def _cases(path: Path) -> list[Case]:
 
 
 def _operation_under_test(operations: Sequence[Mapping[str, Any]]) -> str:
-    """The first that is not an ADD: vectors wrap other operations in ADDs, to make operands temporary."""
+    """The last operation, before which others only make its inputs; or control flow, which others may follow."""
     names = [str(operation["type"]) for operation in operations]
-    return next((name for name in names if name != "ADD"), names[0] if names else "(none)")
+    return next((name for name in names if name in ("IF", "WHILE")), names[-1] if names else "(none)")
 
 
 @lru_cache(maxsize=4)

@@ -41,7 +41,8 @@ class Result:
     @property
     def answers(self) -> NDArray[np.intp]:
         """The most probable class of each picture."""
-        return np.argmax(self.probabilities, axis=1)
+        answers: NDArray[np.intp] = self.probabilities.argmax(axis=1)
+        return answers
 
 
 def classify(model: DemoModel, device: nnvk.Device, pictures: Sequence[Picture]) -> Result:

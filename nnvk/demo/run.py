@@ -57,7 +57,11 @@ def choose_device(devices: Sequence[nnvk.Device], name: str | None) -> nnvk.Devi
 
 def accuracy(result: Result, shipped: Sequence[Picture]) -> float:
     """The share of right answers, in [0, 1]."""
-    return float(np.mean(result.answers == [picture.label for picture in shipped]))
+    return _right(result, shipped) / len(shipped)
+
+
+def _right(result: Result, shipped: Sequence[Picture]) -> int:
+    return int(np.sum(result.answers == [picture.label for picture in shipped]))
 
 
 def _devices_table(devices: Sequence[nnvk.Device], chosen: nnvk.Device) -> Table:
@@ -74,7 +78,7 @@ def _results_table(results: Sequence[Result], shipped: Sequence[Picture], device
     for result in results:
         table.add_row(
             result.model.title,
-            f"{accuracy(result, shipped):.1%}",
+            f"{_right(result, shipped)} ({accuracy(result, shipped):.1%})",
             f"{result.compile_ms:.0f} ms",
             f"{result.median_ms:.3f} ms",
             f"{result.fastest_ms:.3f} ms",
@@ -107,8 +111,8 @@ def _mistakes(results: Sequence[Result], shipped: Sequence[Picture]) -> list[tup
 
 
 def _summary(result: Result, shipped: Sequence[Picture]) -> str:
-    right = round(accuracy(result, shipped) * len(shipped))
-    return f"{result.model.title}: {right} of {len(shipped)} right, {result.median_ms:.2f} ms a picture"
+    title, count = result.model.title, len(shipped)
+    return f"{title}: {_right(result, shipped)} of {count} right, {result.median_ms:.2f} ms a picture (median)"
 
 
 def _cells(results: Sequence[Result], shipped: Sequence[Picture]) -> list[Cell]:

@@ -1,7 +1,8 @@
-"""IDevice, IPreparedModel and fenced execution: the contract between the runtime and its drivers.
+"""IDevice, IPreparedModel, IBuffer, IBurst and fenced execution: the contract between the runtime and its drivers.
 
-The rules are those of HAL 1.3's ``IDevice`` and ``IPreparedModel``; every method may be called from several
-threads at once. Failures are raised as `NnapiError`.
+The rules are those of HAL 1.3's interfaces of the same names; every method may be called from several threads at
+once. Failures are raised as `NnapiError`. A driver trusts nobody: it checks models and requests itself
+(`nnvk.ops.check`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
 from nnvk.types.model import Model
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, ExecuteOptions, ExecutionResult, PrepareOptions, Request
 
 
@@ -38,19 +43,67 @@ class IFencedExecution(ABC):
     def result(self) -> ExecutionResult:
         """Wait, write the outputs into the request's buffers, and say how it went. Raises `NnapiError`."""
 
+    def export_sync_fd(self) -> int | None:
+        """A sync file descriptor of the fence, which the caller owns; None where the driver has none to give."""
+        return None
+
+
+class IBuffer(ABC):
+    """Memory of a device, allocated for operands of prepared models. It is not initialised at first."""
+
+    @property
+    @abstractmethod
+    def token(self) -> int:
+        """What requests name the buffer by; positive, and unique on the device."""
+
+    @abstractmethod
+    def copy_to(self, target: np.ndarray) -> None:
+        """Copy the content to the host: as many bytes as ``target``, flat uint8, has."""
+
+    @abstractmethod
+    def copy_from(self, source: np.ndarray) -> None:
+        """Replace the content by the bytes of ``source``, flat uint8."""
+
+
+class IExecution(ABC):
+    """A request bound to a prepared model: checked once, executed any number of times, one after the other."""
+
+    @abstractmethod
+    def execute(self, options: ExecuteOptions) -> ExecutionResult:
+        """Execute and return when the outputs are written. Raises `NnapiError`."""
+
+    @abstractmethod
+    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
+        """Start an execution that begins when all of ``wait_for`` have signalled; returns at once."""
+
+
+class IBurst(ABC):
+    """A lane for one execution after the other, with what they need kept ready between them."""
+
+    @abstractmethod
+    def execute(self, execution: IExecution, options: ExecuteOptions) -> ExecutionResult:
+        """Execute what the same prepared model bound; not from two threads at once."""
+
 
 class IPreparedModel(ABC):
     """A model made ready for one device. It may be executed any number of times, concurrently too."""
 
-    @abstractmethod
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Execute and return when the outputs are written. Raises `NnapiError`."""
+    preferred_alignment = 64
+    """Bytes to which inputs and outputs in memory are best aligned; a power of 2."""
+    preferred_padding = 1
+    """Bytes of which the size of inputs and outputs is best a multiple; a power of 2."""
 
     @abstractmethod
-    def execute_fenced(
-        self, request: Request, wait_for: Sequence[IFencedExecution], options: ExecuteOptions
-    ) -> IFencedExecution:
-        """Start an execution that begins when all of ``wait_for`` have signalled; returns at once."""
+    def create_reusable_execution(self, request: Request) -> IExecution:
+        """Check a request and bind it. Raises `NnapiError`."""
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """Bind a request and execute it once."""
+        return self.create_reusable_execution(request).execute(options)
+
+    def configure_execution_burst(self) -> IBurst:
+        """A burst. The default one has nothing to keep ready."""
+        return _PlainBurst()
 
 
 class IDevice(ABC):
@@ -93,3 +146,18 @@ class IDevice(ABC):
     @abstractmethod
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Make a model ready. Raises `NnapiError`: BAD_DATA for a model that is not valid or not supported."""
+
+    def allocate(self, type: OperandType, dimensions: Shape) -> IBuffer:
+        """Memory for an operand of ``type`` with these dimensions, all known. The default device has none to give.
+
+        Raises OP_FAILED where the device has no memory of its own, OUT_OF_MEMORY where there is not enough.
+        """
+        raise NnapiError(ResultCode.OP_FAILED, f"{self.name} has no memory of its own")
+
+    def wait(self) -> None:
+        """Wait until the device is alive again after an internal error (DEAD_OBJECT); the default one always is."""
+
+
+class _PlainBurst(IBurst):
+    def execute(self, execution: IExecution, options: ExecuteOptions) -> ExecutionResult:
+        return execution.execute(options)

@@ -8,6 +8,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.fixed_point import INT16_MAX, multiply, saturate16
 from nnvk.ops.quant import (
     dequantize,
+    float32,
     is_quantised,
     map_steps,
     quantize,
@@ -35,18 +36,28 @@ def _elu(call: Call) -> np.ndarray:
 def _hard_swish(call: Call) -> np.ndarray:
     if is_quantised(call.input.code):
         return map_steps(lambda steps: hard_swish_steps(call, steps), call.input.data)
-    values = dequantize(call.input)
     with np.errstate(all="ignore"):
-        return quantize(values * np.clip(values + 3, 0, 6) / np.float32(6), call.output)
+        return quantize(_real_hard_swish(dequantize(call.input)), call.output)
+
+
+def _real_hard_swish(values: np.ndarray) -> np.ndarray:
+    gated: np.ndarray = values * np.clip(values + 3, 0, 6) / np.float32(6)
+    return gated
 
 
 def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
-    """The quantised output of each quantised input, in TFLite's 16-bit fixed-point arithmetic."""
+    """The quantised output of quantised inputs, in TFLite's 16-bit fixed-point arithmetic.
+
+    That has no multipliers over 1, so that an output scale below 1/128 of the input's is computed in float32.
+    """
     # The scale of inputs shifted left by 7 bits, and the one in which 3.0 is 2^15.
     shifted_scale = np.float32(call.input.scale) / np.float32(128)
-    output_mantissa, output_shift = _multiplier16(float(shifted_scale) / float(np.float32(call.output.scale)))
-    gate_mantissa, gate_shift = _multiplier16(float(shifted_scale) / float(np.float32(3 / 32768)))
-    shifted = (steps.astype(np.int64) - call.input.zero_point) << 7
+    output_mantissa, output_shift = _multiplier16(float(shifted_scale) / float32(call.output.scale))
+    gate_mantissa, gate_shift = _multiplier16(float(shifted_scale) / float32(3 / 32768))
+    centred = steps.astype(np.int64) - call.input.zero_point
+    if output_shift > 0:
+        return quantize(_real_hard_swish(centred.astype(np.float32) * np.float32(call.input.scale)), call.output)
+    shifted = centred << 7
     value = multiply(shifted, output_mantissa)
     gate = shifted
     # Saturating early to the left can't change the gate, which ends up between 0 and 1 anyway.
@@ -55,11 +66,7 @@ def hard_swish_steps(call: Call, steps: np.ndarray) -> np.ndarray:
     gate = multiply(gate, gate_mantissa)
     gate = saturate16(gate << 1) if gate_shift > 0 else rounding_divide_by_pot(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
-    product = _towards_zero(gate * value, 15)
-    if output_shift > 0:
-        product <<= output_shift
-    else:
-        product = rounding_divide_by_pot(product, -output_shift)
+    product = rounding_divide_by_pot(_towards_zero(gate * value, 15), -output_shift)
     return saturate(product + call.output.zero_point, call.output)
 
 

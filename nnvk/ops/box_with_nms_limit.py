@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -61,7 +62,8 @@ def _suppress(call: Call, scores: np.ndarray, boxes: np.ndarray) -> tuple[np.nda
 
     def stays(overlap: np.ndarray, remaining: np.ndarray) -> np.ndarray:
         scores[remaining] *= decay(overlap)
-        return ~(scores[remaining] < least)
+        kept: np.ndarray = ~(scores[remaining] < least)
+        return kept
 
     picked = pick(scores, boxes[candidates], stays, call.max_detections)
     return candidates[picked], scores[picked]
@@ -75,7 +77,7 @@ def _detect(call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     images = call.batch_split.data
     starts = [0, *(np.flatnonzero(np.diff(images)) + 1).tolist(), len(images)]
     parts = []
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in itertools.pairwise(starts):
         found = []
         for class_ in range(1, scores.shape[1]):  # class 0 is the background
             rows, kept = _suppress(call, scores[start:stop, class_], rois[start:stop, class_])

@@ -16,7 +16,6 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, Q8, Q8S, Q16_ASYMM, Accepts, by_type
-from nnvk.types.codes import OperandCode
 
 BOX_TYPES = {F32: 3, F16: 3, Q8: 3, Q8S: 4}
 """Leading types of the operations that take scores or features beside boxes."""
@@ -76,7 +75,7 @@ def check_ordered(name: str, boxes: np.ndarray) -> None:
 
 
 def refine(boxes: np.ndarray, deltas: np.ndarray, image: np.ndarray) -> np.ndarray:
-    """Boxes [..., 4] moved and stretched by deltas [dx, dy, log dw, log dh], clipped to images [..., (height, width)]."""
+    """Boxes [..., 4] moved and stretched by deltas [dx, dy, log dw, log dh], within images [..., (height, width)]."""
     size = boxes[..., 2:] - boxes[..., :2]
     centre = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * size
     with np.errstate(over="ignore"):  # infinite sizes are clipped
@@ -124,7 +123,7 @@ def hard_nms(scores: np.ndarray, boxes: np.ndarray, iou_threshold: float, limit:
 
 
 def best_first(scores: np.ndarray, limit: int = -1) -> np.ndarray:
-    """Indexes of the highest scores in descending order, equal ones in their order; at most ``limit`` (negative: all)."""
+    """Indexes of the ``limit`` (negative: all) highest scores in descending order, equal ones in their order."""
     order = np.argsort(-scores, kind="stable")
     return order[:limit] if limit >= 0 else order
 
@@ -149,8 +148,3 @@ def once_per_call(compute: Callable[[Call], T]) -> Callable[[Call], T]:
         return result
 
     return run
-
-
-def scalar_type(code: OperandCode) -> type[np.floating]:
-    """The NumPy type that thresholds have beside a leading type."""
-    return np.float16 if code == F16 else np.float32

@@ -55,25 +55,25 @@ def _anchors(call: Call) -> np.ndarray:
     y = np.arange(height, dtype=np.float32) * np.float32(call.height_stride)
     x = np.arange(width, dtype=np.float32) * np.float32(call.width_stride)
     shifts = np.stack(np.broadcast_arrays(x, y[:, np.newaxis]), axis=-1)
-    return (anchors + np.tile(shifts, 2)[:, :, np.newaxis]).reshape(-1, 4)
+    shifted: np.ndarray = anchors + np.tile(shifts, 2)[:, :, np.newaxis]
+    return shifted.reshape(-1, 4)
 
 
 @once_per_call
 def _propose(call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores, boxes and batches of the proposals, by batch."""
-    batches = call.scores.shape[0]
-    scores = to_nhwc(dequantize(call.scores), call.nchw).reshape(batches, -1)
+    images, anchors = dequantize(call.image_info), _anchors(call)
+    scores = to_nhwc(dequantize(call.scores), call.nchw).reshape(len(images), len(anchors))
     deltas = to_nhwc(dequantize(call.deltas), call.nchw).reshape(*scores.shape, 4)
-    images = dequantize(call.image_info)
-    rois = refine(_anchors(call), deltas, images[:, np.newaxis])
+    rois = refine(anchors, deltas, images[:, np.newaxis])
     sizes = rois[..., 2:] - rois[..., :2]
     centres = rois[..., :2] + sizes / 2
     # A box must be large enough, and its centre inside of the image.
     usable = (sizes > np.float32(call.min_size)).all(axis=2) & (centres < images[:, np.newaxis, ::-1]).all(axis=2)
     before = call.pre_nms_max if call.pre_nms_max > 0 else -1
     after = call.post_nms_max if call.post_nms_max > 0 else -1
-    parts = []
-    for batch in range(batches):
+    parts = [(np.empty(0, np.float32), np.empty((0, 4), np.float32), np.empty(0, np.int32))]
+    for batch in range(len(images)):
         best = best_first(scores[batch], before)
         best = best[usable[batch, best]]
         picked = best[hard_nms(scores[batch, best], rois[batch, best], call.iou_threshold, after)]

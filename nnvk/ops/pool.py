@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import activate, check_activation
-from nnvk.ops.quant import is_quantised, round_half_away
+from nnvk.ops.quant import is_quantised, limits
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, LAYOUT, QUANT8, Signature, activation, i32, tensor
 from nnvk.ops.window import Axis, axes, check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc, windows
@@ -57,10 +57,14 @@ def _covered(call: Call) -> np.ndarray:
 
 def _average(call: Call) -> np.ndarray:
     source = to_nhwc(call.input.data, call.nchw)
-    quantised = is_quantised(call.input.code)
-    sums = windows(source.astype(np.int64 if quantised else np.float32), *pool_axes(call), 0).sum(axis=(3, 4))
-    mean = sums / _covered(call)
-    return from_nhwc(activate(round_half_away(mean) if quantised else mean, call.activation, call.output), call.nchw)
+    if not is_quantised(call.input.code):
+        mean = windows(source.astype(np.float32), *pool_axes(call), 0).sum(axis=(3, 4)) / _covered(call)
+    else:
+        # Counted from the lowest step, so that halves go the same way in signed and unsigned tensors.
+        lowest = limits(call.input.code)[0]
+        sums = windows(source.astype(np.int64) - lowest, *pool_axes(call), 0).sum(axis=(3, 4))
+        mean = np.floor(sums / _covered(call) + 0.5) + lowest
+    return from_nhwc(activate(mean, call.activation, call.output), call.nchw)
 
 
 def _maximum(call: Call) -> np.ndarray:

@@ -129,7 +129,7 @@ def _bind_outputs(
 
 def _choose(definition: OpDef, operation: Operation, operands: Sequence[Operand]) -> tuple[Signature, OperandCode]:
     """The first overload that fits, else the complaint of the one that fitted furthest."""
-    furthest, complaint = -1, ""
+    furthest, complaint = -2, ""
     for signature in definition.signatures:
         matched, leading, reason = _match(definition, signature, operation, operands)
         if not reason:

@@ -7,8 +7,6 @@ import time
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.hal import IFencedExecution
 from nnvk.runtime import arguments

@@ -8,11 +8,11 @@ from nnvk.base.errors import ResultCode
 
 __all__ = [
     "BYTE_SIZE_OF_CACHE_TOKEN",
+    "MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES",
     "DeviceTypeCode",
     "DurationCode",
     "FeatureLevelCode",
     "FuseCode",
-    "MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES",
     "OperandCode",
     "OperationCode",
     "PaddingCode",

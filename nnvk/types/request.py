@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -19,16 +20,31 @@ MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputArgument:
-    """One input of a request: a C-contiguous array of the operand's dtype and actual shape, or None (omitted)."""
+    """One input of a request: an array, a device buffer, or nothing (omitted)."""
 
     array: np.ndarray | None
+    """C-contiguous, of the operand's dtype and actual shape."""
+    token: int = 0
+    """Of the device's IBuffer that holds the input, where it is not 0."""
+    dimensions: Shape = ()
+    """Actual dimensions of what the IBuffer holds."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """Actual dimensions; None where the input is omitted."""
+        if self.token:
+            return self.dimensions
+        return None if self.array is None else self.array.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputArgument:
-    """One output of a request: writable bytes (a flat uint8 array, not smaller than needed), or None (ignored)."""
+    """One output of a request: bytes to write, a device buffer, or nothing (not wanted)."""
 
     buffer: np.ndarray | None
+    """Flat and writable uint8, not smaller than needed."""
+    token: int = 0
+    """Of the device's IBuffer that takes the output, where it is not 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +87,17 @@ class ExecuteOptions:
     measure: bool = False
     deadline_ns: int | None = None
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
+    duration_ns: int = 0
+    """How long a fenced execution may take from when all it waits for has signalled; 0: as long as it needs."""
+
+    def started(self, now_ns: int) -> ExecuteOptions:
+        """The options once the fences that were waited for have signalled: the duration becomes a deadline."""
+        if not self.duration_ns:
+            return self
+        deadline = now_ns + self.duration_ns
+        if self.deadline_ns is not None:
+            deadline = min(deadline, self.deadline_ns)
+        return replace(self, deadline_ns=deadline, duration_ns=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +107,8 @@ class PrepareOptions:
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
     priority: PriorityCode = PriorityCode.MEDIUM
     deadline_ns: int | None = None
+    cache: Path | None = None
+    """File in which the driver may keep the prepared model, and find one that it kept."""
 
 
 @dataclass(frozen=True, slots=True)

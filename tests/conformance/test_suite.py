@@ -1,6 +1,6 @@
 """The whole suite of conformance vectors, where it lies beside the project, one test per file and device.
 
-``pytest "tests/conformance/test_suite.py::test_vectors[vulkan-0-V1_2/add_v1_2]"`` runs one file again,
+``pytest "tests/conformance/test_suite.py::test_vectors[V1_2/add_v1_2-vulkan-0]"`` runs one file again,
 ``nnvk conformance <folder> --filter <name>`` one test.
 """
 
@@ -26,4 +26,5 @@ def test_vectors(device: str, file: Path) -> None:
     run = connect(device, "sync")
     verdicts = {case.name: run(case.path, case.index) for case in find_cases([file])}
     not_allowed = [Status.FAILED, Status.UNSUPPORTED] if device == "nnapi-reference" else [Status.FAILED]
-    assert not {name: verdict.reason for name, verdict in verdicts.items() if verdict.status in not_allowed}
+    wrong = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status in not_allowed]
+    assert not wrong, "\n".join(wrong)

@@ -30,11 +30,20 @@ def test_a_name_reproduces_its_test(write_vectors: Any) -> None:
         assert case.name == f"V1_0/spec/{read_test(case.path, case.index).name}"
 
 
-def test_the_operation_under_test_is_not_the_add_that_wraps_it(write_vectors: Any, make_vector: Any) -> None:
-    wrapped = make_vector("wrapped", "RELU", [], [])
-    wrapped["main"]["operations"].insert(0, {"type": "ADD", "inputs": [], "outputs": []})
-    cases = find_cases([write_vectors([wrapped, make_vector("plain", "ADD", [], [])])])
-    assert [case.operation for case in cases] == ["RELU", "ADD"]
+@pytest.mark.parametrize(
+    ("operations", "under_test"),
+    [
+        ("ADD", "ADD"),
+        ("ADD ADD CONV_2D", "CONV_2D"),
+        ("BOX_WITH_NMS_LIMIT ROI_ALIGN ADD", "ADD"),
+        ("ADD WHILE ADD", "WHILE"),
+        ("", "(none)"),
+    ],
+)
+def test_the_operation_under_test(write_vectors: Any, make_vector: Any, operations: str, under_test: str) -> None:
+    test = make_vector("test", "RELU", [], [])
+    test["main"]["operations"] = [{"type": name, "inputs": [], "outputs": []} for name in operations.split()]
+    assert [case.operation for case in find_cases([write_vectors([test])])] == [under_test]
 
 
 def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from nnvk import _native
@@ -43,6 +46,15 @@ def test_device_enables_all_features_unless_told(physical: _native.PhysicalDevic
 def test_unknown_feature_is_refused(physical: _native.PhysicalDevice) -> None:
     with pytest.raises(ValueError, match="no feature shaderMindReading"):
         physical.create_device(features=["shaderMindReading"])
+
+
+def test_pipeline_cache_is_taken_over(device: _native.Device, make_adder: Callable[..., Any]) -> None:
+    make_adder(device)
+    data = device.pipeline_cache_data()
+    assert data
+    for cache in (data, data[:20], b"", b"x" * len(data)):  # what is not the driver's own is ignored
+        again = device.physical.create_device(pipeline_cache=cache)
+        make_adder(again).program().run([None], [None])
 
 
 def test_device_keeps_its_instance_alive() -> None:

@@ -98,6 +98,16 @@ def test_validation_is_clean(validated: _native.Device, make_adder: Callable[...
     np.testing.assert_array_equal(out, 3 * ramp())
 
 
+def test_pipelines_are_shared_and_outlive_their_first_user(
+    validated: _native.Device, make_adder: Callable[..., Any]
+) -> None:
+    out = np.empty(10, np.float32)
+    for scale in (1, 2, 1, 2):  # the constant is part of what is shared
+        for _ in range(3):
+            make_adder(validated, 10, scale).program(1).run([ramp(10)], [out])
+            np.testing.assert_array_equal(out, scale * ramp(10))
+
+
 def test_validation_reports_a_missing_barrier(make_adder: Callable[..., Any]) -> None:
     instance = _native.Instance(validation=True)
     device = instance.physical_devices()[0].create_device()

@@ -28,6 +28,8 @@ _QUANTISED = {
 
 def _operand(value: Any) -> Operand:
     """The operand for a plain value, see `Ops`."""
+    if isinstance(value, Operand):
+        return value
     if value is None:
         return Operand(OperandType(OperandCode.INT32), Lifetime.NO_VALUE)
     if isinstance(value, Model):
@@ -52,8 +54,8 @@ class Ops:
     """Binds and runs operations.
 
     An input is an array (its dtype gives the type), ``(array, scale, zero point)`` for a quantised tensor, a Python
-    or NumPy number for a scalar, a `Model`, None where it is omitted, or an `OperandType` where its value is not
-    known. Outputs are types; by default there is one, of the first tensor's type, of unknown dimensions.
+    or NumPy number for a scalar, a `Model`, None where it is omitted, an `OperandType` where its value is not known,
+    or an `Operand`. Outputs are types; by default there is one, of the first tensor's type, of unknown dimensions.
     """
 
     def call(self, code: OperationCode, *inputs: Any, outputs: Sequence[OperandType] | None = None) -> Call:
@@ -80,9 +82,7 @@ class Ops:
         """Shapes of the outputs, None where they are not known."""
         return registry.infer(self.call(code, *inputs, outputs=outputs))
 
-    def run(
-        self, code: OperationCode, *inputs: Any, outputs: Sequence[OperandType] | None = None
-    ) -> list[np.ndarray]:
+    def run(self, code: OperationCode, *inputs: Any, outputs: Sequence[OperandType] | None = None) -> list[np.ndarray]:
         """The outputs, which have the dtypes and shapes that inference promised."""
         call = self.call(code, *inputs, outputs=outputs)
         shapes = registry.infer(call)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
+import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 
 import numpy as np
 
-from nnvk.base.errors import ResultCode
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.cpu.executor import Clock, run
-from nnvk.hal import IDevice, IFencedExecution, IPreparedModel, Support
+from nnvk.hal import DeferredExecution, IBuffer, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
 from nnvk.ops import registry
+from nnvk.ops.check import validate_model, validate_request
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
     Capabilities,
     ExecuteOptions,
     ExecutionResult,
+    InputArgument,
+    OutputArgument,
     OutputShape,
     PrepareOptions,
     Request,
@@ -26,8 +31,29 @@ from nnvk.types.request import (
 )
 
 
+class CpuBuffer(IBuffer):
+    """Device memory of a device that computes in the host's memory: an array."""
+
+    def __init__(self, token: int, nbytes: int) -> None:
+        self._token = token
+        self.data = np.zeros(nbytes, np.uint8)
+
+    @property
+    def token(self) -> int:
+        """What requests name it by."""
+        return self._token
+
+    def copy_to(self, target: np.ndarray) -> None:
+        """Copy out."""
+        target[:] = self.data[: target.nbytes]
+
+    def copy_from(self, source: np.ndarray) -> None:
+        """Copy in."""
+        self.data[: source.nbytes] = source
+
+
 class CpuDevice(IDevice):
-    """Runs every operation that has a reference. NumPy decides how many threads a product uses."""
+    """Runs every operation. NumPy decides how many threads a product uses."""
 
     name = "nnapi-reference"
     type = DeviceTypeCode.CPU
@@ -35,69 +61,91 @@ class CpuDevice(IDevice):
     capabilities = Capabilities()
 
     def __init__(self) -> None:
-        self._workers = ThreadPoolExecutor(thread_name_prefix=self.name)
+        self._tokens = itertools.count(1)
+        self._buffers: weakref.WeakValueDictionary[int, CpuBuffer] = weakref.WeakValueDictionary()
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         """Supported is what is defined."""
         defined = registry.definitions()
         return [
-            Support("" if operation.code in defined else f"{operation} is not defined")
+            Support("" if operation.code in defined else f"{operation} is no operation of NNAPI")
             for operation in model.operations
         ]
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Nothing to prepare: references take their parameters from the model."""
-        for operation in model.operations:
-            registry.lookup(operation.code)
-        return _PreparedModel(model, self._workers)
+        validate_model(model)
+        for number, (operation, support) in enumerate(
+            zip(model.operations, self.get_supported_operations(model), strict=True)
+        ):
+            if not support.supported:
+                raise bad_data(f"operation {number} ({operation}) is not supported: {support.reason}")
+        return _PreparedModel(self, model)
+
+    def allocate(self, type: OperandType, dimensions: Shape) -> IBuffer:
+        """Memory of the host."""
+        nbytes = type.with_dimensions(dimensions).size
+        try:
+            buffer = CpuBuffer(next(self._tokens), nbytes)
+        except MemoryError as error:
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{self.name}: {nbytes} bytes: {error}") from error
+        self._buffers[buffer.token] = buffer
+        return buffer
+
+    def buffer(self, token: int) -> CpuBuffer:
+        """The buffer of a token; BAD_DATA where there is none."""
+        found = self._buffers.get(token)
+        if found is None:
+            raise bad_data(f"{self.name} has no buffer {token}")
+        return found
 
 
 class _PreparedModel(IPreparedModel):
-    def __init__(self, model: Model, workers: ThreadPoolExecutor) -> None:
+    def __init__(self, device: CpuDevice, model: Model) -> None:
+        self._device = device
         self._model = model
-        self._workers = workers
 
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    def create_reusable_execution(self, request: Request) -> IExecution:
+        validate_request(self._model, request)
+        return _Execution(self._device, self._model, request)
+
+
+class _Execution(IExecution):
+    def __init__(self, device: CpuDevice, model: Model, request: Request) -> None:
+        self._device = device
+        self._model = model
+        self._request = request
+
+    def execute(self, options: ExecuteOptions) -> ExecutionResult:
         began = time.perf_counter_ns()
-        inputs = [argument.array for argument in request.inputs]
+        inputs = [
+            self._array(argument, type_)
+            for argument, type_ in zip(self._request.inputs, self._model.input_types(), strict=True)
+        ]
+        buffers = [self._target(argument) for argument in self._request.outputs]
         with np.errstate(all="ignore"):  # NaN and infinity are results, as on any device
             arrays = run(self._model, inputs, Clock(options.deadline_ns, options.loop_timeout_ns))
         computed = time.perf_counter_ns()
-        shapes = []
-        for array, argument in zip(arrays, request.outputs, strict=True):
-            room = array.nbytes if argument.buffer is None else argument.buffer.nbytes
-            shapes.append(OutputShape(array.shape, room >= array.nbytes))
+        shapes = tuple(
+            OutputShape(array.shape, buffer is None or buffer.nbytes >= array.nbytes)
+            for array, buffer in zip(arrays, buffers, strict=True)
+        )
         if not all(shape.is_sufficient for shape in shapes):
-            return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, tuple(shapes))
-        for array, argument in zip(arrays, request.outputs, strict=True):
-            if argument.buffer is not None and array.nbytes:
-                argument.buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, shapes)
+        for array, buffer in zip(arrays, buffers, strict=True):
+            if buffer is not None and array.nbytes:
+                buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         timing = Timing(computed - began, time.perf_counter_ns() - began) if options.measure else Timing()
-        return ExecutionResult(ResultCode.NO_ERROR, tuple(shapes), timing)
+        return ExecutionResult(ResultCode.NO_ERROR, shapes, timing)
 
-    def execute_fenced(
-        self, request: Request, wait_for: Sequence[IFencedExecution], options: ExecuteOptions
-    ) -> IFencedExecution:
-        dependencies = tuple(wait_for)
+    def _array(self, argument: InputArgument, type_: OperandType) -> np.ndarray | None:
+        if not argument.token:
+            return argument.array
+        nbytes = math.prod(argument.dimensions) * type_.dtype.itemsize
+        return self._device.buffer(argument.token).data[:nbytes].view(type_.dtype).reshape(argument.dimensions)
 
-        def work() -> ExecutionResult:
-            for dependency in dependencies:
-                dependency.wait()
-            return self.execute(request, options)
+    def _target(self, argument: OutputArgument) -> np.ndarray | None:
+        return self._device.buffer(argument.token).data if argument.token else argument.buffer
 
-        return _FencedExecution(self._workers.submit(work))
-
-
-class _FencedExecution(IFencedExecution):
-    def __init__(self, future: Future[ExecutionResult]) -> None:
-        self._future = future
-
-    def wait(self, timeout_ns: int = -1) -> bool:
-        try:
-            self._future.exception(None if timeout_ns < 0 else timeout_ns / 1e9)
-        except FutureTimeout:
-            return False
-        return True
-
-    def result(self) -> ExecutionResult:
-        return self._future.result()
+    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
+        return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
+import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
+from nnvk.driver.vulkan.buffer import VulkanBuffer
 from nnvk.driver.vulkan.kernel import Kernel, kernels
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.driver.vulkan.memory_plan import padded
 from nnvk.driver.vulkan.plan import Plan
 from nnvk.driver.vulkan.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.driver.vulkan.scheduler import Scheduler
 from nnvk.driver.vulkan.shader_library import ShaderLibrary
-from nnvk.hal import IDevice, IPreparedModel, Support
+from nnvk.hal import IBuffer, IDevice, IPreparedModel, Support
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
+from nnvk.ops.check import validate_model
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
-from nnvk.types.operand import Shape
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, PrepareOptions
 
 if TYPE_CHECKING:
@@ -30,6 +36,14 @@ if TYPE_CHECKING:
 _log = logger("driver")
 
 _RELATIVE_TIME = {"discrete_gpu": 0.05, "integrated_gpu": 0.2, "virtual_gpu": 0.2, "cpu": 0.5, "other": 0.5}
+
+
+@dataclass(slots=True)
+class Counters:
+    """What executions have moved between host and device, in bytes."""
+
+    bytes_from_host: int = 0
+    bytes_to_host: int = 0
 
 
 class VulkanDevice(IDevice):
@@ -44,6 +58,11 @@ class VulkanDevice(IDevice):
         self._library = library
         self._device: _native.Device | None = None
         self._lock = threading.Lock()
+        self._tokens = itertools.count(1)
+        self._buffers: weakref.WeakValueDictionary[int, VulkanBuffer] = weakref.WeakValueDictionary()
+        self.scheduler = Scheduler()
+        """Through which every execution reaches the queue."""
+        self.counters = Counters()
 
     @property
     def name(self) -> str:
@@ -81,6 +100,17 @@ class VulkanDevice(IDevice):
                     raise NnapiError(ResultCode.UNAVAILABLE_DEVICE, f"{self._name}: {error}") from error
             return self._device
 
+    def failure(self, error: Exception) -> NnapiError:
+        """What NNAPI calls an error of the native module."""
+        if isinstance(error, MemoryError):
+            return NnapiError(ResultCode.OUT_OF_MEMORY, f"{self._name}: {error}")
+        lost = self._device is not None and self._device.lost
+        return NnapiError(ResultCode.DEAD_OBJECT if lost else ResultCode.OP_FAILED, f"{self._name}: {error}")
+
+    def buffer(self, token: int) -> VulkanBuffer | None:
+        """The memory that a token names, if it is still there."""
+        return self._buffers.get(token)
+
     # --- IDevice ---------------------------------------------------------------------------------------------
 
     def get_supported_operations(self, model: Model) -> list[Support]:
@@ -90,18 +120,41 @@ class VulkanDevice(IDevice):
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
+        validate_model(model)
         for number, (operation, support) in enumerate(
             zip(model.operations, self.get_supported_operations(model), strict=True)
         ):
             if not support.supported:
                 raise bad_data(f"operation {number} ({operation}) is not supported: {support.reason}")
         try:
-            return VulkanPreparedModel(self.native(), model, self._lower)
-        except MemoryError as error:
-            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{self._name}: {error}") from error
+            return VulkanPreparedModel(self, model, options)
+        except (MemoryError, RuntimeError) as error:
+            raise self.failure(error) from error
 
-    def _lower(self, model: Model, shapes: Sequence[Shape]) -> Plan:
+    def plan(self, model: Model, shapes: Sequence[Shape], options: PrepareOptions) -> Plan:
+        """The plan for these input shapes."""
         return Lowering(self._profile, self._library).lower(model, shapes)
+
+    def allocate(self, type: OperandType, dimensions: Shape) -> IBuffer:
+        """Device-local memory for one tensor."""
+        nbytes = math.prod(dimensions) * type.dtype.itemsize
+        if padded(nbytes) > self._profile.max_buffer:
+            raise NnapiError(
+                ResultCode.OUT_OF_MEMORY, f"{self._name} binds at most {self._profile.max_buffer} bytes, not {nbytes}"
+            )
+        try:
+            memory = VulkanBuffer(self.native(), next(self._tokens), nbytes)
+        except (MemoryError, RuntimeError) as error:
+            raise self.failure(error) from error
+        self._buffers[memory.token] = memory
+        return memory
+
+    def wait(self) -> None:
+        """Replace a Vulkan device that was lost; what was prepared on it stays dead."""
+        with self._lock:
+            if self._device is not None and self._device.lost:
+                self._device = None
+        self.native()
 
     def _refuse(self, call: Call) -> str:
         """Why the device can't run a call; empty where it can."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,6 @@ from nnvk.driver.vulkan.plan import Address, Copy, Dispatch, Plan, Storage, Tens
 if TYPE_CHECKING:
     from nnvk import _native
 
-Buffers = dict[Storage, list["_native.Buffer"]]
-
 
 def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]:
     """Buffers with the plan's constants, filled; they outlive the upload's staging memory."""
@@ -21,7 +19,7 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
     targets = [device.create_buffer(size, host_visible=False) for size in sizes]
     for page, (size, target) in enumerate(zip(sizes, targets, strict=True)):
         staging = device.create_buffer(size, host_visible=True)
-        view = np.asarray(staging.view())
+        view = staging.view()
         view[:] = 0
         for address, data in plan.constants:
             if address.page == page:
@@ -42,19 +40,35 @@ class Instance:
         plan: Plan,
         constants: Sequence[_native.Buffer],
         *,
+        external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
     ) -> None:
-        """``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too)."""
+        """``external`` binds device memory where a model input or output would be exchanged with the host.
+
+        ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
+        """
         self.plan = plan
         self._device = device
+        self._external = external or {}
         self._algorithms: dict[tuple[object, ...], _native.Algorithm] = {}
-        self._buffers: Buffers = {
+        self._buffers: dict[Storage, list[_native.Buffer]] = {
             Storage.CONSTANTS: list(constants),
             Storage.ARENA: [device.create_buffer(size, host_visible=False) for size in plan.pages[Storage.ARENA]],
             Storage.STAGING: [device.create_buffer(size, host_visible=True) for size in plan.pages[Storage.STAGING]],
         }
         self.program = device.create_program()
+        self._clear_arena()
         self._record(timestamps)
+
+    def _clear_arena(self) -> None:
+        """No execution shall see what another process or model left in this memory."""
+        if not self._buffers[Storage.ARENA]:
+            return
+        program = self._device.create_program()
+        for buffer in self._buffers[Storage.ARENA]:
+            program.fill(buffer, 0, buffer.size, 0)
+        program.finish([], [])
+        program.run([], [])
 
     def _record(self, timestamps: str) -> None:
         program, plan = self.program, self.plan
@@ -64,10 +78,9 @@ class Instance:
             if position in plan.barriers:
                 program.barrier()
             if isinstance(command, Copy):
-                source, target = self._at(command.source), self._at(command.target)
-                program.copy(
-                    self._buffer(source), source.offset, self._buffer(target), target.offset, command.nbytes
-                )
+                source, at = self._locate(command.source)
+                target, to = self._locate(command.target)
+                program.copy(source, at, target, to, command.nbytes)
             else:
                 program.dispatch(self._algorithm(command), command.groups, self._push_constants(command))
             if timestamps == "each":
@@ -77,31 +90,33 @@ class Instance:
         program.finish(self._exchange(plan.inputs), self._exchange(plan.outputs))
 
     def _exchange(self, addresses: Sequence[Address | None]) -> list[tuple[_native.Buffer, int, int]]:
-        return [(self._buffer(a), a.offset, a.nbytes) for a in addresses if a is not None]
+        """Where the host's side of the exchange is; device memory needs none."""
+        return [
+            (self._buffers[a.storage][a.page], a.offset, a.nbytes)
+            for a in addresses
+            if a is not None and a not in self._external
+        ]
 
-    def _at(self, tensor: TensorRef) -> Address:
-        return self.plan.addresses[tensor.number]
-
-    def _buffer(self, address: Address) -> _native.Buffer:
-        return self._buffers[address.storage][address.page]
+    def _locate(self, tensor: TensorRef) -> tuple[_native.Buffer, int]:
+        """The buffer of a tensor, and the offset in it in bytes."""
+        address = self.plan.addresses[tensor.number]
+        external = self._external.get(address)
+        return (self._buffers[address.storage][address.page], address.offset) if external is None else (external, 0)
 
     def _algorithm(self, command: Dispatch) -> _native.Algorithm:
         """One Algorithm for a variant, its specialisation and the buffers it is bound to."""
         shader = command.shader
-        places = [self._at(command.tensors[name]) for name in shader.bindings]
-        key = (shader.name, command.specialization, *((place.storage, place.page) for place in places))
+        buffers = [self._locate(command.tensors[name])[0] for name in shader.bindings]
+        key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
             self._algorithms[key] = self._device.create_algorithm(
-                shader.spirv,
-                [self._buffer(place) for place in places],
-                command.specialization,
-                shader.push_constant_size,
+                shader.spirv, buffers, command.specialization, shader.push_constant_size
             )
         return self._algorithms[key]
 
     def _push_constants(self, command: Dispatch) -> bytes:
         offsets = {
-            f"{name}_offset": self._at(tensor).offset // 4
+            f"{name}_offset": self._locate(tensor)[1] // 4
             for name, tensor in command.tensors.items()
             if f"{name}_offset" in command.shader.members
         }

@@ -44,6 +44,7 @@ class Context:
         inputs: Sequence[Value | None],
         tensors: Sequence[Tensor],
         subgraph: Callable[[int], Model],
+        round_hybrid: bool,
     ) -> None:
         self.graph = graph
         self.operator = operator
@@ -52,6 +53,8 @@ class Context:
         self.intermediates = [tensors[index] for index in operator.intermediates]
         self.subgraph = subgraph
         """The model of another subgraph by its index, for control flow."""
+        self.round_hybrid = round_hybrid
+        """Whether to round activations as TFLite's hybrid kernels do."""
         self.updates: dict[int, Value] = {}
         """New values of variable tensors, by the index of the tensor."""
         self._tensors = tensors
@@ -132,6 +135,12 @@ class Context:
         """Add an operation that moves elements: its output has the type of its input."""
         return self.emit(code, value, *parameters, out=value.type)
 
+    def sized(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
+        """`keep`, where the shape may be known from the file alone: parameters may come when the model runs."""
+        declared = self.declared_shape()
+        shapes = None if declared is None else [declared]
+        return self.graph.emit(code, (value, *parameters), [value.type], declared=shapes)[0]
+
     def emit_many(self, code: OperationCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
         """Add an operation of several outputs."""
         return self.graph.emit(code, inputs, outs)
@@ -165,10 +174,12 @@ class Context:
         return self.graph.constant(dequantized(value), F32)
 
     def widened(self, value: Value) -> Value:
-        """`real`, and FLOAT16 constants in FLOAT32."""
-        if value.code is OperandCode.TENSOR_FLOAT16 and value.array is not None:
-            return self.graph.constant(value.array.astype(np.float32), F32)
-        return self.real(value)
+        """`real`, and FLOAT16 in FLOAT32."""
+        if value.code is not OperandCode.TENSOR_FLOAT16:
+            return self.real(value)
+        if value.array is None:
+            return self.unshaped(OperationCode.CAST, value, out=F32)
+        return self.graph.constant(value.array.astype(np.float32), F32)
 
     def like(self, value: Value, leading: Value) -> Value:
         """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""

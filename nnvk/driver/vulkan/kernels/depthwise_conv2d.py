@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,24 +32,33 @@ SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "q8"))
 
 # What the shader's arrays hold.
 _MAX_TAPS = 25
-_MAX_PATCH_WIDTH = 17
+_MAX_COLUMNS = 9
+_MAX_COLUMN_HEIGHT = 12
 _LOCAL_CPU, _LOCAL_GPU = 8, 64
 
 
-def tile(vertical: Axis, horizontal: Axis, is_cpu: bool) -> tuple[int, int] | None:
-    """Height and width of an invocation's tile of output pixels; None where the window is too large for one.
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The output pixels of an invocation."""
 
-    The more pixels a tile has, the fewer loads and the fewer invocations there are: on a CPU loads count.
-    """
-    if vertical.window * horizontal.window > _MAX_TAPS:
-        return None
-    height, width = 1, 4
-    if is_cpu:
-        height = 4 if vertical.stride == 1 else 2
+    height: int
+    width: int
+    window_loops: bool = False
+    """The window is too large to be held in registers."""
+
+
+def choose_tile(vertical: Axis, horizontal: Axis, is_cpu: bool) -> Tile:
+    """The more pixels a tile has, the fewer loads and the fewer invocations there are; on a CPU, loads count."""
+    height, width = (4, 28) if is_cpu else (2, 4)
     height, width = min(height, vertical.out), min(width, horizontal.out)
-    while width and (width - 1) * horizontal.stride + horizontal.reach > _MAX_PATCH_WIDTH:
-        width -= 1
-    return (height, width) if width else None
+    while height > 1 and (height - 1) * vertical.stride + vertical.reach > _MAX_COLUMN_HEIGHT:
+        height -= 1
+    fits = (
+        vertical.window * horizontal.window <= _MAX_TAPS
+        and vertical.reach <= _MAX_COLUMN_HEIGHT
+        and max(horizontal.reach, horizontal.stride) <= _MAX_COLUMNS
+    )
+    return Tile(height, width) if fits else Tile(1, 1, window_loops=True)
 
 
 def pack_weights(data: np.ndarray) -> np.ndarray:
@@ -76,10 +86,9 @@ def lower(call: Call, g: Lowering) -> None:
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     batches, out_height, out_width, out_channels = nhwc_shape(call.output.shape, call.nchw)
     dtype = data_type(call.input)
-    chosen = tile(vertical, horizontal, g.device.is_cpu)
-    tile_height, tile_width = chosen or (1, 1)
+    tile = choose_tile(vertical, horizontal, g.device.is_cpu)
     local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
-    invocations = batches * -(-out_height // tile_height) * -(-out_width // tile_width) * -(-out_channels // 4)
+    invocations = batches * -(-out_height // tile.height) * -(-out_width // tile.width) * -(-out_channels // 4)
     source = nhwc_input(g, call.input, call.nchw)
     target = nhwc_output(g, call.output, call.nchw)
     mask = {"weight_sign_mask": sign_mask(call.filter)} if dtype == "q8" else {}
@@ -94,9 +103,8 @@ def lower(call: Call, g: Lowering) -> None:
             "STRIDE_X": horizontal.stride,
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
-            "TILE_HEIGHT": tile_height,
-            "TILE_WIDTH": tile_width,
-            "WINDOW_LOOPS": chosen is None,
+            "TILE_HEIGHT": tile.height,
+            "WINDOW_LOOPS": tile.window_loops,
             "VECTOR_LOADS": call.depth_multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
         },
@@ -115,6 +123,7 @@ def lower(call: Call, g: Lowering) -> None:
         width=width,
         channels=channels,
         depth_multiplier=call.depth_multiplier,
+        tile_width=tile.width,
         pad_top=vertical.before,
         pad_left=horizontal.before,
         **activation_push(call),

@@ -11,6 +11,7 @@ from nnvk.api import FuseCode, OperandCode, OperationCode, OperandType, PaddingC
 from nnvk.importers.tflite.context import Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, real_weights
 from nnvk.importers.tflite.registry import builtin
 
 _PADDINGS = {tflite.Padding.SAME: PaddingCode.SAME, tflite.Padding.VALID: PaddingCode.VALID}
@@ -53,9 +54,10 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
 def conv_2d(c: Context) -> Value:
     """Groups are told from the shapes, as TFLite does."""
     options = c.options("Conv2DOptions")
-    source, weights = c.input(0), c.like(c.input(1), c.input(0))
-    check_rank("the input", source, 4)
-    check_rank("the filter", weights, 4)
+    check_rank("the input", c.input(0), 4)
+    check_rank("the filter", c.input(1), 4)
+    per_channel = c.input(1).type.channel_quant is not None
+    source, weights = hybrid(c, c.input(0), c.input(1), Rounding((1, 2, 3), asymmetric=per_channel))
     common = [source, weights, bias(c, source, weights, 2, weights.shape[0]), padding(options)]
     strides = [options.StrideW(), options.StrideH()]
     dilation = [options.DilationWFactor(), options.DilationHFactor()]
@@ -72,9 +74,9 @@ def conv_2d(c: Context) -> Value:
 def depthwise_conv_2d(c: Context) -> Value:
     """The multiplier is told from the shapes: some converters leave the option at 0."""
     options = c.options("DepthwiseConv2DOptions")
-    source, weights = c.input(0), c.like(c.input(1), c.input(0))
-    check_rank("the input", source, 4)
-    check_rank("the filter", weights, 4)
+    check_rank("the input", c.input(0), 4)
+    check_rank("the filter", c.input(1), 4)
+    source, weights = hybrid(c, c.input(0), c.input(1), Rounding((1, 2, 3), asymmetric=True))
     channels = weights.shape[3]
     multiplier = channels // source.shape[3]
     dilation = [options.DilationWFactor(), options.DilationHFactor()]
@@ -98,7 +100,9 @@ def transpose_conv(c: Context) -> Value:
     """Inputs are the output's shape, the filter, the input and perhaps a bias."""
     options = c.options("TransposeConvOptions")
     source = c.input(2)
-    weights = c.like(c.input(1), source)
+    weights = c.input(1)
+    if is_hybrid(source, weights):
+        weights = real_weights(c, weights)
     check_rank("the filter", weights, 4)
     return c.emit(
         OperationCode.TRANSPOSE_CONV_2D,
@@ -120,18 +124,17 @@ def fully_connected(c: Context) -> Value:
     options = c.options("FullyConnectedOptions")
     if options.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise Unmapped("NNAPI has no shuffled weights (weights_format SHUFFLED4x16INT8)")
-    source = c.input(0)
-    weights = c.like(c.input(1), source)
+    given, weights = c.input(0), c.input(1)
     check_rank("the weights", weights, 2)
     units, size = weights.shape
-    if source.size % size:
-        raise Unmapped(f"the input of shape {list(source.shape)} does not divide into rows of {size}, as the weights take")
-    rows = source.size // size
+    if given.size % size:
+        raise Unmapped(f"the input of shape {list(given.shape)} does not divide into rows of {size}, as the weights take")
+    rows = given.size // size
+    rounding = Rounding((1,), asymmetric=bool(options.AsymmetricQuantizeInputs()))
+    source, weights = hybrid(c, c.reshape(given, (rows, size)), weights, rounding)
     addend = bias(c, source, weights, 2, units)
     if weights.type.channel_quant is None:
-        result = c.emit(
-            OperationCode.FULLY_CONNECTED, c.reshape(source, (rows, size)), weights, addend, c.fuse(options), out=c.out()
-        )
+        result = c.emit(OperationCode.FULLY_CONNECTED, source, weights, addend, c.fuse(options), out=c.out())
     else:
         # NNAPI has scales per channel in convolutions only: each row becomes an image of one pixel.
         result = c.emit(
@@ -145,16 +148,17 @@ def fully_connected(c: Context) -> Value:
             c.fuse(options),
             out=c.out(),
         )
-    keep = options.KeepNumDims() and source.shape[-1] == size
-    return c.reshape(result, (*source.shape[:-1], units) if keep else (rows, units))
+    keep = options.KeepNumDims() and given.shape[-1] == size
+    return c.reshape(result, (*given.shape[:-1], units) if keep else (rows, units))
 
 
 @builtin("BATCH_MATMUL")
 def batch_matmul(c: Context) -> Value:
     """NNAPI broadcasts no batches: they are repeated first."""
     options = c.options("BatchMatMulOptions")
-    first = c.input(0)
-    second = c.like(c.input(1), first)
+    first, second = c.input(0), c.input(1)
+    rows = len(first.shape) - (2 if options.AdjX() else 1)
+    first, second = hybrid(c, first, second, Rounding((rows,), bool(options.AsymmetricQuantizeInputs())))
     first = c.like(first, second)
     if OperandCode.TENSOR_QUANT8_ASYMM in (first.code, second.code):
         first, second = c.real(first), c.real(second)

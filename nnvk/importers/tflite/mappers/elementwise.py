@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import BOOL8, F32, MAX_RANK, NONE, Context, is_quantised
+from nnvk.importers.tflite.context import BOOL8, F32, I32, MAX_RANK, NONE, Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import Value
 from nnvk.importers.tflite.registry import builtin
-from nnvk.types.operand import QUANT8_CODES
 
 Op = OperationCode
 
 # --- one input -----------------------------------------------------------------------------------------------
 
-_REAL = {
-    "COS": Op.SIN,
-    "ELU": Op.ELU,
-    "EXP": Op.EXP,
-    "FLOOR": Op.FLOOR,
-    "LOG": Op.LOG,
-    "LOG_SOFTMAX": Op.LOG_SOFTMAX,
-    "SIN": Op.SIN,
-    "SQRT": Op.SQRT,
-}
-_PARAMETERS: dict[str, tuple[float | int, ...]] = {"ELU": (1.0,), "LOG_SOFTMAX": (1.0, -1)}
-"""What NNAPI wants beside the input: ELU's alpha; LOG_SOFTMAX's beta and axis."""
-
-
-@builtin("ELU", "EXP", "FLOOR", "LOG", "LOG_SOFTMAX", "SIN", "SQRT")
+@builtin("EXP", "FLOOR", "LOG", "SIN", "SQRT")
 def real_unary(c: Context) -> Value:
     """NNAPI has these for real numbers only."""
     source = c.real(c.input())
-    parameters = _PARAMETERS.get(c.operator.name, ())
-    if c.operator.name == "LOG_SOFTMAX":
-        return c.keep(Op.LOG_SOFTMAX, source, *parameters)
-    return c.unshaped(_REAL[c.operator.name], source, *parameters, out=source.type)
+    return c.unshaped(OperationCode[c.operator.name], source, out=source.type)
+
+
+@builtin("ELU")
+def elu(c: Context) -> Value:
+    """TFLite's alpha is always 1."""
+    source = c.real(c.input())
+    return c.unshaped(Op.ELU, source, 1.0, out=source.type)
 
 
 @builtin("ABS", "NEG", "LOGICAL_NOT")
@@ -93,14 +81,19 @@ def sigmoid(c: Context) -> Value:
     return c.unshaped(OperationCode[c.operator.name], source, out=out)
 
 
-@builtin("SOFTMAX")
+@builtin("SOFTMAX", "LOG_SOFTMAX")
 def softmax(c: Context) -> Value:
-    """Over the last axis, which feature level 1 knows for rank 2 and 4 only."""
-    source, out = _fixed(c)
-    axis = () if len(source.shape) in (2, 4) else (-1,)
-    rows = c.reshape(source, (source.size // source.shape[-1], source.shape[-1])) if len(source.shape) > MAX_RANK else source
-    beta = float(c.options("SoftmaxOptions").Beta())
-    return c.reshape(c.emit(Op.SOFTMAX, rows, beta, *axis, out=out), source.shape)
+    """Over the last axis; feature level 1 knows SOFTMAX of rank 2 and 4 only, and LOG_SOFTMAX is for real numbers."""
+    if c.operator.name == "SOFTMAX":
+        source, out = _fixed(c)
+        beta = float(c.options("SoftmaxOptions").Beta())
+        axis = () if len(source.shape) in (2, 4) else (-1,)
+    else:
+        source = c.real(c.input())
+        beta, axis, out = 1.0, (-1,), source.type
+    last = source.shape[-1]
+    rows = source if len(source.shape) <= MAX_RANK else c.reshape(source, (source.size // last, last))
+    return c.reshape(c.emit(OperationCode[c.operator.name], rows, beta, *axis, out=out), source.shape)
 
 
 @builtin("L2_NORMALIZATION")
@@ -136,14 +129,12 @@ def leaky_relu(c: Context) -> Value:
 
 
 def _scalar_like(c: Context, source: Value, number: float) -> Value:
-    """A constant of one real number, quantised as exactly as can be where ``source`` is quantised."""
+    """A constant of one real number; where ``source`` is quantised, one step of the number's size."""
     if not is_quantised(source):
         return c.constant(number, OperandType(source.code))
     zero_point = 0 if source.code is _SIGNED else 128
-    step = -1 if number < 0 else 1
-    return c.constant(zero_point + step, OperandType(source.code, (1,), abs(number) or 1.0, zero_point)) if number else (
-        c.constant(zero_point, OperandType(source.code, (1,), 1.0, zero_point))
-    )
+    step = (number > 0) - (number < 0)
+    return c.constant(zero_point + step, OperandType(source.code, (), abs(number) or 1.0, zero_point))
 
 
 # --- two inputs ----------------------------------------------------------------------------------------------
@@ -204,8 +195,18 @@ def arithmetic(c: Context) -> Value:
     if out.code not in (first.code, F32.code):
         first, second, out = c.real(first), c.real(second), F32
     if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
-        raise Unmapped("TFLite rounds integer quotients towards zero, NNAPI down")
+        return _truncated_quotient(c, first, second)
     return joint(c, code, first, second, c.fuse(c.options(table)), out=out)
+
+
+def _truncated_quotient(c: Context, first: Value, second: Value) -> Value:
+    """TFLite rounds integer quotients towards zero, NNAPI down: which is the same for the magnitudes."""
+    zero = c.constant(0, I32)
+    magnitudes = (c.unshaped(Op.ABS, value, out=I32) for value in (first, second))
+    quotient = joint(c, Op.DIV, *magnitudes, NONE, out=I32)
+    signs = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
+    is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, *signs, out=BOOL8), quotient.shape)
+    return c.emit(Op.SELECT, is_negative, c.unshaped(Op.NEG, quotient, out=I32), quotient, out=I32)
 
 
 @builtin("MAXIMUM", "MINIMUM", "POW")
@@ -214,7 +215,8 @@ def binary(c: Context) -> Value:
     first, second = pair(c)
     if c.operator.name == "POW":
         first, second = c.real(first), c.real(second)
-    return joint(c, OperationCode[c.operator.name], first, second, out=first.type)
+    out = c.out() if is_quantised(first) else first.type
+    return joint(c, OperationCode[c.operator.name], first, second, out=out)
 
 
 @builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR")
@@ -223,143 +225,21 @@ def truth(c: Context) -> Value:
     return joint(c, OperationCode[c.operator.name], *pair(c), out=BOOL8)
 
 
-# --- what a few NNAPI operations express ---------------------------------------------------------------------
-
-
-@builtin("SQUARE")
-def square(c: Context) -> Value:
-    """The input times itself."""
-    source = c.real(c.input())
-    return c.unshaped(Op.ABS, source, out=source.type) if False else joint(c, Op.MUL, source, source, NONE, out=source.type)
-
-
-@builtin("SQUARED_DIFFERENCE")
-def squared_difference(c: Context) -> Value:
-    """The square of the difference."""
-    first, second = (c.real(value) for value in pair(c))
-    difference = joint(c, Op.SUB, first, second, NONE, out=first.type)
-    return joint(c, Op.MUL, difference, difference, NONE, out=difference.type)
-
-
-def _floor_quotient(c: Context, first: Value, second: Value) -> Value:
-    quotient = joint(c, Op.DIV, first, second, NONE, out=first.type)
-    if quotient.code is OperandCode.TENSOR_INT32:  # NNAPI rounds these down already
-        return quotient
-    return c.unshaped(Op.FLOOR, quotient, out=quotient.type)
-
-
-@builtin("FLOOR_DIV")
-def floor_div(c: Context) -> Value:
-    """The quotient, rounded down."""
-    return _floor_quotient(c, *(c.real(value) for value in pair(c)))
-
-
-@builtin("FLOOR_MOD")
-def floor_mod(c: Context) -> Value:
-    """What the quotient, rounded down, leaves over."""
-    first, second = (c.real(value) for value in pair(c))
-    whole = joint(c, Op.MUL, _floor_quotient(c, first, second), second, NONE, out=first.type)
-    return joint(c, Op.SUB, first, whole, NONE, out=first.type)
-
-
-@builtin("ADD_N")
-def add_n(c: Context) -> Value:
-    """A chain of sums."""
-    total, *rest = (c.real(value) for value in c.all_inputs())
-    for value in rest:
-        total = joint(c, Op.ADD, total, value, NONE, out=total.type)
-    return total
-
-
-def _with(c: Context, code: OperationCode, value: Value, number: float, *parameters: int) -> Value:
-    """An operation on a real tensor and one number."""
-    return joint(c, code, value, c.constant(number, OperandType(value.code)), *parameters, out=value.type)
-
-
-@builtin("COS")
-def cosine(c: Context) -> Value:
-    """The sine, a quarter of the circle on."""
-    source = c.real(c.input())
-    return c.unshaped(Op.SIN, _with(c, Op.ADD, source, math.pi / 2, NONE), out=source.type)
-
-
-@builtin("CEIL")
-def ceil(c: Context) -> Value:
-    """The floor, upside down."""
-    value = c.real(c.input())
-    for code in (Op.NEG, Op.FLOOR, Op.NEG):
-        value = c.unshaped(code, value, out=value.type)
-    return value
-
-
-@builtin("RELU_0_TO_1")
-def relu_0_to_1(c: Context) -> Value:
-    """Clipped from both sides."""
-    source = c.real(c.input())
-    return _with(c, Op.MAXIMUM, _with(c, Op.MINIMUM, source, 1.0), 0.0)
-
-
-@builtin("SIGN")
-def sign(c: Context) -> Value:
-    """1, 0 or -1."""
-    source = c.real(c.input())
-    flat = c.reshape(source, (source.size,))
-    zero = c.constant(0, OperandType(source.code))
-    ones, zeros, minus = (c.filled(number, flat.type, flat.shape) for number in (1, 0, -1))
-    negative = c.emit(Op.SELECT, c.emit(Op.LESS, flat, zero, out=BOOL8), minus, zeros, out=flat.type)
-    positive = c.emit(Op.GREATER, flat, zero, out=BOOL8)
-    return c.reshape(c.emit(Op.SELECT, positive, ones, negative, out=flat.type), source.shape)
-
-
-@builtin("ROUND")
-def round_half_even(c: Context) -> Value:
-    """The floor, one more past the middle, and in the middle where that makes it even."""
-    source = c.real(c.input())
-    flat = c.reshape(source, (source.size,))
-    floor = c.emit(Op.FLOOR, flat, out=flat.type)
-    part = c.emit(Op.SUB, flat, floor, NONE, out=flat.type)
-    half = c.constant(0.5, OperandType(flat.code))
-    halved = _with(c, Op.MUL, floor, 0.5, NONE)
-    is_odd = c.emit(Op.NOT_EQUAL, halved, c.emit(Op.FLOOR, halved, out=flat.type), out=BOOL8)
-    middle = c.emit(Op.LOGICAL_AND, c.emit(Op.EQUAL, part, half, out=BOOL8), is_odd, out=BOOL8)
-    up = c.emit(Op.LOGICAL_OR, c.emit(Op.GREATER, part, half, out=BOOL8), middle, out=BOOL8)
-    rounded = c.emit(Op.ADD, floor, c.as_number(up, flat.type), NONE, out=flat.type)
-    return c.reshape(rounded, source.shape)
-
-
-@builtin("GELU")
-def gelu(c: Context) -> Value:
-    """The approximation with TANH; the exact one needs an error function, which NNAPI does not have."""
-    if not c.options("GeluOptions").Approximate():
-        raise Unmapped("NNAPI has no error function; only the approximation with TANH can be expressed")
-    x = c.real(c.input())
-    cube = joint(c, Op.MUL, joint(c, Op.MUL, x, x, NONE, out=x.type), x, NONE, out=x.type)
-    inner = joint(c, Op.ADD, x, _with(c, Op.MUL, cube, 0.044715, NONE), NONE, out=x.type)
-    bend = c.unshaped(Op.TANH, _with(c, Op.MUL, inner, math.sqrt(2 / math.pi), NONE), out=x.type)
-    return joint(c, Op.MUL, _with(c, Op.MUL, x, 0.5, NONE), _with(c, Op.ADD, bend, 1.0, NONE), NONE, out=x.type)
-
-
-_Cast = Callable[[Context, Value], Value]
+# --- types ---------------------------------------------------------------------------------------------------
 
 
 @builtin("CAST")
 def cast(c: Context) -> Value:
-    """Booleans are compared or selected, 8-bit integers are numbers whatever their scale."""
+    """8-bit integers are numbers whatever their scale; NNAPI casts neither booleans nor signed ones."""
     source, out = c.input(), c.out()
     if source.code is out.code:
-        return Value(out.with_dimensions(source.shape), source.array, source.index, source.origin) if (
-            out.code not in QUANT8_CODES
-        ) else source
-    if OperandCode.TENSOR_BOOL8 in (source.code, out.code) and is_quantised(source):
-        return c.as_bool(source)
+        return source
     if source.code is OperandCode.TENSOR_BOOL8:
-        if out.code in QUANT8_CODES:
-            return c.as_number(source, out)
         return c.as_number(source, out)
     if out.code is OperandCode.TENSOR_BOOL8:
         return c.as_bool(source)
     if source.code is _SIGNED and (source.type.scale, source.type.zero_point) == (1.0, 0):
-        # NNAPI casts no signed 8-bit integers; as steps of 1 they are their own real numbers.
+        # As steps of 1 they are their own real numbers.
         source = c.real(source)
         if out.code is F32.code:
             return source

@@ -1,0 +1,73 @@
+// Compiled pipelines of a device, shared by all algorithms of the same shader, constants and layout.
+//
+// A kp::Algorithm is a pipeline together with the one descriptor set it is dispatched with, so every model and every
+// instance of it, with buffers of their own, would compile all its shaders again: milliseconds each. Here a shader is
+// compiled once, by a kp::Algorithm over a dummy buffer that is never dispatched; the algorithms with the real buffers
+// are handed its pipeline (native/dispatch.hpp) and have just their descriptor sets to make.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <vulkan/vulkan.h>
+
+namespace kp {
+class Algorithm;
+class Tensor;
+} // namespace kp
+
+namespace nnvk {
+
+class Buffer;
+class Device;
+
+struct PipelineSpec {
+    uint32_t bindings;
+    const std::vector<uint32_t>& spirv;
+    const std::vector<uint32_t>& specialization;
+    uint32_t push_constant_size;
+};
+
+// A kp::Algorithm on `tensors`. Built in two steps: a constructor that throws leaks what it has made, the destructor
+// of an object doesn't. Throws VulkanError or OutOfMemory where the pipeline can't be made.
+std::shared_ptr<kp::Algorithm> build_kompute(Device& device, const std::vector<std::shared_ptr<kp::Tensor>>& tensors,
+                                             const PipelineSpec& spec);
+
+class Pipeline {
+  public:
+    VkPipeline handle = VK_NULL_HANDLE;
+
+  private:
+    friend class PipelineStore;
+    std::mutex building_;
+    std::shared_ptr<kp::Algorithm> owner_;
+    uint64_t last_use_ = 0;
+};
+
+class PipelineStore {
+  public:
+    // Owned by the device, and gone before it.
+    explicit PipelineStore(Device& device);
+    ~PipelineStore();
+    PipelineStore(const PipelineStore&) = delete;
+    PipelineStore& operator=(const PipelineStore&) = delete;
+
+    // The pipeline of a shader, compiled on its first use.
+    std::shared_ptr<Pipeline> get(const PipelineSpec& spec);
+
+  private:
+    std::shared_ptr<kp::Tensor> dummy();
+    void evict();
+
+    Device& device_;
+    std::mutex mutex_;
+    std::unordered_map<std::string, std::shared_ptr<Pipeline>> pipelines_;
+    uint64_t uses_ = 0;
+    std::shared_ptr<kp::Tensor> dummy_;
+};
+
+} // namespace nnvk

@@ -1,0 +1,116 @@
+"""The order in which executions reach a device's queue.
+
+The queue runs what was submitted in order, so that priority can act only before: at most `IN_FLIGHT` submissions
+are with the device, the rest waits here, the highest priority first, equal ones in the order they came. While
+nothing waits, a submission costs a lock and a glance at the fences in flight.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+IN_FLIGHT = 2
+"""Enough to keep the device busy while the host prepares the next submission."""
+
+
+class Fence(Protocol):
+    """What a submission gives: `nnvk._native.Fence`."""
+
+    def wait(self, timeout_ns: int = -1) -> bool:
+        """Whether it signalled in time."""
+        ...
+
+    @property
+    def signaled(self) -> bool:
+        """Whether it has signalled."""
+        ...
+
+
+class Ticket:
+    """A submission that waits for its turn; a fence like any other to whoever waits for it."""
+
+    def __init__(self, start: Callable[[], Fence]) -> None:
+        self._start = start
+        self._begun = threading.Event()
+        self._fence: Fence | None = None
+        self._error: Exception | None = None
+
+    def begin(self) -> Fence | None:
+        """Submit; an error goes to whoever waits."""
+        try:
+            self._fence = self._start()
+        except Exception as error:  # raised again by `wait`
+            self._error = error
+        self._begun.set()
+        return self._fence
+
+    def wait(self, timeout_ns: int = -1) -> bool:
+        """Wait for the turn and then for the fence, each at most ``timeout_ns`` (-1: without limit)."""
+        if not self._begun.wait(None if timeout_ns < 0 else timeout_ns / 1e9):
+            return False
+        if self._error is not None:
+            raise self._error
+        assert self._fence is not None
+        return self._fence.wait(timeout_ns)
+
+    @property
+    def fence(self) -> Fence | None:
+        """The submission's own fence; None before its turn."""
+        return self._fence
+
+    @property
+    def signaled(self) -> bool:
+        """Whether the fence has signalled."""
+        return self._fence is not None and self._fence.signaled
+
+
+class Scheduler:
+    """Hands submissions to one queue by priority."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._in_flight: deque[Fence] = deque()
+        self._waiting: list[tuple[int, int, Ticket]] = []
+        self._numbers = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, priority: int, start: Callable[[], Fence]) -> Fence:
+        """Call ``start``, which submits, at once or when its turn comes; larger priorities come first."""
+        with self._lock:
+            self._forget_signaled()
+            if not self._waiting and len(self._in_flight) < IN_FLIGHT:
+                fence = start()
+                self._in_flight.append(fence)
+                return fence
+            ticket = Ticket(start)
+            heapq.heappush(self._waiting, (-priority, next(self._numbers), ticket))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="nnvk-scheduler", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+            return ticket
+
+    def _forget_signaled(self) -> None:
+        while self._in_flight and self._in_flight[0].signaled:
+            self._in_flight.popleft()
+
+    def _serve(self) -> None:
+        """Give waiting submissions their turn whenever one in flight ends."""
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                self._forget_signaled()
+                if len(self._in_flight) < IN_FLIGHT:
+                    fence = heapq.heappop(self._waiting)[2].begin()
+                    if fence is not None:
+                        self._in_flight.append(fence)
+                    continue
+                oldest = self._in_flight[0]
+            oldest.wait()

@@ -1,0 +1,15 @@
+"""Imports ``.tflite`` models: `load` gives a finished NNAPI model and its edge in TFLite's terms.
+
+Operators are mapped as Android's NNAPI delegate does: INT8 is TENSOR_QUANT8_ASYMM_SIGNED, UINT8
+TENSOR_QUANT8_ASYMM, weights with a scale per channel TENSOR_QUANT8_SYMM_PER_CHANNEL. What the delegate would
+leave to TFLite's own kernels but a few NNAPI operations express is mapped too; the rest is listed in the error.
+"""
+
+from __future__ import annotations
+
+from nnvk.importers.tflite.errors import Problem, TfliteImportError
+from nnvk.importers.tflite.importer import load
+from nnvk.importers.tflite.ports import ImportedModel, Port, State
+from nnvk.importers.tflite.registry import mappers
+
+__all__ = ["ImportedModel", "Port", "Problem", "State", "TfliteImportError", "load", "mappers"]

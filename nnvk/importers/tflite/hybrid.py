@@ -1,0 +1,95 @@
+"""Weights of 8 bits under real activations, which TFLite's hybrid kernels multiply as integers.
+
+NNAPI has no such kernels. Weights become real numbers at import. The kernels also round activations to 8 bits
+on the way, with a scale for each batch or row that depends on the data; operations that do the same are put
+in front, so that results are TFLite's and not only near them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.tflite.context import F32, NONE, Context, is_quantised
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+
+Op = OperationCode
+
+_STEPS = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, scale=1.0)
+"""Steps of 1: QUANTIZE to it rounds to whole numbers from -128 to 127, halves away from zero."""
+_SMALLEST = 1e-30
+"""Ranges are taken to be at least this wide: zeros stay zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How a kernel rounds activations."""
+
+    axes: Sequence[int]
+    """The axes that one scale is for; the others have a scale for each index."""
+    asymmetric: bool
+    """Whether steps go from the smallest to the largest element, and not as far below 0 as above."""
+
+
+def is_hybrid(source: Value, weights: Value) -> bool:
+    """Whether quantised weights meet real activations."""
+    return is_quantised(weights) and not is_quantised(source)
+
+
+def real_weights(c: Context, weights: Value) -> Value:
+    """Quantised weights of a hybrid kernel as real numbers."""
+    if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.array is not None and not weights.type.zero_point:
+        # The oldest hybrid models keep signed steps in a tensor of UINT8.
+        signed = OperandType(_STEPS.code, weights.shape, weights.type.scale)
+        weights = Value(signed, weights.array.view(np.int8))
+    return c.real(weights)
+
+
+def hybrid(c: Context, source: Value, weights: Value, rounding: Rounding) -> tuple[Value, Value]:
+    """Activations and weights for NNAPI: of hybrid kernels as real numbers, of others as they are."""
+    if not is_hybrid(source, weights):
+        return source, weights
+    real = real_weights(c, weights)
+    if not c.round_hybrid or source.code is not OperandCode.TENSOR_FLOAT32:
+        return source, real
+    if len(rounding.axes) == 0:
+        raise Unmapped(f"a hybrid kernel's input must have more than its batches, got shape {list(source.shape)}")
+    return (_asymmetric if rounding.asymmetric else _symmetric)(c, source, np.array(rounding.axes)), real
+
+
+def _scalar(c: Context, number: float) -> Value:
+    return c.constant(number, F32)
+
+
+def _two(c: Context, code: OperationCode, first: Value, second: Value) -> Value:
+    fused = () if code in (Op.MAXIMUM, Op.MINIMUM) else (NONE,)
+    return c.emit(code, first, second, *fused, out=F32)
+
+
+def _whole(c: Context, value: Value) -> Value:
+    """Rounded to whole numbers from -128 to 127."""
+    return c.emit(Op.DEQUANTIZE, c.emit(Op.QUANTIZE, value, out=_STEPS), out=F32)
+
+
+def _symmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
+    """127 steps to the element furthest from 0."""
+    furthest = c.emit(Op.REDUCE_MAX, c.emit(Op.ABS, source, out=F32), axes, True, out=F32)
+    extent = _two(c, Op.MAXIMUM, furthest, _scalar(c, _SMALLEST))
+    steps = _whole(c, _two(c, Op.MUL, source, _two(c, Op.DIV, _scalar(c, 127.0), extent)))
+    return _two(c, Op.MUL, steps, _two(c, Op.DIV, extent, _scalar(c, 127.0)))
+
+
+def _asymmetric(c: Context, source: Value, axes: np.ndarray) -> Value:
+    """255 steps from the smallest to the largest element, one of which is 0."""
+    zero = _scalar(c, 0.0)
+    high = _two(c, Op.MAXIMUM, c.emit(Op.REDUCE_MAX, source, axes, True, out=F32), zero)
+    low = _two(c, Op.MINIMUM, c.emit(Op.REDUCE_MIN, source, axes, True, out=F32), zero)
+    extent = _two(c, Op.MAXIMUM, _two(c, Op.SUB, high, low), _scalar(c, _SMALLEST))
+    inverse = _two(c, Op.DIV, _scalar(c, 255.0), extent)
+    zero_point = _whole(c, _two(c, Op.SUB, _scalar(c, -128.0), _two(c, Op.MUL, low, inverse)))
+    steps = _whole(c, _two(c, Op.ADD, _two(c, Op.MUL, source, inverse), zero_point))
+    return _two(c, Op.MUL, _two(c, Op.SUB, steps, zero_point), _two(c, Op.DIV, extent, _scalar(c, 255.0)))

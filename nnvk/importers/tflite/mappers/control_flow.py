@@ -1,0 +1,32 @@
+"""IF and WHILE, whose branches are other subgraphs of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+
+@builtin("IF")
+def if_(c: Context) -> Sequence[Value]:
+    """Both branches take all inputs but the condition."""
+    options = c.options("IfOptions")
+    condition, *inputs = c.all_inputs()
+    if condition.code is not OperandCode.TENSOR_BOOL8 or condition.size != 1:
+        raise Unmapped(f"the condition must be one boolean, got {condition.type}")
+    branches = [c.subgraph(index) for index in (options.ThenSubgraphIndex(), options.ElseSubgraphIndex())]
+    outs = list(branches[0].frozen.output_types())
+    return c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *inputs, outs=outs)
+
+
+@builtin("WHILE")
+def while_(c: Context) -> Sequence[Value]:
+    """Condition and body take all inputs; the body gives the next ones."""
+    options = c.options("WhileOptions")
+    models = [c.subgraph(index) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
+    outs = list(models[1].frozen.output_types())
+    return c.emit_many(OperationCode.WHILE, *models, *c.all_inputs(), outs=outs)

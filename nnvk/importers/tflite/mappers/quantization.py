@@ -1,0 +1,19 @@
+"""QUANTIZE and DEQUANTIZE."""
+
+from __future__ import annotations
+
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+
+@builtin("QUANTIZE")
+def quantize(c: Context) -> Value:
+    """From real numbers, or from one quantisation to another."""
+    return c.quantized(c.input(), c.out())
+
+
+@builtin("DEQUANTIZE")
+def dequantize(c: Context) -> Value:
+    """Also what keeps weights in FLOAT16 or 8 bits: constants are converted now."""
+    return c.widened(c.input())

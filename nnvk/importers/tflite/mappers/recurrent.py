@@ -1,0 +1,271 @@
+"""Recurrent operators. Their variable tensors are states: inputs and outputs of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.tflite.context import Context, is_quantised
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Argument, Value
+from nnvk.importers.tflite.hybrid import is_hybrid, real_weights
+from nnvk.importers.tflite.operands import operand_type
+from nnvk.importers.tflite.registry import builtin
+
+Op = OperationCode
+
+_Kind = tflite.ActivationFunctionType
+_CELL_ACTIVATIONS = {_Kind.NONE: 0, _Kind.RELU: 1, _Kind.RELU_N1_TO_1: 2, _Kind.RELU6: 3, _Kind.TANH: 4}
+"""The activations of recurrent cells, which know more than FuseCode."""
+
+
+def _cell_activation(options: Any) -> int:
+    kind = options.FusedActivationFunction()
+    if kind not in _CELL_ACTIVATIONS:
+        raise Unmapped(f"NNAPI's recurrent cells have no activation {kind}")
+    return _CELL_ACTIVATIONS[kind]
+
+
+def _weights(c: Context, positions: Sequence[int], leading: Value) -> list[Argument]:
+    """Inputs that may be left out; quantised weights of hybrid kernels become real."""
+    found = (c.optional(position) for position in positions)
+    return [real_weights(c, value) if value is not None and is_hybrid(leading, value) else value for value in found]
+
+
+def _states(c: Context, positions: Sequence[int], leading: Value) -> list[Value]:
+    """The states before; hybrid kernels keep them real."""
+    return [c.like(c.input(position), leading) for position in positions]
+
+
+def _update(c: Context, positions: Sequence[int], values: Sequence[Value]) -> None:
+    for position, value in zip(positions, values, strict=True):
+        c.update(position, value)
+
+
+def _check_real(c: Context, source: Value) -> None:
+    if is_quantised(source):
+        raise Unmapped(f"NNAPI has {c.operator.name} for real activations only, got {source.type}")
+
+
+# --- plain cells ---------------------------------------------------------------------------------------------
+
+
+@builtin("RNN")
+def rnn(c: Context) -> Value:
+    """One step."""
+    source = c.input(0)
+    _check_real(c, source)
+    options = c.options("RNNOptions")
+    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
+    state, result = c.emit_many(Op.RNN, *inputs, _cell_activation(options), outs=[source.type] * 2)
+    c.update(4, state)
+    return result
+
+
+@builtin("UNIDIRECTIONAL_SEQUENCE_RNN")
+def sequence_rnn(c: Context) -> Value:
+    """All steps of a sequence."""
+    source = c.input(0)
+    _check_real(c, source)
+    options = c.options("SequenceRNNOptions")
+    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
+    time_major = int(options.TimeMajor())
+    result, state = c.emit_many(
+        Op.UNIDIRECTIONAL_SEQUENCE_RNN, *inputs, _cell_activation(options), time_major, outs=[source.type] * 2
+    )
+    c.update(4, state)
+    return result
+
+
+@builtin("BIDIRECTIONAL_SEQUENCE_RNN")
+def bidirectional_rnn(c: Context) -> Sequence[Value]:
+    """Forwards and backwards."""
+    source, states = c.input(0), (4, 8)
+    _check_real(c, source)
+    options = c.options("BidirectionalSequenceRNNOptions")
+    inputs = [source, *_weights(c, range(1, 12), source)]
+    for position, value in zip(states, _states(c, states, source), strict=True):
+        inputs[position] = value
+    parameters = _cell_activation(options), bool(options.TimeMajor()), bool(options.MergeOutputs())
+    results = 1 if options.MergeOutputs() else 2
+    values = c.emit_many(
+        Op.BIDIRECTIONAL_SEQUENCE_RNN, *inputs, *parameters, outs=[source.type] * (results + len(states))
+    )
+    _update(c, states, values[results:])
+    return values[:results]
+
+
+@builtin("SVDF")
+def svdf(c: Context) -> Value:
+    """A filter over features and time."""
+    source = c.input(0)
+    _check_real(c, source)
+    options = c.options("SVDFOptions")
+    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
+    state, result = c.emit_many(Op.SVDF, *inputs, options.Rank(), _cell_activation(options), outs=[source.type] * 2)
+    c.update(4, state)
+    return result
+
+
+# --- LSTM ----------------------------------------------------------------------------------------------------
+
+_OUTPUT_STATE, _CELL_STATE = 18, 19
+_NORMS = range(20, 24)
+_KERNEL_BASIC = tflite.LSTMKernelType.BASIC
+
+
+@builtin("LSTM")
+def lstm(c: Context) -> Value | Sequence[Value]:
+    """One step: the full kernel, or one of the two quantised ones."""
+    options = c.options("LSTMOptions")
+    source = c.input(0)
+    if options.KernelType() == _KERNEL_BASIC:
+        return _lstm_16bit(c)
+    if is_quantised(source):
+        return _lstm_8bit(c, options)
+    states = _OUTPUT_STATE, _CELL_STATE
+    _, *news, result = c.emit_many(
+        Op.LSTM,
+        source,
+        *_weights(c, range(1, 18), source),
+        *_states(c, states, source),
+        _cell_activation(options),
+        float(options.CellClip()),
+        float(options.ProjClip()),
+        *_weights(c, _NORMS, source),
+        outs=[source.type] * 4,
+    )
+    _update(c, states, news)
+    return result
+
+
+@builtin("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def sequence_lstm(c: Context) -> Value:
+    """All steps of a sequence."""
+    source = c.input(0)
+    _check_real(c, source)
+    options = c.options("UnidirectionalSequenceLSTMOptions")
+    states = _OUTPUT_STATE, _CELL_STATE
+    result, *news = c.emit_many(
+        Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
+        source,
+        *_weights(c, range(1, 18), source),
+        *_states(c, states, source),
+        _cell_activation(options),
+        float(options.CellClip()),
+        float(options.ProjClip()),
+        bool(options.TimeMajor()),
+        *_weights(c, _NORMS, source),
+        outs=[source.type] * 3,
+    )
+    _update(c, states, news)
+    return result
+
+
+@builtin("BIDIRECTIONAL_SEQUENCE_LSTM")
+def bidirectional_lstm(c: Context) -> Sequence[Value]:
+    """Forwards and backwards."""
+    source, states = c.input(0), range(35, 39)
+    _check_real(c, source)
+    options = c.options("BidirectionalSequenceLSTMOptions")
+    results = 1 if options.MergeOutputs() else 2
+    values = c.emit_many(
+        Op.BIDIRECTIONAL_SEQUENCE_LSTM,
+        source,
+        *_weights(c, range(1, 35), source),
+        *_states(c, states, source),
+        *_weights(c, range(39, 48), source),
+        _cell_activation(options),
+        float(options.CellClip()),
+        float(options.ProjClip()),
+        bool(options.MergeOutputs()),
+        bool(options.TimeMajor()),
+        *[None] * 8,
+        outs=[source.type] * (results + len(states)),
+    )
+    _update(c, states, values[results:])
+    return values[:results]
+
+
+_GATES = 4
+_INTERMEDIATES = 5
+_SYMMETRIC = OperandCode.TENSOR_QUANT8_SYMM
+
+
+def _symmetric(c: Context, position: int) -> Value | None:
+    """Weights as TENSOR_QUANT8_SYMM, which is what they are without a zero point."""
+    value = c.optional(position)
+    if value is None or value.code is not OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
+        return value
+    if value.array is None or value.type.zero_point:
+        raise Unmapped(f"input {position} must be a constant with zero point 0, got {value.type}")
+    return Value(OperandType(_SYMMETRIC, value.shape, value.type.scale), value.array)
+
+
+def _lstm_8bit(c: Context, options: Any) -> Value:
+    """The kernel with 8-bit activations and a 16-bit cell state."""
+    source, output_state, cell_state = c.input(0), c.input(_OUTPUT_STATE), c.input(_CELL_STATE)
+    if len(c.intermediates) != _INTERMEDIATES:
+        raise Unmapped(f"the 8-bit kernel has {_INTERMEDIATES} intermediate tensors, got {len(c.intermediates)}")
+    if options.FusedActivationFunction() != _Kind.TANH:
+        raise Unmapped("NNAPI's QUANTIZED_LSTM has no activation but TANH")
+    # The input's layer norm is absent with the input gate, the scale of an absent gate is 0.
+    scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates]
+    hidden = operand_type(c.intermediates[_GATES])
+    output_state_out, cell_state_out, result = c.emit_many(
+        Op.QUANTIZED_LSTM,
+        source,
+        *(_symmetric(c, position) for position in range(1, 9)),
+        *(c.optional(position) for position in range(9, 12)),
+        *(c.optional(position) for position in range(12, 16)),
+        _symmetric(c, 16),
+        c.optional(17),
+        output_state,
+        cell_state,
+        *(c.optional(position) for position in _NORMS),
+        float(options.CellClip()),
+        float(options.ProjClip()),
+        *scales[:_GATES],
+        hidden.zero_point,
+        hidden.scale,
+        outs=[output_state.type, cell_state.type, output_state.type],
+    )
+    _update(c, (_OUTPUT_STATE, _CELL_STATE), (output_state_out, cell_state_out))
+    return result
+
+
+def _lstm_16bit(c: Context) -> Sequence[Value]:
+    """The kernel with gates of 16 bits: its weights are one matrix for all gates and both sources."""
+    source, output_state, weights, biases, cell_state = (c.input(position) for position in range(5))
+    if source.code is not OperandCode.TENSOR_QUANT8_ASYMM:
+        raise Unmapped(f"NNAPI has the basic kernel for TENSOR_QUANT8_ASYMM only, got {source.type}")
+    if weights.array is None or biases.array is None:
+        raise Unmapped("weights and biases (inputs 2 and 3) must be constants")
+    units, depth = output_state.shape[-1], source.shape[-1]
+    if weights.shape != (4 * units, depth + units) or biases.size != 4 * units:
+        raise Unmapped(
+            f"weights must have shape {[4 * units, depth + units]} and biases {4 * units} elements, "
+            f"got {list(weights.shape)} and {biases.size}"
+        )
+    # TFLite's gates are input, new input, forget, output; NNAPI's input, forget, cell, output.
+    order = (0, 2, 1, 3)
+    rows = [weights.array[gate * units : (gate + 1) * units] for gate in order]
+    bias_rows = [biases.array.reshape(-1)[gate * units : (gate + 1) * units] for gate in order]
+    parts: list[np.ndarray] = [*(row[:, :depth] for row in rows), *(row[:, depth:] for row in rows)]
+    values = [c.constant(part, weights.type) for part in parts]
+    bias_values = [c.constant(part, biases.type) for part in bias_rows]
+    cell, output = c.emit_many(
+        Op.QUANTIZED_16BIT_LSTM,
+        source,
+        *values,
+        *bias_values,
+        cell_state,
+        output_state,
+        outs=[cell_state.type, output_state.type],
+    )
+    # Its states are ordinary inputs and outputs, not variables. Output 3 is a scratch buffer, output 2 its twin.
+    return [output, cell]

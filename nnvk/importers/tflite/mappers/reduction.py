@@ -1,0 +1,52 @@
+"""Operators that fold axes into one element: MEAN, SUM and the REDUCE family, ARG_MAX and ARG_MIN."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.api import OperationCode
+from nnvk.importers.tflite.context import I32, Context, is_quantised
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+_REDUCTIONS = {
+    "MEAN": OperationCode.MEAN,
+    "REDUCE_ALL": OperationCode.REDUCE_ALL,
+    "REDUCE_ANY": OperationCode.REDUCE_ANY,
+    "REDUCE_MAX": OperationCode.REDUCE_MAX,
+    "REDUCE_MIN": OperationCode.REDUCE_MIN,
+    "REDUCE_PROD": OperationCode.REDUCE_PROD,
+    "SUM": OperationCode.REDUCE_SUM,
+}
+_KEEPING = frozenset({"MEAN", "REDUCE_MAX", "REDUCE_MIN"})
+"""Those that NNAPI has for quantised tensors, without a change of quantisation."""
+_INTEGER = {"SUM": np.sum, "REDUCE_PROD": np.prod, "REDUCE_MAX": np.max, "REDUCE_MIN": np.min}
+"""Those that models compute shapes with. NNAPI has them for real numbers only."""
+
+
+@builtin(*_REDUCTIONS)
+def reduce(c: Context) -> Value:
+    """The axes are an input, and one axis may be a scalar."""
+    name, source = c.operator.name, c.input(0)
+    keep = bool(c.options("ReducerOptions").KeepDims())
+    axes = np.array(c.ints(1, "the axes"), np.int32)
+    if source.array is not None and source.code is I32.code and name in _INTEGER:
+        folded = _INTEGER[name](source.array, axis=tuple(axes.tolist()), keepdims=keep)  # type: ignore[operator]
+        return c.constant(folded, I32)
+    if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
+        source = c.real(source)
+    # MEAN takes keep_dims as INT32, the others as BOOL.
+    return c.keep(_REDUCTIONS[name], source, axes, int(keep) if name == "MEAN" else keep)
+
+
+def _rounds_twice(c: Context, name: str, source: Value) -> bool:
+    """Whether a mean would be rounded to the input's quantisation and then to the output's."""
+    out = c.out()
+    return name == "MEAN" and (out.scale, out.zero_point) != (source.type.scale, source.type.zero_point)
+
+
+@builtin("ARG_MAX", "ARG_MIN")
+def arg_extreme(c: Context) -> Value:
+    """The output is INT32; where the model has INT64, its numbers are widened at the model's edge."""
+    code = OperationCode.ARGMAX if c.operator.name == "ARG_MAX" else OperationCode.ARGMIN
+    return c.emit(code, c.input(0), c.integer(1, "the axis"), out=I32)

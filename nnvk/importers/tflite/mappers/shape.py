@@ -1,0 +1,288 @@
+"""Operators that change a shape or the order of elements, and those that compute shapes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.tflite.context import I32, MAX_RANK, Context
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.operands import at_least_1d
+from nnvk.importers.tflite.registry import builtin
+
+Op = OperationCode
+
+# --- shape ---------------------------------------------------------------------------------------------------
+
+
+@builtin("RESHAPE")
+def reshape(c: Context) -> Value:
+    """The shape is an input or an option; where only the model knows it, the output's declared shape is it."""
+    source, given = c.input(0), c.optional(1)
+    if given is not None and given.array is not None:
+        shape = c.ints(1, "the shape")
+    elif given is None and isinstance(numbers := c.options("ReshapeOptions").NewShapeAsNumpy(), np.ndarray):
+        shape = numbers.tolist()
+    else:
+        declared = c.declared_shape()
+        if declared is None:
+            raise Unmapped("the shape (input 1) must be a constant, or the output's shape declared")
+        shape = list(declared)
+    rest = math.prod(size for size in shape if size != -1)
+    if shape.count(-1) == 1 and rest > 0:
+        shape[shape.index(-1)] = source.size // rest
+    return c.reshape(source, shape)
+
+
+def axis_of(axis: int, rank: int, what: str = "the axis") -> int:
+    """An axis that may count from the end, as one from 0."""
+    if not -rank <= axis < rank:
+        raise Unmapped(f"{what} must be in [{-rank}, {rank}), got {axis}")
+    return axis % rank
+
+
+@builtin("SQUEEZE")
+def squeeze(c: Context) -> Value:
+    """Dimensions of size 1 that the options name, or all."""
+    source = c.input()
+    named = c.options("SqueezeOptions").SqueezeDimsAsNumpy()
+    rank = len(source.shape)
+    axes = {axis_of(int(axis), rank) for axis in named} if isinstance(named, np.ndarray) and named.size else None
+    if axes is None:
+        axes = {axis for axis, size in enumerate(source.shape) if size == 1}
+    if any(source.shape[axis] != 1 for axis in axes):
+        raise Unmapped(f"the dimensions {sorted(axes)} of {list(source.shape)} must be of size 1")
+    return c.reshape(source, [size for axis, size in enumerate(source.shape) if axis not in axes])
+
+
+@builtin("EXPAND_DIMS")
+def expand_dims(c: Context) -> Value:
+    """A dimension of size 1 more."""
+    source = c.input(0)
+    shape = [] if c.is_scalar(0) else list(source.shape)
+    axis = axis_of(c.integer(1, "the axis"), len(shape) + 1)
+    return c.reshape(source, [*shape[:axis], 1, *shape[axis:]])
+
+
+@builtin("SHAPE")
+def shape_of(c: Context) -> Value:
+    """Known at import."""
+    return c.constant(np.array([] if c.is_scalar(0) else c.input().shape, np.int32), I32)
+
+
+@builtin("RANK")
+def rank_of(c: Context) -> Value:
+    """Known at import."""
+    return c.constant(0 if c.is_scalar(0) else len(c.input().shape), I32)
+
+
+@builtin("RANGE")
+def sequence(c: Context) -> Value:
+    """From constants."""
+    bounds = [c.input(position).array for position in range(3)]
+    if any(bound is None or bound.size != 1 for bound in bounds):
+        raise Unmapped("start, limit and delta (inputs 0 to 2) must be constants")
+    start, limit, delta = (bound.reshape(()).item() for bound in bounds)  # type: ignore[union-attr]
+    if not delta or not all(map(math.isfinite, (start, limit, delta))):
+        raise Unmapped(f"start, limit and delta must be finite and delta not 0, got {start}, {limit}, {delta}")
+    out = c.out()
+    c.graph.budget.charge(max(0, math.ceil((limit - start) / delta)) * out.dtype.itemsize)
+    return c.constant(np.arange(start, limit, delta, out.dtype), out)
+
+
+@builtin("ZEROS_LIKE")
+def zeros_like(c: Context) -> Value:
+    """Known at import."""
+    source = c.input()
+    return c.filled(source.type.zero_point, source.type, source.shape)
+
+
+@builtin("FILL")
+def fill(c: Context) -> Value:
+    """Constants fill at import, or by FILL where the sizes are known only when the model runs."""
+    dims, value = c.input(0), c.input(1)
+    shape = c.declared_shape() if dims.array is None else at_least_1d(tuple(c.ints(0, "the dimensions")))
+    if shape is not None:
+        return c.broadcast(value, shape)
+    if value.array is None:
+        raise Unmapped("the dimensions (input 0) or the value (input 1) must be constants")
+    return c.emit(Op.FILL, dims, value.array.reshape(()).item(), out=value.type)
+
+
+# --- repeat --------------------------------------------------------------------------------------------------
+
+
+@builtin("BROADCAST_TO")
+def broadcast_to(c: Context) -> Value:
+    """To a constant shape."""
+    return c.broadcast(c.input(0), at_least_1d(tuple(c.ints(1, "the shape"))))
+
+
+@builtin("BROADCAST_ARGS")
+def broadcast_args(c: Context) -> Value:
+    """Of constant shapes."""
+    try:
+        shape = np.broadcast_shapes(tuple(c.ints(0, "a shape")), tuple(c.ints(1, "a shape")))
+    except ValueError as error:
+        raise Unmapped(str(error)) from None
+    return c.constant(np.array(shape, np.int32), I32)
+
+
+@builtin("TILE")
+def tile(c: Context) -> Value:
+    """Repetitions may be known only when the model runs."""
+    return c.sized(Op.TILE, c.input(0), c.input(1))
+
+
+# --- order ---------------------------------------------------------------------------------------------------
+
+
+@builtin("TRANSPOSE")
+def transpose(c: Context) -> Value:
+    """Neighbours that stay neighbours are one axis, so that more than `MAX_RANK` axes can be told apart."""
+    source, order = c.input(0), c.ints(1, "the permutation")
+    rank = len(source.shape)
+    order = [axis_of(axis, rank, "the permutation") for axis in order]
+    if sorted(order) != list(range(rank)):
+        raise Unmapped(f"the permutation must name each of {rank} axes, got {order}")
+    if rank <= MAX_RANK:
+        return c.keep(Op.TRANSPOSE, source, np.array(order))
+    shape = [source.shape[axis] for axis in order]
+    runs: list[list[int]] = []
+    for axis in (axis for axis in order if source.shape[axis] != 1):
+        if runs and not any(source.shape[between] != 1 for between in range(runs[-1][-1] + 1, axis)) and axis > runs[-1][-1]:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    ascending = sorted(range(len(runs)), key=lambda run: runs[run][0])
+    merged = [math.prod(source.shape[axis] for axis in runs[run]) for run in ascending]
+    moved = c.keep(Op.TRANSPOSE, c.reshape(source, merged), np.array([ascending.index(run) for run in range(len(runs))]))
+    return c.reshape(moved, shape)
+
+
+@builtin("REVERSE_V2")
+def reverse(c: Context) -> Value:
+    """One axis after the other."""
+    value = c.input(0)
+    for axis in c.ints(1, "the axes"):
+        value = c.keep(Op.REVERSE, value, np.array([axis_of(axis, len(value.shape))]))
+    return value
+
+
+_BLOCKS = {
+    "DEPTH_TO_SPACE": (Op.DEPTH_TO_SPACE, "DepthToSpaceOptions"),
+    "SPACE_TO_DEPTH": (Op.SPACE_TO_DEPTH, "SpaceToDepthOptions"),
+}
+
+
+@builtin(*_BLOCKS)
+def depth_and_space(c: Context) -> Value:
+    """The size of a block is an option."""
+    code, table = _BLOCKS[c.operator.name]
+    return c.keep(code, c.input(), c.options(table).BlockSize())
+
+
+def _as_image(c: Context, source: Value) -> Value:
+    """A tensor [batch, size, channels] as [batch, size, 1, channels]."""
+    return c.reshape(source, (*source.shape[:2], 1, source.shape[2])) if len(source.shape) == 3 else source
+
+
+@builtin("SPACE_TO_BATCH_ND")
+def space_to_batch(c: Context) -> Value:
+    """With one or two spatial dimensions."""
+    source, block, paddings = c.input(0), c.ints(1, "the block"), c.ints(2, "the paddings")
+    image = _as_image(c, source)
+    if image is not source:
+        block, paddings = [*block, 1], [*paddings, 0, 0]
+    result = c.keep(Op.SPACE_TO_BATCH_ND, image, np.array(block), np.array(paddings).reshape(-1, 2))
+    return result if image is source else c.reshape(result, (*result.shape[:2], result.shape[3]))
+
+
+@builtin("BATCH_TO_SPACE_ND")
+def batch_to_space(c: Context) -> Value:
+    """NNAPI crops nothing: a SLICE does so after."""
+    source, block, crops = c.input(0), c.ints(1, "the block"), np.array(c.ints(2, "the crops")).reshape(-1, 2)
+    image = _as_image(c, source)
+    if image is not source:
+        block, crops = [*block, 1], np.concatenate([crops, [[0, 0]]])
+    result = c.keep(Op.BATCH_TO_SPACE_ND, image, np.array(block))
+    if np.any(crops):
+        crops = np.concatenate([[[0, 0]], crops, [[0, 0]]])
+        result = c.keep(Op.SLICE, result, crops[:, 0], np.array(result.shape) - crops.sum(axis=1))
+    return result if image is source else c.reshape(result, (*result.shape[:2], result.shape[3]))
+
+
+_RESIZES = {
+    "RESIZE_BILINEAR": (Op.RESIZE_BILINEAR, "ResizeBilinearOptions"),
+    "RESIZE_NEAREST_NEIGHBOR": (Op.RESIZE_NEAREST_NEIGHBOR, "ResizeNearestNeighborOptions"),
+}
+
+
+@builtin(*_RESIZES)
+def resize(c: Context) -> Value:
+    """The size is an input, which must be a constant."""
+    code, table = _RESIZES[c.operator.name]
+    options = c.options(table)
+    size = c.ints(1, "the size")
+    if len(size) != 2:
+        raise Unmapped(f"the size (input 1) must be two numbers, got {size}")
+    height, width = size
+    flags = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    return c.keep(code, c.input(0), width, height, False, *(flags if any(flags) else ()))
+
+
+# --- joining and padding -------------------------------------------------------------------------------------
+
+
+@builtin("CONCATENATION")
+def concatenation(c: Context) -> Value:
+    """Inputs of any quantisation; integers, which NNAPI does not join, are packed piece by piece."""
+    options = c.options("ConcatenationOptions")
+    values = c.all_inputs()
+    axis = axis_of(options.Axis(), len(values[0].shape))
+    if all(value.code is OperandCode.TENSOR_INT32 for value in values):
+        return _joined_integers(c, values, axis)
+    quantised = c.out() if c.out().scale else values[0].type
+    return c.activated(c.emit(Op.CONCATENATION, *values, axis, out=quantised), options)
+
+
+def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
+    first = values[0].shape
+    if any((*value.shape[:axis], *value.shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]) for value in values):
+        raise Unmapped(f"shapes must agree but for axis {axis}, got {[list(value.shape) for value in values]}")
+    if all(value.array is not None for value in values):
+        return c.constant(np.concatenate([value.array for value in values if value.array is not None], axis), I32)
+    size = math.gcd(*(value.shape[axis] for value in values))
+    pieces: list[Value] = []
+    for value in values:
+        count = value.shape[axis] // size
+        pieces += c.emit_many(Op.SPLIT, value, axis, count, outs=[value.type] * count) if count > 1 else [value]
+    packed = c.emit(Op.PACK, axis, *pieces, out=I32)
+    return c.reshape(packed, (*first[:axis], size * len(pieces), *first[axis + 1 :]))
+
+
+@builtin("PACK")
+def pack(c: Context) -> Value:
+    """Along a new axis."""
+    values = c.all_inputs()
+    scalars = c.is_scalar(0)
+    axis = axis_of(c.options("PackOptions").Axis(), 1 if scalars else len(values[0].shape) + 1)
+    packed = c.emit(Op.PACK, axis, *values, out=values[0].type)
+    return c.reshape(packed, (len(values),)) if scalars else packed
+
+
+@builtin("PAD", "PADV2", "MIRROR_PAD")
+def pad(c: Context) -> Value:
+    """With zeros, a constant, or the elements near the edge."""
+    source, paddings = c.input(0), c.input(1)
+    if c.operator.name == "MIRROR_PAD":
+        return c.sized(Op.MIRROR_PAD, source, paddings, c.options("MirrorPadOptions").Mode())
+    value = c.optional(2) if c.operator.name == "PADV2" else None
+    if value is None:
+        return c.sized(Op.PAD, source, paddings)
+    if value.array is None or value.array.size != 1:
+        raise Unmapped("the value to pad with (input 2) must be one constant")
+    return c.sized(Op.PAD_V2, source, paddings, value.array.reshape(()).item())

@@ -1,0 +1,267 @@
+"""Operators that take parts of a tensor: slices, splits, and elements by index."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.tflite.context import BOOL8, I32, MAX_RANK, NONE, Context, is_quantised
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.mappers.shape import axis_of
+from nnvk.importers.tflite.registry import builtin
+
+Op = OperationCode
+
+# --- slices --------------------------------------------------------------------------------------------------
+
+
+@builtin("SLICE")
+def slice_(c: Context) -> Value:
+    """Begin and size may be known only when the model runs, where the file declares the output's shape."""
+    return c.sized(Op.SLICE, *(c.input(position) for position in range(3)))
+
+
+@builtin("STRIDED_SLICE")
+def strided_slice(c: Context) -> Value:
+    """Masks are resolved here: NNAPI knows neither new axes nor an ellipsis, nor offsets for ends."""
+    options = c.options("StridedSliceOptions")
+    source = c.input(0)
+    begins, ends, strides = (
+        c.ints(position, what) for position, what in enumerate(("the begin", "the end", "the strides"), 1)
+    )
+    if not len(begins) == len(ends) == len(strides):
+        raise Unmapped(f"begin, end and strides must be of one length, got {begins}, {ends} and {strides}")
+    if options.Offset():
+        ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
+    taken, shape = _resolve(list(source.shape), begins, ends, strides, options)
+    if all(axis.step == 1 for axis in taken):
+        sizes = [len(axis) for axis in taken]
+        if tuple(sizes) == source.shape:
+            return c.reshape(source, shape)
+        part = c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array(sizes))
+    else:
+        # An end before the first element can't be written down: it is masked.
+        masked = sum(1 << axis for axis, part in enumerate(taken) if part.stop < 0)
+        bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
+        part = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
+    return c.reshape(part, shape)
+
+
+def _resolve(
+    sizes: list[int], begins: list[int], ends: list[int], strides: list[int], options: object
+) -> tuple[list[range], list[int]]:
+    """The indices along each axis, and the shape without shrunk and with new axes."""
+    masks = {name: getattr(options, f"{name}Mask")() for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
+    new = sum(1 for position in range(len(begins)) if masks["NewAxis"] >> position & 1)
+    covered = len(sizes) - (len(begins) - new - bool(masks["Ellipsis"]))
+    taken: list[range] = []
+    shape: list[int] = []
+
+    def whole(count: int) -> None:
+        for _ in range(min(count, len(sizes) - len(taken))):
+            shape.append(sizes[len(taken)])
+            taken.append(range(shape[-1]))
+
+    for position, (begin, end, stride) in enumerate(zip(begins, ends, strides, strict=True)):
+        on = {name: bool(mask >> position & 1) for name, mask in masks.items()}
+        if on["Ellipsis"]:
+            whole(covered)
+            continue
+        if on["NewAxis"]:
+            shape.append(1)
+            continue
+        if len(taken) == len(sizes):
+            raise Unmapped(f"begin, end and strides name more axes than the input of shape {sizes} has")
+        size = sizes[len(taken)]
+        if on["ShrinkAxis"]:
+            begin = axis_of(begin, size, f"the index along axis {len(taken)}")
+            taken.append(range(begin, begin + 1))
+            continue
+        if stride == 0:
+            raise Unmapped("strides must not be 0")
+        indices = slice(None if on["Begin"] else begin, None if on["End"] else end, stride).indices(size)
+        taken.append(range(*indices))
+        shape.append(len(taken[-1]))
+        if not len(taken[-1]):
+            raise Unmapped(f"the slice {begin}:{end}:{stride} of axis {len(taken) - 1}, of size {size}, has no elements")
+    whole(len(sizes))
+    return taken, shape
+
+
+# --- splits --------------------------------------------------------------------------------------------------
+
+
+@builtin("SPLIT")
+def split(c: Context) -> list[Value]:
+    """Into equal parts."""
+    source = c.input(1)
+    axis = axis_of(c.integer(0, "the axis"), len(source.shape))
+    count = len(c.outputs)
+    return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
+
+
+@builtin("SPLIT_V")
+def split_v(c: Context) -> list[Value]:
+    """Into parts of any size: a slice each."""
+    source, sizes = c.input(0), c.ints(1, "the sizes")
+    axis = axis_of(c.integer(2, "the axis"), len(source.shape))
+    if len(sizes) != len(c.outputs):
+        raise Unmapped(f"{len(sizes)} sizes do not fit {len(c.outputs)} outputs")
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = source.shape[axis] - (sum(sizes) + 1)
+    parts = []
+    for begin, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
+        begins, counts = [0] * len(source.shape), list(source.shape)
+        begins[axis], counts[axis] = begin, size
+        parts.append(c.keep(Op.SLICE, source, np.array(begins), np.array(counts)))
+    return parts
+
+
+@builtin("UNPACK")
+def unpack(c: Context) -> list[Value]:
+    """A split into slices of one, without that axis."""
+    source = c.input()
+    axis = axis_of(c.options("UnpackOptions").Axis(), len(source.shape))
+    count = source.shape[axis]
+    if count != len(c.outputs):
+        raise Unmapped(f"{count} elements along axis {axis} do not fit {len(c.outputs)} outputs")
+    shape = (*source.shape[:axis], *source.shape[axis + 1 :])
+    if count == 1:
+        return [c.reshape(source, shape)]
+    merged = c.reshape(source, (math.prod(source.shape[:axis]), count, math.prod(source.shape[axis + 1 :])))
+    parts = c.emit_many(Op.SPLIT, merged, 1, count, outs=[source.type] * count)
+    return [c.reshape(part, shape) for part in parts]
+
+
+# --- by index ------------------------------------------------------------------------------------------------
+
+
+def _gathered(c: Context, source: Value, axis: int, indices: Value) -> Value:
+    """A GATHER with indices of any rank."""
+    flat = c.reshape(indices, (indices.size,))
+    shape = (*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :])
+    merged = c.reshape(
+        source, (math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :]))
+    ) if len(source.shape) > MAX_RANK else source
+    picked = c.emit(Op.GATHER, merged, 1 if merged is not source else axis, flat, out=source.type)
+    return c.reshape(picked, shape)
+
+
+@builtin("GATHER")
+def gather(c: Context) -> Value:
+    """NNAPI's indices have rank 1; one index that is a scalar takes the axis away."""
+    options = c.options("GatherOptions")
+    source, indices = c.input(0), c.input(1)
+    axis = axis_of(options.Axis(), len(source.shape))
+    if options.BatchDims():
+        raise Unmapped(f"NNAPI gathers without batches, got batch_dims {options.BatchDims()}")
+    picked = _gathered(c, source, axis, indices)
+    return c.reshape(picked, (*source.shape[:axis], *source.shape[axis + 1 :])) if c.is_scalar(1) else picked
+
+
+@builtin("GATHER_ND")
+def gather_nd(c: Context) -> Value:
+    """Indices of several axes become one index into these axes merged."""
+    source, indices = c.input(0), c.input(1)
+    depth = indices.shape[-1]
+    if depth > len(source.shape):
+        raise Unmapped(f"{depth} indices for an input of rank {len(source.shape)}")
+    rows, rest = indices.size // depth, source.shape[depth:]
+    flat = c.reshape(indices, (rows, depth))
+    columns = c.emit_many(Op.SPLIT, flat, 1, depth, outs=[I32] * depth) if depth > 1 else [flat]
+    total: Value | None = None
+    for axis, column in enumerate(columns):
+        stride = math.prod(source.shape[axis + 1 : depth])
+        if stride > 1:
+            column = c.emit(Op.MUL, column, c.constant(stride, I32), NONE, out=I32)
+        total = column if total is None else c.emit(Op.ADD, total, column, NONE, out=I32)
+    assert total is not None
+    merged = c.reshape(source, (math.prod(source.shape[:depth]), math.prod(rest)))
+    return c.reshape(_gathered(c, merged, 0, c.reshape(total, (rows,))), (*indices.shape[:-1], *rest))
+
+
+@builtin("ONE_HOT")
+def one_hot(c: Context) -> Value:
+    """The indices compared with every index there could be."""
+    indices, depth = c.input(0), c.integer(1, "the depth")
+    shape = [] if c.is_scalar(0) else list(indices.shape)
+    axis = axis_of(c.options("OneHotOptions").Axis(), len(shape) + 1)
+    if depth < 1:
+        raise Unmapped(f"the depth (input 1) must be positive, got {depth}")
+    full = [*shape[:axis], depth, *shape[axis:]]
+    numbers = c.constant(np.arange(depth).reshape([depth, *[1] * (len(shape) - axis)]), I32)
+    hot = c.emit(Op.EQUAL, c.reshape(indices, [*shape[:axis], 1, *shape[axis:]]), numbers, out=BOOL8)
+    on, off = (c.broadcast(c.input(position), tuple(full)) for position in (2, 3))
+    return c.emit(Op.SELECT, hot, on, off, out=on.type)
+
+
+@builtin("SELECT", "SELECT_V2")
+def select(c: Context) -> Value:
+    """NNAPI's condition and choices have one shape. SELECT's condition may be one for each row."""
+    condition, first, second = (c.input(position) for position in range(3))
+    if is_quantised(first) != is_quantised(second):
+        first, second = c.real(first), c.real(second)
+    if c.operator.name == "SELECT" and len(condition.shape) == 1 < len(first.shape):
+        condition = c.reshape(condition, (*condition.shape, *[1] * (len(first.shape) - 1)))
+    try:
+        shape = np.broadcast_shapes(condition.shape, first.shape, second.shape)
+    except ValueError as error:
+        raise Unmapped(str(error)) from None
+    values = [c.broadcast(value, shape) for value in (condition, first, second)]
+    if first.code is OperandCode.TENSOR_BOOL8:
+        return _select_bool(c, *values)
+    if len(shape) > MAX_RANK:
+        values = [c.reshape(value, (value.size,)) for value in values]
+    out = c.out() if is_quantised(first) else first.type
+    return c.reshape(c.emit(Op.SELECT, *values, out=out), shape)
+
+
+def _select_bool(c: Context, condition: Value, first: Value, second: Value) -> Value:
+    """(condition and first) or (not condition and second)."""
+    taken = c.emit(Op.LOGICAL_AND, condition, first, out=BOOL8)
+    other = c.emit(Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
+    return c.emit(Op.LOGICAL_OR, taken, other, out=BOOL8)
+
+
+@builtin("TOPK_V2")
+def top_k(c: Context) -> list[Value]:
+    """The largest elements of each row, and where they were."""
+    source = c.input(0)
+    return c.emit_many(Op.TOPK_V2, source, c.integer(1, "k"), outs=[source.type, I32])
+
+
+# --- by key --------------------------------------------------------------------------------------------------
+
+
+@builtin("EMBEDDING_LOOKUP")
+def embedding_lookup(c: Context) -> Value:
+    """Rows of a table; a quantised table of real numbers is converted now."""
+    table = c.input(1)
+    if is_quantised(table) and c.out().code is OperandCode.TENSOR_FLOAT32:
+        table = c.real(table)
+    return c.emit(Op.EMBEDDING_LOOKUP, c.input(0), table, out=table.type)
+
+
+@builtin("HASHTABLE_LOOKUP")
+def hashtable_lookup(c: Context) -> list[Value]:
+    """Rows of a table by ascending keys, and which keys were there."""
+    table = c.input(2)
+    hits = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, scale=1.0)
+    return c.emit_many(Op.HASHTABLE_LOOKUP, c.input(0), c.input(1), table, outs=[table.type, hits])
+
+
+_PROJECTIONS = {1: 3, 2: 2}
+"""TFLite's SPARSE and DENSE in NNAPI's numbers; its 1 is a sparse projection of old, which adds no offsets."""
+
+
+@builtin("LSH_PROJECTION")
+def lsh_projection(c: Context) -> Value:
+    """Bits of hashes of the input."""
+    kind = c.options("LSHProjectionOptions").Type()
+    if kind not in _PROJECTIONS:
+        raise Unmapped(f"unknown type of projection {kind}")
+    return c.emit(Op.LSH_PROJECTION, c.input(0), c.input(1), c.optional(2), _PROJECTIONS[kind], out=I32)

@@ -1,0 +1,107 @@
+"""``nnvk bench`` and ``nnvk demo``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nnvk import OperandCode, OperandType, get_device, get_devices
+from nnvk.cli import bench, demo
+from nnvk.cli.models import load_model
+from nnvk.demo.assets import DATA
+
+FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
+CPU = "nnapi-reference"
+
+
+def test_a_row_for_each_model_and_device(nnvk_command: Any, tmp_path: Path) -> None:
+    result = nnvk_command("bench", FLOAT, INT8, "--runs", 3, "--json", tmp_path / "bench.json")
+    assert result.exit_code == 0, result.output
+    header, *rows = result.stdout.splitlines()
+    assert header.split("  ")[0] == "model"
+    expected = [(model.name, device.name) for model in (FLOAT, INT8) for device in get_devices()]
+    assert [tuple(row.split()[:2]) for row in rows] == expected
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert [(one["model"], one["device"]) for one in written] == expected
+    for one in written:
+        assert one["runs"] == 3
+        assert 0 < one["min_ns"] <= one["median_ns"] <= one["p90_ns"]
+        assert one["operations_on_device"] <= one["operations"]
+        if one["device"] == CPU:
+            assert one["operations_on_device"] == one["operations"]
+            assert one["hardware_ns"] > 0
+
+
+def test_named_devices_only(nnvk_command: Any) -> None:
+    result = nnvk_command("bench", FLOAT, "--runs", 1, "--device", CPU)
+    assert [line.split()[1] for line in result.stdout.splitlines()] == ["device", CPU]
+
+
+def test_models_of_one_name_are_told_apart(nnvk_command: Any, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(FLOAT, tmp_path / folder / "model.tflite")
+    models = [tmp_path / folder / "model.tflite" for folder in ("one", "two")]
+    result = nnvk_command("bench", *models, "--runs", 1, "--device", CPU)
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["one/model.tflite", "two/model.tflite"]
+
+
+def test_without_runs_it_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "DEFAULT_SECONDS", 0.0)
+    measurement = bench.measure("model", load_model(FLOAT).model, get_device(CPU), None)
+    assert measurement.runs == bench.LEAST_RUNS
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high"),
+    [
+        (OperandType(OperandCode.TENSOR_FLOAT32, (999,)), -1, 1),
+        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (999,), 0.1, 3), 0, 255),
+        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (999,), 0.1, 3), -128, 127),
+        (OperandType(OperandCode.TENSOR_INT32, (999,)), 0, 0),
+    ],
+)
+def test_random_inputs(type_: OperandType, low: float, high: float) -> None:
+    array = bench._random(type_)
+    assert (array.dtype, array.shape) == (type_.dtype, (999,))
+    assert low <= array.min() <= array.max() <= high
+    assert len(np.unique(array)) > 100 or low == high
+
+
+def test_open_dimensions_can_not_be_measured() -> None:
+    with pytest.raises(ValueError, match="open"):
+        bench._random(OperandType(OperandCode.TENSOR_FLOAT32, (0, 3)))
+
+
+def test_errors_are_one_line(nnvk_command: Any) -> None:
+    for arguments in (["absent.tflite"], [FLOAT, "--device", "abacus"]):
+        result = nnvk_command("bench", *arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("nnvk: ")
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["folder/below", "sheet.png"])
+def test_demo_writes_its_sheet(nnvk_command: Any, tmp_path: Path, name: str) -> None:
+    result = nnvk_command("demo", "--output", tmp_path / name, "--device", CPU)
+    assert result.exit_code == 0, result.output
+    sheet = tmp_path / name if name.endswith(".png") else tmp_path / name / demo.SHEET
+    with Image.open(sheet) as image:
+        assert image.format == "PNG"
+
+
+def test_demo_passes_its_status_on(nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "run_demo", lambda output, device, console: 1)
+    assert nnvk_command("demo", "--output", tmp_path).exit_code == 1
+
+
+def test_demo_on_an_unknown_device(nnvk_command: Any, tmp_path: Path) -> None:
+    result = nnvk_command("demo", "--output", tmp_path, "--device", "abacus")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "abacus" in result.stderr

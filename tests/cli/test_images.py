@@ -1,0 +1,147 @@
+"""Images as inputs: sizes, types, scaling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nnvk import OperandCode, OperandType
+from nnvk.cli.images import Normalization, load_image
+
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+UINT8 = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1, 2, 2, 3), 0.5, 3)
+INT8 = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (1, 2, 2, 3), 0.5, -3)
+FLOAT32 = OperandType(OperandCode.TENSOR_FLOAT32, (1, 2, 2, 3))
+
+
+@pytest.fixture
+def pixels() -> np.ndarray:
+    return np.array([[[0, 1, 2], [100, 127, 128]], [[129, 200, 250], [253, 254, 255]]], np.uint8)
+
+
+@pytest.fixture
+def picture(tmp_path: Path, pixels: np.ndarray) -> Path:
+    path = tmp_path / "picture.png"
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def test_uint8_gets_the_pixels(picture: Path, pixels: np.ndarray) -> None:
+    array = load_image(picture, UINT8)
+    assert (array.dtype, array.shape) == (np.uint8, (1, 2, 2, 3))
+    assert (array[0] == pixels).all()
+
+
+def test_int8_gets_the_pixels_minus_128(picture: Path, pixels: np.ndarray) -> None:
+    array = load_image(picture, INT8)
+    assert array.dtype == np.int8
+    assert (array[0] == pixels.astype(int) - 128).all()
+
+
+@pytest.mark.parametrize("code", [OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16])
+def test_float_gets_the_pixels_by_255(picture: Path, pixels: np.ndarray, code: OperandCode) -> None:
+    array = load_image(picture, OperandType(code, (1, 2, 2, 3)))
+    assert array.dtype == OperandType(code).dtype
+    assert (array[0] == (pixels.astype(np.float32) / np.float32(255)).astype(array.dtype)).all()
+
+
+def test_mean_and_std(picture: Path, pixels: np.ndarray) -> None:
+    array = load_image(picture, FLOAT32, Normalization.parse("127.5", "127.5"))
+    assert np.allclose(array[0], pixels / 127.5 - 1, atol=1e-6)
+    array = load_image(picture, FLOAT32, Normalization.parse("0, 10, 20", "1,2,4"))
+    assert np.allclose(array[0], (pixels - [0.0, 10.0, 20.0]) / [1, 2, 4], atol=1e-6)
+    assert np.allclose(load_image(picture, FLOAT32, Normalization.parse("255", None))[0], pixels / 255 - 1, atol=1e-6)
+
+
+def test_mean_and_std_of_a_quantised_input_are_quantised(picture: Path, pixels: np.ndarray) -> None:
+    array = load_image(picture, INT8, Normalization.parse("128", "2"))
+    assert (array[0] == np.clip(np.rint((pixels - 128.0) / 2 / 0.5) - 3, -128, 127)).all()
+
+
+def test_it_is_resized(picture: Path) -> None:
+    assert load_image(picture, FLOAT32.with_dimensions((1, 7, 5, 3))).shape == (1, 7, 5, 3)
+    assert load_image(picture, FLOAT32.with_dimensions((7, 5, 3))).shape == (7, 5, 3)
+
+
+def test_one_channel_is_grey(tmp_path: Path) -> None:
+    path = tmp_path / "blue.png"
+    Image.new("RGB", (2, 2), (0, 0, 255)).save(path)
+    assert load_image(path, UINT8.with_dimensions((1, 2, 2, 1))).reshape(-1).tolist() == [29] * 4
+
+
+def test_other_modes_become_colour(tmp_path: Path) -> None:
+    path = tmp_path / "palette.gif"
+    Image.new("L", (2, 2), 77).save(path)
+    assert (load_image(path, UINT8) == 77).all()
+
+
+def test_it_is_turned_upright(tmp_path: Path) -> None:
+    path = tmp_path / "turned.jpg"
+    image = Image.new("L", (8, 4))
+    image.paste(255, (0, 0, 4, 4))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera lay on its side: turn by 90 degrees clockwise
+    image.save(path, exif=exif, quality=95)
+    upright = load_image(path, UINT8.with_dimensions((1, 8, 4, 1)))[0, :, :, 0]
+    assert upright[:4].min() > 250
+    assert upright[4:].max() < 5
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        OperandType(OperandCode.TENSOR_FLOAT32, (1, 640)),
+        OperandType(OperandCode.TENSOR_FLOAT32, (2, 8, 8, 3)),
+        OperandType(OperandCode.TENSOR_FLOAT32, (1, 0, 0, 3)),
+        OperandType(OperandCode.TENSOR_FLOAT32, (1, 8, 8, 2)),
+        OperandType(OperandCode.TENSOR_INT32, (1, 8, 8, 3)),
+    ],
+    ids=str,
+)
+def test_inputs_that_take_no_image(picture: Path, type_: OperandType) -> None:
+    with pytest.raises(ValueError, match=r"picture\.png.*TENSOR_"):
+        load_image(picture, type_)
+
+
+def test_files_that_are_no_image(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_image(tmp_path / "absent.png", FLOAT32)
+    (tmp_path / "text.png").write_text("hello")
+    with pytest.raises(OSError, match=r"text\.png"):
+        load_image(tmp_path / "text.png", FLOAT32)
+
+
+def test_a_truncated_image_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "half.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:6000])
+    with pytest.raises((OSError, ValueError)):
+        load_image(path, FLOAT32)
+
+
+@pytest.mark.parametrize(("mean", "std"), [("a", None), ("1,,2", None), (None, "0"), (None, "1,0,1"), ("", "")])
+def test_normalization_that_is_none(mean: str | None, std: str | None) -> None:
+    with pytest.raises(ValueError, match=r"mean|std"):
+        Normalization.parse(mean, std)
+
+
+def test_normalization_must_fit_the_channels(picture: Path) -> None:
+    with pytest.raises(ValueError, match="mean has 2 values, the input has 3 channels"):
+        load_image(picture, FLOAT32, Normalization.parse("1,2", None))
+
+
+PHOTOS = sorted(MODELS.glob("*/*.bmp"))
+
+
+@pytest.mark.skipif(not PHOTOS, reason=f"there are no models in {MODELS}")
+@pytest.mark.parametrize("photo", PHOTOS, ids=lambda photo: photo.parent.name)
+def test_photos_become_the_inputs_that_came_with_them(photo: Path) -> None:
+    wanted = np.load(photo.with_name("input.npz"))["0"]
+    codes = {"u": OperandCode.TENSOR_QUANT8_ASYMM, "i": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED}
+    code = codes.get(wanted.dtype.kind, OperandCode.TENSOR_FLOAT32)
+    array = load_image(photo, OperandType(code, wanted.shape, 0.0 if code is OperandCode.TENSOR_FLOAT32 else 1.0))
+    assert array.dtype == wanted.dtype
+    assert np.abs(array.astype(np.float64) - wanted).max() < 1e-7

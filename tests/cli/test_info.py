@@ -1,0 +1,74 @@
+"""``nnvk info``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from nnvk import get_devices
+from nnvk.demo.assets import DATA
+from nnvk.hal import Support
+
+DEVICES = [device.name for device in get_devices()]
+
+
+def test_inputs_outputs_and_operations(nnvk_command: Any) -> None:
+    result = nnvk_command("info", DATA / "digits_int8.tflite")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    headings = [lines.index(heading) for heading in ("Inputs", "Outputs", "Operations")]
+    assert headings == sorted(headings)
+    assert "1x16x16x1" in lines[headings[0] + 2]
+    assert "TENSOR_QUANT8_ASYMM_SIGNED" in lines[headings[0] + 2]
+    assert "1x10" in lines[headings[1] + 2]
+    assert lines[headings[1] + 1].split() == ["#", "name", "type", "dimensions", "scale", "zero", "point"]
+    operations = [line.split()[1] for line in lines[headings[2] + 2 : -1]]
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D", "SOFTMAX"} <= set(operations)
+    assert lines[-1].startswith(f"{len(operations)} operations: ")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_each_operation_on_one_device(nnvk_command: Any, device: str) -> None:
+    result = nnvk_command("info", DATA / "digits_float.tflite", "--device", device)
+    assert result.exit_code == 0, result.output
+    assert f" on {device}" in result.stdout.splitlines()[-1]
+
+
+@pytest.fixture
+def without_softmax(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The preferred device, which now refuses SOFTMAX."""
+    device = get_devices()[0]
+    support = type(device.driver).get_supported_operations
+
+    def refuse(self: Any, model: Any) -> list[Support]:
+        answers = zip(model.operations, support(self, model), strict=True)
+        return [Support("it is too soft") if str(operation) == "SOFTMAX" else answer for operation, answer in answers]
+
+    monkeypatch.setattr(type(device.driver), "get_supported_operations", refuse)
+    return device.name
+
+
+def test_it_says_why_an_operation_runs_elsewhere(nnvk_command: Any, without_softmax: str) -> None:
+    if len(DEVICES) < 2:
+        pytest.skip("there is no device that could take over")
+    result = nnvk_command("info", DATA / "digits_float.tflite")
+    (row,) = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
+    assert re.split(r" {2,}", row)[-2:] == [DEVICES[1], f"{without_softmax}: it is too soft"]
+
+
+def test_it_says_why_a_device_does_not_support_an_operation(nnvk_command: Any, without_softmax: str) -> None:
+    result = nnvk_command("info", DATA / "digits_float.tflite", "--device", without_softmax)
+    assert result.exit_code == 0
+    (row,) = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
+    assert re.split(r" {2,}", row)[-2:] == ["none", f"{without_softmax}: it is too soft"]
+    assert "1 on none" in result.stdout.splitlines()[-1]
+
+
+def test_errors_are_one_line(nnvk_command: Any) -> None:
+    for arguments in (["absent.tflite"], [DATA / "labels.txt"], [DATA / "digits_int8.tflite", "--device", "abacus"]):
+        result = nnvk_command("info", *arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("nnvk: ")
+        assert result.stderr.count("\n") == 1

@@ -1,0 +1,115 @@
+"""What ``--input`` accepts, and what it says of the rest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nnvk import OperandCode, OperandType
+from nnvk.cli.inputs import read_inputs
+from nnvk.importers.tflite import Port
+
+VECTOR = Port("vector", OperandType(OperandCode.TENSOR_FLOAT32, (1, 4)), "FLOAT32", (1, 4))
+INDEX = Port("index", OperandType(OperandCode.TENSOR_INT32, (2,)), "INT64", (2,))
+PICTURE = Port("picture", OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1, 2, 2, 3), 1.0, 0), "UINT8", (1, 2, 2, 3))
+
+
+def _saved(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+def test_one_file_for_each_input(tmp_path: Path) -> None:
+    Image.new("RGB", (2, 2), (1, 2, 3)).save(tmp_path / "picture.png")
+    index = _saved(tmp_path / "index.npy", np.array([5, 6], np.int64))
+    arrays = read_inputs([tmp_path / "picture.png", index], [PICTURE, INDEX], None)
+    assert arrays[0].shape == (1, 2, 2, 3)
+    assert arrays[0][0, 0, 0].tolist() == [1, 2, 3]
+    assert arrays[1].tolist() == [5, 6]
+
+
+def test_an_archive_for_all_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", **{"1": np.array([5, 6], np.int64), "0": np.ones((1, 4), np.float32)})
+    arrays = read_inputs([tmp_path / "all.npz"], [VECTOR, INDEX], None)
+    assert [array.tolist() for array in arrays] == [[[1, 1, 1, 1]], [5, 6]]
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4,), (4, 1, 1)])
+def test_dimensions_may_differ_in_ones(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    file = _saved(tmp_path / "a.npy", np.arange(4, dtype=np.float32).reshape(shape))
+    (array,) = read_inputs([file], [VECTOR], None)
+    assert array.tolist() == [[0, 1, 2, 3]]
+
+
+def test_any_layout_and_byte_order_is_read(tmp_path: Path) -> None:
+    port = Port("matrix", OperandType(OperandCode.TENSOR_FLOAT32, (2, 3)), "FLOAT32", (2, 3))
+    values = np.arange(6, dtype=">f4").reshape(3, 2).T
+    (array,) = read_inputs([_saved(tmp_path / "a.npy", values)], [port], None)
+    assert array.dtype == np.float32
+    assert array.flags.c_contiguous
+    assert (array == values).all()
+
+
+def test_a_scalar_stays_one(tmp_path: Path) -> None:
+    """NNAPI has it as [1], TFLite as a single element."""
+    port = Port("step", OperandType(OperandCode.TENSOR_FLOAT32, (1,)), "FLOAT32", ())
+    for value in (np.float32(3), np.full((1, 1), 3, np.float32)):
+        (array,) = read_inputs([_saved(tmp_path / "a.npy", np.asarray(value))], [port], None)
+        assert array.shape == ()
+        assert array == 3
+
+
+def test_missing_inputs_are_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=re.escape("none was given: 0: float32[1, 4] for 'vector'; 1: int64[2] for 'index'")
+    ):
+        read_inputs([], [VECTOR, INDEX], None)
+    with pytest.raises(ValueError, match=r"wants 2 --input FILE.*got 1"):
+        read_inputs([_saved(tmp_path / "a.npy", np.ones(4, np.float32))], [VECTOR, INDEX], None)
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        (np.ones((1, 4)), "expected float32[1, 4] for 'vector', got float64"),
+        (np.ones((1, 5), np.float32), "expected float32[1, 4] for 'vector', got [1, 5]"),
+        (np.ones((2, 2), np.float32), "expected float32[1, 4] for 'vector', got [2, 2]"),
+    ],
+)
+def test_arrays_that_do_not_fit(tmp_path: Path, array: np.ndarray, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_inputs([_saved(tmp_path / "a.npy", array)], [VECTOR], None)
+
+
+def test_files_that_are_no_arrays(tmp_path: Path) -> None:
+    for name in ("text.npy", "text.npz"):
+        (tmp_path / name).write_text("hello, I am a text and no array")
+        with pytest.raises(ValueError, match=name):
+            read_inputs([tmp_path / name], [VECTOR], None)
+    np.savez(tmp_path / "cut.npz", **{"0": np.ones((1, 4), np.float32)})
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
+    with pytest.raises(ValueError, match="cut"):
+        read_inputs([tmp_path / "cut.npz"], [VECTOR], None)
+    np.save(tmp_path / "objects.npy", np.array([{}], object))
+    with pytest.raises(ValueError, match="objects"):
+        read_inputs([tmp_path / "objects.npy"], [VECTOR], None)
+    np.save(tmp_path / "plain", np.ones((1, 4), np.float32))
+    (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
+    with pytest.raises(ValueError, match=r"plain\.npz.*call it \.npy"):
+        read_inputs([tmp_path / "plain.npz"], [VECTOR], None)
+    np.savez(tmp_path / "archive", **{"0": np.ones((1, 4), np.float32)})
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    with pytest.raises(ValueError, match=r"archive\.npy.*call it \.npz"):
+        read_inputs([tmp_path / "archive.npy"], [VECTOR], None)
+
+
+def test_archives_with_other_names(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", x=np.ones((1, 4), np.float32))
+    with pytest.raises(ValueError, match="expected arrays named 0, found x"):
+        read_inputs([tmp_path / "other.npz"], [VECTOR], None)
+    with pytest.raises(ValueError, match="must be the only --input"):
+        read_inputs([tmp_path / "other.npz", tmp_path / "other.npz"], [VECTOR, INDEX], None)

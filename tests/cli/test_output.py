@@ -1,0 +1,77 @@
+"""Tables, progress, and numbers, on a terminal and not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from rich.console import Console
+
+from nnvk.cli import output
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "Console", partial(Console, force_terminal=True, width=60, color_system=None))
+
+
+def test_a_plain_table(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [["ADD", "1", "x" * 200], ["CONV_2D", "10", ""]]
+    output.print_table(["operation", "runs so far", "note"], rows, title="Title", right="runs_so_far")
+    assert capsys.readouterr().out.splitlines() == [
+        "Title",
+        "operation  runs so far  note",
+        f"ADD                  1  {'x' * 200}",
+        "CONV_2D             10",
+    ]
+
+
+def test_a_table_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(["a", "b"], [])
+    assert capsys.readouterr().out == "a  b\n"
+
+
+def test_a_table_on_a_terminal_folds_instead_of_cutting(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(["name", "note"], [["[red]", "y" * 100]], title="Title")
+    printed = capsys.readouterr().out
+    assert printed.count("y") == 100
+    assert "[red]" in printed
+    assert "┃" in printed
+
+
+def _work(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    with output.progress("Working", 2) as advance:
+        advance("[one]")
+        advance("two")
+    with output.working("Waiting"):
+        pass
+    return capsys.readouterr()
+
+
+def test_progress_is_silent_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuple(_work(capsys)) == ("", "")
+
+
+def test_progress_on_a_terminal_leaves_standard_output_alone(
+    terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = _work(capsys)
+    assert not out
+    assert "Working" in err
+    assert "2/2" in err
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(None, "-"), (950, "0.001"), (1_234_567, "1.235"), (12_345_678, "12.35"), (123_456_789, "123.5"), (2.5e9, "2500")],
+)
+def test_milliseconds(nanoseconds: float | None, text: str) -> None:
+    assert output.milliseconds(nanoseconds) == text
+
+
+def test_plural() -> None:
+    count: Callable[[int], str] = lambda number: output.plural(number, "step")  # noqa: E731
+    assert [count(0), count(1), count(2)] == ["0 steps", "1 step", "2 steps"]
+    assert "nnvk" in sys.modules

@@ -1,0 +1,118 @@
+"""``nnvk run`` on the models of the demo, and on real ones where they lie beside the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nnvk import get_devices
+from nnvk.demo.assets import DATA
+
+FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
+LABELS = DATA / "labels.txt"
+SEVEN = next(DATA.glob("*_label7.png"))
+CPU = ["--device", "nnapi-reference"]
+DEVICES = [device.name for device in get_devices()]
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", [FLOAT, INT8], ids=lambda model: model.stem)
+def test_a_digit_is_recognised(nnvk_command: Any, model: Path, device: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    arguments = ["--input", SEVEN, "--device", device, "--labels", LABELS, "--top", 3, "--output", out]
+    result = nnvk_command("run", model, *arguments)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"{model.name}: ")
+    best = lines.index("Best classes")
+    assert lines[best + 1].split() == ["score", "class", "label"]
+    assert lines[best + 2].split()[1:] == ["7", "seven"]
+    scores = [float(line.split()[0]) for line in lines[best + 2 : best + 5]]
+    assert scores == sorted(scores, reverse=True)
+    assert 0.5 < scores[0] <= 1, "scores are dequantised"
+    assert lines[best + 5] == f"wrote {out}"
+    with np.load(out) as written:
+        assert list(written) == ["0"]
+        assert written["0"].argmax() == 7
+        assert written["0"].dtype == (np.float32 if model is FLOAT else np.int8)
+
+
+def test_an_array_gives_what_the_image_gives(nnvk_command: Any, tmp_path: Path) -> None:
+    pixels = np.asarray(Image.open(SEVEN)).reshape(1, 16, 16, 1)
+    array = pixels.astype(np.float32) / np.float32(255)
+    np.save(tmp_path / "in.npy", array)
+    np.savez(tmp_path / "in.npz", **{"0": array})
+    outputs = []
+    for source in (SEVEN, tmp_path / "in.npy", tmp_path / "in.npz"):
+        result = nnvk_command("run", FLOAT, "--input", source, *CPU, "--output", tmp_path / "out.npz")
+        assert result.exit_code == 0, result.output
+        assert "Best classes" not in result.stdout
+        with np.load(tmp_path / "out.npz") as written:
+            outputs.append(written["0"])
+    assert (outputs[0] == outputs[1]).all()
+    assert (outputs[0] == outputs[2]).all()
+
+
+def test_mean_and_std_change_the_input(nnvk_command: Any) -> None:
+    first = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--top", 10)
+    same = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--top", 10, "--mean", 0, "--std", 255)
+    other = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--top", 10, "--mean", 127.5, "--std", 20)
+    tables = [result.stdout.split("Best classes")[1] for result in (first, same, other)]
+    assert tables[0] == tables[1] != tables[2]
+
+
+_SEVEN = ["{model}", "--input", "{seven}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.tflite", "--input", "{seven}"], "absent.tflite: no such file"),
+        (["{folder}", "--input", "{seven}"], "{folder} is a folder, not a model"),
+        (["{text}", "--input", "{seven}"], "BAD_DATA: {text}: "),
+        (
+            ["{model}"],
+            "the model wants 1 --input FILE (image, .npy, or one .npz), none was given: 0: float32[1, 16, 16, 1] for ",
+        ),
+        ([*_SEVEN, "--input", "{seven}"], "the model wants 1 --input FILE (image, .npy, or one .npz), got 2: 0: "),
+        (["{model}", "--input", "absent.png"], "absent.png: No such file"),
+        (["{model}", "--input", "absent.npy"], "absent.npy: No such file"),
+        (["{model}", "--input", "{text}"], "cannot identify image file '{text}'"),
+        ([*_SEVEN, "--device", "abacus"], "BAD_DATA: there is no device 'abacus'; the devices are "),
+        ([*_SEVEN, "--labels", "absent.txt"], "absent.txt: No such file"),
+        ([*_SEVEN, *CPU, "--labels", "{text}"], "there are 2 labels, output "),
+        ([*_SEVEN, "--output", "out.npy"], "out.npy: the name of --output must end in .npz"),
+        ([*_SEVEN, *CPU, "--output", "{folder}/absent/x.npz"], "{folder}/absent/x.npz: No such file"),
+        ([*_SEVEN, "--mean", "x"], "mean must be a number"),
+    ],
+)
+def test_errors_are_one_line(nnvk_command: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
+    text = tmp_path / "text.tflite"
+    text.write_text("no model\nno image\n")
+    names = {"model": FLOAT, "seven": SEVEN, "folder": tmp_path, "text": text}
+    result = nnvk_command("run", *(argument.format(**names) for argument in arguments))
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"nnvk: {message.format(**names)}")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason=f"there are no models in {MODELS}")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("model", "picture", "label"),
+    [
+        ("mobilenet_v1_0.25_128_quant", "grace_hopper.bmp", "military uniform"),
+        ("mobilenet_v2_1.0_224_quant", "cat.bmp", "tabby"),
+    ],
+)
+def test_a_photo_is_recognised(nnvk_command: Any, model: str, picture: str, label: str, device: str) -> None:
+    folder = MODELS / model
+    arguments = ["--input", folder / picture, "--device", device, "--labels", MODELS / "imagenet_labels.txt"]
+    result = nnvk_command("run", folder / "model.tflite", *arguments)
+    assert result.exit_code == 0, result.output
+    assert label in result.stdout.split("Best classes")[1]

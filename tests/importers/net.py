@@ -1,0 +1,201 @@
+"""Builds small ``.tflite`` files for tests: a `Net` of tensors and operators, written with the published schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+DTYPES = {
+    "FLOAT32": np.float32,
+    "FLOAT16": np.float16,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "UINT8": np.uint8,
+    "INT8": np.int8,
+    "INT16": np.int16,
+    "BOOL": np.bool_,
+}
+
+
+@dataclass
+class T:
+    """A tensor. ``shape`` None: the file leaves it open, as converters do for what depends on data."""
+
+    type: str = "FLOAT32"
+    shape: tuple[int, ...] | None = None
+    data: Any = None
+    scale: Any = None
+    """One scale, or a list of them along ``dim``."""
+    zero_point: int = 0
+    dim: int = 0
+    variable: bool = False
+    name: str = ""
+    signature: tuple[int, ...] | None = None
+    raw: bytes | None = None
+    """The bytes of a constant whose elements NumPy does not have."""
+
+    def __post_init__(self) -> None:
+        if self.data is not None:
+            self.data = np.asarray(self.data, DTYPES[self.type])
+            self.shape = self.data.shape
+
+
+@dataclass
+class Op:
+    name: str
+    inputs: list[T | None]
+    outputs: list[T]
+    table: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    intermediates: list[T] = field(default_factory=list)
+    custom: bytes | None = None
+
+
+class Net:
+    """One subgraph."""
+
+    def __init__(self, inputs: Sequence[T] = (), outputs: Sequence[T] = ()) -> None:
+        self.tensors: list[T] = []
+        self.ops: list[Op] = []
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+
+    def op(
+        self,
+        name: str,
+        inputs: Sequence[T | None],
+        outputs: Sequence[T] | T = (),
+        table: str | None = None,
+        *,
+        intermediates: Sequence[T] = (),
+        custom: bytes | None = None,
+        **options: Any,
+    ) -> T:
+        """Add an operator; the first of its outputs."""
+        results = [outputs] if isinstance(outputs, T) else list(outputs) or [T()]
+        self.ops.append(Op(name, list(inputs), results, table, options, list(intermediates), custom))
+        return results[0]
+
+    def index(self, tensor: T | None) -> int:
+        if tensor is None:
+            return -1
+        for index, known in enumerate(self.tensors):
+            if known is tensor:
+                return index
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+
+def write(*nets: Net, description: str = "") -> bytes:
+    """The bytes of a file with these subgraphs, the first of them the main one."""
+    b = flatbuffers.Builder(1024)
+    codes: list[tuple[str, bool]] = []
+    buffers = [_table(b, "Buffer")]
+    subgraphs = [_subgraph(b, net, codes, buffers) for net in nets]
+    code_offsets = [_code(b, *code) for code in codes]
+    text = b.CreateString(description)
+    model = _table(
+        b,
+        "Model",
+        Version=3,
+        OperatorCodes=_offsets(b, code_offsets),
+        Subgraphs=_offsets(b, subgraphs),
+        Description=text,
+        Buffers=_offsets(b, buffers),
+    )
+    b.Finish(model, b"TFL3")
+    return bytes(b.Output())
+
+
+def _table(b: flatbuffers.Builder, name: str, **fields: Any) -> int:
+    getattr(tflite, f"{name}Start")(b)
+    for key, value in fields.items():
+        getattr(tflite, f"{name}Add{key}")(b, value)
+    return getattr(tflite, f"{name}End")(b)
+
+
+def _offsets(b: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    b.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        b.PrependUOffsetTRelative(offset)
+    return b.EndVector()
+
+
+def _ints(b: flatbuffers.Builder, values: Sequence[int]) -> int:
+    return b.CreateNumpyVector(np.array(values, np.int32))
+
+
+def _code(b: flatbuffers.Builder, name: str, is_custom: bool) -> int:
+    if is_custom:
+        text = b.CreateString(name)
+        number = tflite.BuiltinOperator.CUSTOM
+        return _table(b, "OperatorCode", DeprecatedBuiltinCode=number, BuiltinCode=number, CustomCode=text, Version=1)
+    number = getattr(tflite.BuiltinOperator, name)
+    return _table(b, "OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=1)
+
+
+def _subgraph(b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool]], buffers: list[int]) -> int:
+    inputs = _ints(b, [net.index(tensor) for tensor in net.inputs])
+    ops = [_operator(b, net, op, codes) for op in net.ops]
+    outputs = _ints(b, [net.index(tensor) for tensor in net.outputs])
+    tensors = [_tensor(b, tensor, number, buffers) for number, tensor in enumerate(net.tensors)]
+    return _table(
+        b, "SubGraph", Tensors=_offsets(b, tensors), Inputs=inputs, Outputs=outputs, Operators=_offsets(b, ops)
+    )
+
+
+def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, bool]]) -> int:
+    code = (op.name, op.custom is not None)
+    if code not in codes:
+        codes.append(code)
+    fields: dict[str, Any] = {
+        "OpcodeIndex": codes.index(code),
+        "Inputs": _ints(b, [net.index(tensor) for tensor in op.inputs]),
+        "Outputs": _ints(b, [net.index(tensor) for tensor in op.outputs]),
+    }
+    if op.intermediates:
+        fields["Intermediates"] = _ints(b, [net.index(tensor) for tensor in op.intermediates])
+    if op.custom is not None:
+        fields["CustomOptions"] = b.CreateByteVector(op.custom)
+    if op.table:
+        options = {key: _ints(b, value) if isinstance(value, list) else value for key, value in op.options.items()}
+        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, op.table)
+        fields["BuiltinOptions"] = _table(b, op.table, **options)
+    return _table(b, "Operator", **fields)
+
+
+def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int]) -> int:
+    buffer = 0
+    payload = tensor.raw if tensor.raw is not None else None if tensor.data is None else tensor.data.tobytes()
+    if payload:
+        buffer = len(buffers)
+        b.StartVector(1, len(payload), 16)
+        b.head -= len(payload)
+        b.Bytes[b.head : b.head + len(payload)] = payload
+        buffers.append(_table(b, "Buffer", Data=b.EndVector()))
+    fields: dict[str, Any] = {
+        "Shape": _ints(b, tensor.shape or ()),
+        "Type": getattr(tflite.TensorType, tensor.type),
+        "Buffer": buffer,
+        "Name": b.CreateString(tensor.name or f"t{number}"),
+        "IsVariable": tensor.variable,
+        "HasRank": tensor.shape is not None,
+    }
+    if tensor.signature is not None:
+        fields["ShapeSignature"] = _ints(b, tensor.signature)
+    if tensor.scale is not None:
+        scales = np.atleast_1d(np.array(tensor.scale, np.float32))
+        zero_points = np.full(scales.size, tensor.zero_point, np.int64)
+        fields["Quantization"] = _table(
+            b,
+            "QuantizationParameters",
+            Scale=b.CreateNumpyVector(scales),
+            ZeroPoint=b.CreateNumpyVector(zero_points),
+            QuantizedDimension=tensor.dim,
+        )
+    return _table(b, "Tensor", **fields)
