@@ -6,10 +6,11 @@ interpreter lock. A failed Vulkan call raises `VulkanError`, an allocation that 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Buffer as BufferProtocol
+BufferProtocol = npt.NDArray[Any] | bytes | bytearray | memoryview
 
 class VulkanError(RuntimeError):
     """A Vulkan call failed; the message has the call and the result's name, e.g. `VK_ERROR_DEVICE_LOST`."""

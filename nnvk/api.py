@@ -12,12 +12,15 @@ from nnvk.base.settings import settings
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import find_devices
 from nnvk.hal import IDevice
-from nnvk.runtime.compilation import Compilation, Step
+from nnvk.runtime.burst import Burst
+from nnvk.runtime.compilation import Compilation
+from nnvk.runtime.device_memory import DeviceMemory, MemoryDesc
 from nnvk.runtime.devices import Device, get_device, get_devices, manager, unavailable
 from nnvk.runtime.event import Event
 from nnvk.runtime.execution import Execution
-from nnvk.runtime.memory import Memory
+from nnvk.runtime.memory import HardwareBuffer, Memory
 from nnvk.runtime.model import Model
+from nnvk.runtime.plan import Step
 from nnvk.types.codes import (
     DeviceTypeCode,
     DurationCode,
@@ -32,15 +35,19 @@ from nnvk.types.codes import (
 from nnvk.types.operand import OperandType
 
 __all__ = [
+    "Burst",
     "Compilation",
     "Device",
+    "DeviceMemory",
     "DeviceTypeCode",
     "DurationCode",
     "Event",
     "Execution",
     "FeatureLevelCode",
     "FuseCode",
+    "HardwareBuffer",
     "Memory",
+    "MemoryDesc",
     "Model",
     "NnapiError",
     "OperandCode",

@@ -72,7 +72,7 @@ install_packages() {
     fi
     echo "Installing ${missing[*]}"
     "${run[@]}" apt-get update -qq
-    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 find_missing

@@ -4,13 +4,14 @@
 // of the right one is a filter; K runs over the taps and, innermost, over the input's channels.
 //
 // Weights come packed (kernels/conv2d.py): for each block of 32 output channels and each four steps of K, in
-// order, either 4 x 32 floats or 32 words of four bytes, a byte for a step. Tails of channels are filled with
-// zeros (zero points).
+// order, the weights of eight fours of channels: two steps after two steps of 4 floats, or 4 words of four bytes, a
+// byte for a step. Tails of channels are filled with zeros (zero points).
 //
 // TILE_CPU is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There the cost
 // is in loads, which are made lane by lane, also those from shared memory and those whose address is the same in
 // all lanes. So every lane loads something else, of weights and of input, and the input goes to the other lanes by
-// shuffles, which are single instructions. A workgroup is one subgroup.
+// shuffles, which are single instructions. Floats are loaded by eights, as four numbers of 64 bits: that costs no
+// more than four floats. A workgroup is one subgroup.
 // TILE_GPU stages both operands in shared memory, in a workgroup of 16 x 8 invocations that reads whole cache
 // lines, and asks for no subgroup operations.
 
@@ -18,6 +19,9 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_CPU
 #extension GL_KHR_shader_subgroup_shuffle : require
+#ifdef DTYPE_F32
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
 #endif
 
 #include "include/types.glsl"
@@ -27,7 +31,8 @@
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
 layout(constant_id = 3) const uint ROWS = 16;              // output pixels per workgroup
-layout(constant_id = 4) const bool VECTOR_LOADS = true;    // the input has a multiple of four channels
+layout(constant_id = 4) const uint SPAN = 4;               // channels that a load of input takes, a divisor of all: 1, 4
+                                                           // or, where the tile can load eight floats, 8
 layout(constant_id = 5) const bool VECTOR_STORES = true;   // the output has, or (bytes) its pixels are padded to it
 
 const uint BLOCK = 32;               // output channels in a block of packed weights
@@ -38,6 +43,10 @@ const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+#ifdef TILE_CPU
+layout(set = 0, binding = 0) readonly buffer SrcEights { u64vec4 src_eights[]; };
+layout(set = 0, binding = 1) readonly buffer WeightsEights { u64vec4 weights_eights[]; };
+#endif
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
@@ -110,7 +119,7 @@ LANES4 load_input(uint address, uint c) {
     bool inside = address != OUTSIDE;
     uint at = inside ? address + c : 0u;
 #ifdef DTYPE_F32
-    if (VECTOR_LOADS) {
+    if (SPAN >= 4u) {
         vec4 loaded = src_vectors[(src_offset + at) >> 2];
         return mix(vec4(0.0), loaded, bvec4(inside));
     }
@@ -120,7 +129,7 @@ LANES4 load_input(uint address, uint c) {
     return mix(vec4(0.0), loaded, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(inside ? left + 1u : 0u)));
 #else
     uint loaded = src[src_offset + (at >> 2)];
-    if (!VECTOR_LOADS) loaded = join_words(loaded, src[src_offset + min((at + 3u) >> 2, last_word)], at);
+    if (SPAN < 4u) loaded = join_words(loaded, src[src_offset + min((at + 3u) >> 2, last_word)], at);
     return inside ? loaded : (uint(input_zero) * 0x01010101u) ^ sign_mask;
 #endif
 }
@@ -133,7 +142,26 @@ ACC4 input_steps(LANES4 loaded) {
 #endif
 }
 
-void store_output(uint row, uint channel, ACC4 sum) {
+// What the end of a sum needs of its four output channels, loaded once for all pixels.
+struct End {
+    uint channel;
+#ifdef DTYPE_Q8
+    ivec4 mantissa;
+    ivec4 shift;
+#endif
+};
+
+End end_of(uint channel) {
+#ifdef DTYPE_F32
+    return End(channel);
+#else
+    uint at = (multipliers_offset >> 2) + (min(channel, out_channels - 1u) >> 2 << 1);
+    return End(channel, multipliers[at], multipliers[at + 1u]);
+#endif
+}
+
+void store_output(uint row, End end, ACC4 sum) {
+    uint channel = end.channel;
     if (row >= rows || channel >= out_channels) return;
 #ifdef DTYPE_F32
     vec4 result = activate(sum, low, high);
@@ -147,8 +175,7 @@ void store_output(uint row, uint channel, ACC4 sum) {
         if (channel + 3u < out_channels) dst[at + 3u] = result.w;
     }
 #else
-    uint at = (multipliers_offset >> 2) + (channel >> 1);
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, end.mantissa, end.shift) + output_zero;
     dst[dst_offset + row * divide_up(out_channels, 4u) + (channel >> 2)] =
         pack_bytes(activate(scaled, low, high), sign_mask);
 #endif
@@ -166,6 +193,37 @@ const uint LANES = 8;
 const uint MAX_ROWS = 32;
 const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
+const uint FOURS = SPAN == 8u ? 2u : 1u;            // fours of channels by one load of input
+
+#ifdef DTYPE_F32
+vec4 floats(u64vec2 pairs) { return uintBitsToFloat(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
+#endif
+
+// Channels c to c + 3 and, if SPAN is 8, c + 4 to c + 7 of the tap at an address.
+void load_fours(uint address, uint c, out ACC4 first, out ACC4 second) {
+#ifdef DTYPE_F32
+    if (SPAN == 8u) {
+        bool inside = address != OUTSIDE;
+        u64vec4 eight = src_eights[(src_offset + (inside ? address + c : 0u)) >> 3];
+        first = mix(vec4(0.0), floats(eight.xy), bvec4(inside));
+        second = mix(vec4(0.0), floats(eight.zw), bvec4(inside));
+        return;
+    }
+#endif
+    first = input_steps(load_input(address, c));
+}
+
+// The weights of four steps for four output channels, at an index in fours of steps.
+void load_weights(uint at, out ACC4 steps[4]) {
+#ifdef DTYPE_F32
+    u64vec4 front = weights_eights[(weights_offset >> 3) + at * 2u * LANES + gl_LocalInvocationID.x];
+    u64vec4 back = weights_eights[(weights_offset >> 3) + (at * 2u + 1u) * LANES + gl_LocalInvocationID.x];
+    steps = vec4[](floats(front.xy), floats(front.zw), floats(back.xy), floats(back.zw));
+#else
+    uvec4 words = weights[(weights_offset >> 2) + at * LANES + gl_LocalInvocationID.x];
+    [[unroll]] for (uint k = 0; k < 4u; k++) steps[k] = ivec4((words >> (8u * k)) & 0xffu) - weight_zero;
+#endif
+}
 
 void main() {
     uint lane = gl_LocalInvocationID.x;
@@ -178,37 +236,28 @@ void main() {
     ACC4 start = initial_sum(channel);
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = start;
 
-    uint steps = kernel_height * kernel_width * divide_up(channels, 4u);
-#ifdef DTYPE_F32
-    uint w = (weights_offset >> 2) + gl_WorkGroupID.y * steps * BLOCK + lane;
-#else
-    uint w = (weights_offset >> 2) + gl_WorkGroupID.y * steps * (BLOCK / 4u) + lane;
-#endif
+    uint at = gl_WorkGroupID.y * kernel_height * kernel_width * divide_up(channels, 4u);
     for (uint ky = 0; ky < kernel_height; ky++) {
         for (uint kx = 0; kx < kernel_width; kx++) {
             uint addresses[MAX_GROUPS];
             [[unroll]] for (uint g = 0; g < GROUPS; g++) addresses[g] = tap_address(windows[g], ky, kx);
-            for (uint c = 0; c < channels; c += 4u) {
-                ACC4 inputs[MAX_GROUPS];
-                [[unroll]] for (uint g = 0; g < GROUPS; g++) inputs[g] = input_steps(load_input(addresses[g], c));
-#ifdef DTYPE_Q8
-                uvec4 words = weights[w];
-                w += LANES;
-#endif
-                [[unroll]] for (uint k = 0; k < 4u; k++) {
-#ifdef DTYPE_F32
-                    vec4 weight = weights[w];
-                    w += LANES;
-#else
-                    ivec4 weight = ivec4((words >> (8u * k)) & 0xffu) - weight_zero;
-#endif
+            for (uint c = 0; c < channels; c += FOURS * 4u) {
+                ACC4 inputs[2][MAX_GROUPS];
+                [[unroll]] for (uint g = 0; g < GROUPS; g++) load_fours(addresses[g], c, inputs[0][g], inputs[1][g]);
+                [[unroll]] for (uint four = 0; four < FOURS; four++) {
+                    ACC4 weight[4];
+                    load_weights(at++, weight);
+                    // Row by row, not step by step: there are more sums than registers, and so each is fetched and
+                    // put away once for four steps.
                     [[unroll]] for (uint r = 0; r < ROWS; r++)
-                        sums[r] += subgroupShuffle(inputs[r / LANES][k], r % LANES) * weight;
+                        [[unroll]] for (uint k = 0; k < 4u; k++)
+                            sums[r] += subgroupShuffle(inputs[four][r / LANES][k], r % LANES) * weight[k];
                 }
             }
         }
     }
-    [[unroll]] for (uint r = 0; r < ROWS; r++) store_output(first_row + r, channel, sums[r]);
+    End end = end_of(channel);
+    [[unroll]] for (uint r = 0; r < ROWS; r++) store_output(first_row + r, end, sums[r]);
 }
 
 #else
@@ -225,10 +274,13 @@ const uint INVOCATIONS = QUADS * 8;
 // line keeps the writers off each other's banks.
 shared float stage_inputs[STRETCH * 4][MAX_ROWS + 4];
 shared vec4 stage_weights[STRETCH * 4][QUADS];
+const uint FOUR_WEIGHTS = 32;    // vectors that hold four steps of a block
 #else
 shared uint stage_inputs[STRETCH][MAX_ROWS];
 shared uvec4 stage_weights[STRETCH][QUADS];
+const uint FOUR_WEIGHTS = 8;
 #endif
+const uint BLOCK_WEIGHTS = STRETCH * FOUR_WEIGHTS;
 
 void main() {
     uint column = gl_LocalInvocationID.x;
@@ -267,23 +319,22 @@ void main() {
 #endif
             }
         }
-        // Weights: whole lines of a block of packed channels, two blocks beside each other.
-#ifdef DTYPE_F32
-        const uint LINES = STRETCH * 4u;
-        uint lines = steps * 4u;
-#else
-        const uint LINES = STRETCH;
-        uint lines = steps;
-#endif
-        for (uint i = invocation; i < LINES * QUADS; i += INVOCATIONS) {
-            uint k = i / QUADS;
-            uint quad = i % QUADS;
-            uint block = (first_channel + quad * 4u) / BLOCK;
-            uint from = step * (LINES / STRETCH) + k;
-            bool inside = from < lines && block * BLOCK < out_channels;
-            uint at = inside ? (block * lines + from) * (BLOCK / 4u) + quad % (BLOCK / 4u) : 0u;
+        // Weights, in the order in which they lie in two blocks of packed channels.
+        for (uint i = invocation; i < 2u * BLOCK_WEIGHTS; i += INVOCATIONS) {
+            uint side = i / BLOCK_WEIGHTS;
+            uint from = i % BLOCK_WEIGHTS;
+            uint block = first_channel / BLOCK + side;
+            bool inside = block * BLOCK < out_channels && step + from / FOUR_WEIGHTS < steps;
+            uint at = inside ? (block * steps + step) * FOUR_WEIGHTS + from : 0u;
             WEIGHTS4 loaded = weights[(weights_offset >> 2) + at];
-            stage_weights[k][quad] = inside ? loaded : WEIGHTS4(0);
+#ifdef DTYPE_F32
+            uint k = from / 16u * 2u + from % 2u;
+            uint quad = from / 2u % 8u;
+#else
+            uint k = from / 8u;
+            uint quad = from % 8u;
+#endif
+            stage_weights[k][side * (QUADS / 2u) + quad] = inside ? loaded : WEIGHTS4(0);
         }
         barrier();
         // Steps past the last one have zeros on the side of the input.
@@ -307,8 +358,9 @@ void main() {
         }
         barrier();
     }
+    End end = end_of(channel);
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
-        store_output(first_row + line * INVOCATION_ROWS + r, channel, sums[r]);
+        store_output(first_row + line * INVOCATION_ROWS + r, end, sums[r]);
 }
 
 #endif

@@ -114,7 +114,26 @@ ACC4 load_weights(uint tap, uint quad) {
 #endif
 }
 
-void store_output(uint image, uint y, uint x, uint channel, ACC4 sum) {
+// What the end of a sum needs of its four output channels, loaded once for all pixels.
+struct End {
+    uint channel;
+#ifdef DTYPE_Q8
+    ivec4 mantissa;
+    ivec4 shift;
+#endif
+};
+
+End end_of(uint channel) {
+#ifdef DTYPE_F32
+    return End(channel);
+#else
+    uint at = (multipliers_offset >> 2) + (channel >> 1);
+    return End(channel, multipliers[at], multipliers[at + 1u]);
+#endif
+}
+
+void store_output(uint image, uint y, uint x, End end, ACC4 sum) {
+    uint channel = end.channel;
     if (y >= out_height || x >= out_width) return;
     uint pixel = (image * out_height + y) * out_width + x;
 #ifdef DTYPE_F32
@@ -129,8 +148,7 @@ void store_output(uint image, uint y, uint x, uint channel, ACC4 sum) {
         if (channel + 3u < out_channels) dst[at + 3u] = result.w;
     }
 #else
-    uint at = (multipliers_offset >> 2) + (channel >> 1);
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, end.mantissa, end.shift) + output_zero;
     dst[dst_offset + pixel * divide_up(out_channels, 4u) + (channel >> 2)] =
         pack_bytes(activate(scaled, low, high), sign_mask);
 #endif
@@ -152,6 +170,7 @@ void main() {
     uint last = out_channels - 1u;
     ACC4 start = ACC4(bias[bias_offset + channel], bias[bias_offset + min(channel + 1u, last)],
                       bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
+    End end = end_of(channel);
 
     if (WINDOW_LOOPS) {
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
@@ -160,7 +179,7 @@ void main() {
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
                            load_weights(ky * KERNEL_WIDTH + kx, tile.w);
-            store_output(image, out_y, out_x, channel, sum);
+            store_output(image, out_y, out_x, end, sum);
         }
         return;
     }
@@ -181,7 +200,7 @@ void main() {
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            store_output(image, out_y + r, out_x, channel, sum);
+            store_output(image, out_y + r, out_x, end, sum);
         }
     }
 }

@@ -77,7 +77,7 @@ void main() {
         uint at = gl_WorkGroupID.y * steps + step;
 #ifdef DTYPE_F32
         [[unroll]] for (uint k = 0; k < 4u; k++)
-            sum += values[k] * weights[(weights_offset >> 2) + (at * 4u + k) * QUADS + quad];
+            sum += values[k] * weights[(weights_offset >> 2) + (at * 2u + k / 2u) * 2u * QUADS + quad * 2u + k % 2u];
 #else
         uvec4 words = weights[(weights_offset >> 2) + at * QUADS + quad];
         [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);

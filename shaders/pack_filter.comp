@@ -1,7 +1,8 @@
 #version 450
 // Packs a filter (output channels, taps, channels) that is known only when the model runs, as kernels/conv2d.py
-// packs a constant one: blocks of 32 output channels, in them fours of K, in them 4 x 32 floats or 32 words of four
-// bytes. An invocation writes one word.
+// packs a constant one: blocks of 32 output channels, in them fours of K, in them
+// eight fours of channels: two steps after two steps of 4 floats, or 4 words of four bytes. An invocation writes one
+// word.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -14,11 +15,11 @@ layout(local_size_x_id = 0) in;
 #ifdef DTYPE_F32
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { float dst[]; };
-const uint ELEMENTS = 1;    // per word
+const uint STEPS = 4;    // of K, in words: in fours, where a word holds one
 #else
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
-const uint ELEMENTS = 4;
+const uint STEPS = 1;
 #endif
 
 layout(push_constant) uniform Push {
@@ -39,12 +40,17 @@ const uint BLOCK = 32;
 void main() {
     uint index = flat_invocation();
     if (index >= words) return;
-    uint step = index / BLOCK;
-    uint sub_steps = 4u / ELEMENTS;    // words to a four of K
     uint quads = divide_up(channels, 4u);
-    uint c = step / sub_steps % quads * 4u + step % sub_steps;
-    uint tap = step / (sub_steps * quads) % taps;
-    uint out_channel = step / (sub_steps * quads * taps) * BLOCK + index % BLOCK;
+    uint four = index / (BLOCK * STEPS);    // of K
+#ifdef DTYPE_F32
+    uint c = four % quads * 4u + index / 64u % 2u * 2u + index / 4u % 2u;
+    uint lane = index / 8u % 8u;
+#else
+    uint c = four % quads * 4u;
+    uint lane = index / 4u % 8u;
+#endif
+    uint tap = four / quads % taps;
+    uint out_channel = four / (quads * taps) * BLOCK + lane * 4u + index % 4u;
     bool inside = out_channel < out_channels;
     uint row = inside ? (out_channel * taps + tap) * channels : 0u;
 #ifdef DTYPE_F32

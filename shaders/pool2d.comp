@@ -59,7 +59,16 @@ float load1(uint at) { return src[src_offset + at]; }
 #define LOWEST 0
 ivec4 load4(uint at) { return unpack_bytes(src[src_offset + at / 4], sign_mask); }
 int load1(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
-#define MEAN(sum, area) (((sum) + int(area) / 2) / int(area))
+// Halves go away from the middle of the range, as TFLite has it for int8.
+int mean(int sum, int area) {
+    int about = sum - 128 * area;
+    return sign(about) * ((abs(about) + area / 2) / area) + 128;
+}
+ivec4 mean(ivec4 sum, int area) {
+    ivec4 about = sum - 128 * area;
+    return sign(about) * ((abs(about) + area / 2) / area) + 128;
+}
+#define MEAN(sum, area) mean(sum, int(area))
 #endif
 
 #ifdef KIND_AVG

@@ -119,7 +119,8 @@ def _execution(
 ) -> Execution:
     execution = Execution(compilation)
     execution.set_reusable(True)
-    execution.set_measure_timing(measure)
+    if measure:
+        execution.set_measure_timing(True)
     for index, array in enumerate(inputs):
         execution.set_input(index, array)
     for index, array in enumerate(outputs):

@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import activate, check_activation
-from nnvk.ops.quant import is_quantised, limits
+from nnvk.ops.quant import is_quantised, limits, round_half_away
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, LAYOUT, QUANT8, Signature, activation, i32, tensor
 from nnvk.ops.window import Axis, axes, check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc, windows
@@ -60,10 +60,10 @@ def _average(call: Call) -> np.ndarray:
     if not is_quantised(call.input.code):
         mean = windows(source.astype(np.float32), *pool_axes(call), 0).sum(axis=(3, 4)) / _covered(call)
     else:
-        # Counted from the lowest step, so that halves go the same way in signed and unsigned tensors.
-        lowest = limits(call.input.code)[0]
-        sums = windows(source.astype(np.int64) - lowest, *pool_axes(call), 0).sum(axis=(3, 4))
-        mean = np.floor(sums / _covered(call) + 0.5) + lowest
+        # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same steps.
+        middle = limits(call.input.code)[0] + 128
+        sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0).sum(axis=(3, 4))
+        mean = round_half_away(sums / _covered(call)) + middle
     return from_nhwc(activate(mean, call.activation, call.output), call.nchw)
 
 

@@ -79,9 +79,9 @@ def _normalise(x: np.ndarray, weights: Tensor, bias: np.ndarray) -> np.ndarray:
     mantissa, shift = inverse_square_root(np.maximum(variance, 0))
     rescaled = multiply_by_quantized_multiplier(1024 * x - mean, mantissa, shift)
     weighted = rescaled * weights.data.astype(np.int64) + bias
-    tenth = _divide(np.where(weighted > 0, weighted + 512, weighted - 512), 1024)
-    mantissa_of_weights, shift_of_weights = quantize_multiplier(weights.scale)
-    return saturate16(multiply_by_quantized_multiplier(tenth, mantissa_of_weights, shift_of_weights + 12))
+    reduced = _divide(np.where(weighted > 0, weighted + 512, weighted - 512), 1024)
+    gain, gain_shift = quantize_multiplier(weights.scale)
+    return saturate16(multiply_by_quantized_multiplier(reduced, gain, gain_shift + 12))
 
 
 def _divide(a: np.ndarray, b: int) -> np.ndarray:

@@ -149,6 +149,9 @@ def _match(
     if count < least or (most is not None and count > most):
         return -1, nothing, f"expected {_range(least, most)} inputs, got {count}"
     params = signature.spread(count)
+    absent = [param.name for param in signature.params[count:] if not param.optional]
+    if absent and not signature.variadic:
+        return -1, nothing, f"{absent[0]} (input {count + len(absent) - 1}) is required, got {count} inputs"
     names = [param.name for param in params]
     position = names.index(definition.leading) if definition.leading in names else 0
     leading = operands[operation.inputs[position]].type.code if count else nothing

@@ -62,8 +62,10 @@ def _clip_reference(low: float, high: float) -> Callable[[Call], np.ndarray]:
         source = call.input
         if not is_quantised(source.code):
             return np.clip(source.data, low, high).astype(source.dtype)
-        steps = [round(bound / source.scale) + source.zero_point if np.isfinite(bound) else bound for bound in (low, high)]
-        return saturate(np.clip(source.data.astype(np.int64), *steps), call.output)
+        lowest, highest = (
+            round(bound / source.scale) + source.zero_point if np.isfinite(bound) else bound for bound in (low, high)
+        )
+        return saturate(np.clip(source.data.astype(np.int64), lowest, highest), call.output)
 
     return run
 

@@ -21,8 +21,10 @@ def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
     return operand.with_dimensions(given.dimensions)
 
 
-def input_array(what: str, operand: OperandType, value: Any, given: OperandType | None) -> np.ndarray | None:
-    """An input as an array of the operand's dtype and actual shape."""
+def input_array(
+    what: str, operand: OperandType, value: Any, given: OperandType | None, padding: bool = False
+) -> np.ndarray | None:
+    """An input as an array of the operand's dtype and actual shape; with ``padding`` the buffer may be longer."""
     if value is None:
         return None
     full = operand if given is None else merge(what, operand, given)
@@ -31,11 +33,11 @@ def input_array(what: str, operand: OperandType, value: Any, given: OperandType 
         full = full.with_dimensions(value.shape)
     elif not full.is_fully_specified and given is None:
         raise bad_data(f"{what}: the model leaves dimensions of {operand} open, and {_describe(value)} does not give them")
-    return as_array(value, full, what)
+    return as_array(_unpadded(value, full) if padding else value, full, what)
 
 
-def output_bytes(what: str, operand: OperandType, value: Any) -> np.ndarray | None:
-    """An output's buffer as flat, writable bytes."""
+def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = False) -> np.ndarray | None:
+    """An output's buffer as flat, writable bytes; with ``padding`` it may be longer than the output."""
     if value is None:
         return None
     try:
@@ -45,10 +47,19 @@ def output_bytes(what: str, operand: OperandType, value: Any) -> np.ndarray | No
     if not buffer.flags.c_contiguous or not buffer.flags.writeable:
         raise bad_data(f"{what}: the array must be C-contiguous and writable")
     if operand.is_fully_specified:
-        needed = max(operand.size, 0)
-        if buffer.nbytes != needed:
+        needed = operand.size
+        if buffer.nbytes < needed or (buffer.nbytes > needed and not padding):
             raise bad_data(f"{what}: {operand} needs {needed} bytes, got {buffer.nbytes}")
     return buffer.reshape(-1).view(np.uint8)
+
+
+def _unpadded(value: Any, type_: OperandType) -> Any:
+    """A buffer without the bytes past the operand; numbers and lists as they are."""
+    try:
+        flat = np.frombuffer(value, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        return value
+    return flat[: type_.size] if flat.nbytes > type_.size else value
 
 
 def _describe(value: Any) -> str:

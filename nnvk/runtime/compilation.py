@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
-from nnvk.hal import IPreparedModel
 from nnvk.runtime.devices import Device, get_devices
 from nnvk.runtime.model import Model
-from nnvk.runtime.partitioner import Extract, extract, partition
+from nnvk.runtime.plan import Cache, Plan, Planner, Step
 from nnvk.types import model as frozen
-from nnvk.types.codes import DeviceTypeCode, PreferenceCode, PriorityCode
+from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
 from nnvk.types.request import PrepareOptions
 
 _log = logger("compilation")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A part of the model, prepared by one device."""
-
-    device: Device
-    operations: tuple[int, ...]
-    """Positions in the order of execution of the model's operations."""
-    prepared: IPreparedModel
-    part: Extract
-
-
 class Compilation:
     """A model compiled for devices (``ANeuralNetworksCompilation``).
 
-    Without ``devices`` nnvk chooses: GPU devices are preferred, the CPU reference runs what they don't. With
-    ``devices`` only these are used (``ANeuralNetworksCompilation_createForDevices``).
+    Without ``devices`` nnvk chooses: GPU devices are preferred, the CPU reference runs what they don't, and takes
+    over where they fail. With ``devices`` only these are used, and their failures are the caller's
+    (``ANeuralNetworksCompilation_createForDevices``). BAD_STATE: the model is not finished.
     """
 
     def __init__(self, model: Model, devices: Sequence[Device] | None = None) -> None:
@@ -49,13 +39,16 @@ class Compilation:
         self._preference = PreferenceCode.FAST_SINGLE_ANSWER
         self._priority = PriorityCode.MEDIUM
         self._timeout_ns = 0
-        self._steps: tuple[Step, ...] | None = None
-        self._failed = False
+        self._cache: Cache | None = None
+        self._plan: Plan | None = None
+        self._finish_called = False
 
     @classmethod
     def create_for_devices(cls, model: Model, devices: Sequence[Device]) -> Compilation:
         """Compile for exactly these devices (``ANeuralNetworksCompilation_createForDevices``)."""
         return cls(model, devices)
+
+    # --- before finish -------------------------------------------------------------------------------------------
 
     def set_preference(self, preference: PreferenceCode | int) -> None:
         """What executions should be good at (``ANeuralNetworksCompilation_setPreference``)."""
@@ -72,60 +65,115 @@ class Compilation:
         self._priority = PriorityCode(priority)
 
     def set_timeout(self, duration_ns: int) -> None:
-        """Give up `finish` after this many nanoseconds; 0: never (``ANeuralNetworksCompilation_setTimeout``)."""
+        """Give up `finish` after this many nanoseconds; 0: never (``ANeuralNetworksCompilation_setTimeout``).
+
+        BAD_DATA: the compilation is not for exactly one named device.
+        """
         self._check_unfinished("set_timeout")
-        if self._devices is None or len(self._devices) != 1:
-            raise bad_data("a timeout needs a compilation for exactly one device")
+        self.check_one_device("a timeout")
         if duration_ns < 0:
             raise bad_data(f"the timeout must not be negative, got {duration_ns}")
         self._timeout_ns = duration_ns
 
+    def set_caching(self, cache_dir: str | os.PathLike[str], token: bytes) -> None:
+        """Keep prepared models in a folder, and take them from there (``ANeuralNetworksCompilation_setCaching``).
+
+        ``token`` has 32 bytes and stands for the model: the application must give every model its own. What is in the
+        folder is checked before it is used; what is damaged or foreign is made anew.
+        """
+        self._check_unfinished("set_caching")
+        if len(token) != BYTE_SIZE_OF_CACHE_TOKEN:
+            raise bad_data(f"the token must have {BYTE_SIZE_OF_CACHE_TOKEN} bytes, got {len(token)}")
+        folder = Path(cache_dir)
+        if not folder.is_dir():
+            raise bad_data(f"the cache directory {folder} does not exist")
+        self._cache = Cache(folder, bytes(token))
+
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).
 
-        BAD_DATA: an operation that none of the devices supports. BAD_STATE: finished before.
+        BAD_DATA: an operation that none of the devices supports. BAD_STATE: called before, even if that failed.
+        MISSED_DEADLINE_PERSISTENT: it took longer than `set_timeout` allows.
         """
         self._check_unfinished("finish")
-        self._failed = True  # stays so if anything below raises: the specification allows no second try
+        self._finish_called = True
         deadline = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else None
         options = PrepareOptions(self._preference, self._priority, deadline)
-        fallback = self._devices is None and settings().partition == 1
-        devices = list(self._devices or get_devices())
-        if self._devices is None and settings().partition == 0:
-            devices = _cpu_devices()
-        try:
-            self._steps = self._prepare(devices, options)
-        except NnapiError as error:
-            if not fallback:
-                raise
-            _log.warning("%s; the whole model goes to the CPU", error)
-            self._steps = self._prepare(_cpu_devices(), options)
-        self._failed = False
+        if self._devices is not None:
+            plan = Planner(self._devices, options, cache=self._cache).plan(self._model)
+        else:
+            plan = self._planned_by_choice(options)
+        if deadline is not None and time.monotonic_ns() > deadline:
+            raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
+        self._plan = plan
 
-    def _prepare(self, devices: Sequence[Device], options: PrepareOptions) -> tuple[Step, ...]:
-        model = self._model
-        support = [device.driver.get_supported_operations(model) for device in devices]
+    def _planned_by_choice(self, options: PrepareOptions) -> Plan:
+        """All devices, as NNVK_PARTITION says: 0 the CPU alone, 1 with the CPU as fallback, 2 without."""
+        devices = get_devices()
+        cpu = next(device for device in reversed(devices) if device.type is DeviceTypeCode.CPU)
+        mode = settings().partition
+        if mode not in (0, 1, 2):
+            raise bad_data(f"NNVK_PARTITION must be 0, 1 or 2, got {mode}")
+        if mode == 0:
+            return Planner([cpu], options, cache=self._cache).plan(self._model)
+        planner = Planner(devices, options, cpu if mode == 1 else None, self._cache)
         try:
-            cuts = partition(model, [[answer.supported for answer in answers] for answers in support])
+            return planner.plan(self._model)
         except NnapiError as error:
-            raise NnapiError(error.code, error.reason + _why_unsupported(devices, support)) from None
-        steps = []
-        for cut in cuts:
-            whole = len(cut.operations) == len(model.operations)
-            part = Extract(model, model.inputs, model.outputs) if whole else extract(model, cut.operations)
-            device = devices[cut.device]
-            if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
-                raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
-            steps.append(Step(device, cut.operations, device.driver.prepare_model(part.model, options), part))
-            _log.debug("step %d: %s runs %s", len(steps) - 1, device.name, [str(op) for op in part.model.operations])
-        return tuple(steps)
+            if mode == 2:
+                raise
+            _log.warning("the whole model goes to %s: %s", cpu.name, error)
+            return Planner([cpu], options).plan(self._model)
+
+    # --- after finish --------------------------------------------------------------------------------------------
+
+    def get_preferred_memory_alignment_for_input(self, index: int) -> int:
+        """Bytes to which input ``index`` is best aligned, a power of 2.
+
+        (``ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput``.)
+        """
+        return self._preferred("input", index, lambda step: step.prepared.preferred_alignment)
+
+    def get_preferred_memory_alignment_for_output(self, index: int) -> int:
+        """Bytes to which output ``index`` is best aligned, a power of 2.
+
+        (``ANeuralNetworksCompilation_getPreferredMemoryAlignmentForOutput``.)
+        """
+        return self._preferred("output", index, lambda step: step.prepared.preferred_alignment)
+
+    def get_preferred_memory_padding_for_input(self, index: int) -> int:
+        """Bytes of which the size of input ``index`` is best a multiple, a power of 2.
+
+        (``ANeuralNetworksCompilation_getPreferredMemoryPaddingForInput``.)
+        """
+        return self._preferred("input", index, lambda step: step.prepared.preferred_padding)
+
+    def get_preferred_memory_padding_for_output(self, index: int) -> int:
+        """Bytes of which the size of output ``index`` is best a multiple, a power of 2.
+
+        (``ANeuralNetworksCompilation_getPreferredMemoryPaddingForOutput``.)
+        """
+        return self._preferred("output", index, lambda step: step.prepared.preferred_padding)
+
+    def _preferred(self, what: str, index: int, of: Callable[[Step], int]) -> int:
+        """The largest that any step with this input or output prefers."""
+        plan = self.plan
+        operands = self._model.inputs if what == "input" else self._model.outputs
+        if not 0 <= index < len(operands):
+            raise bad_data(f"{what} {index} does not exist, the model has {len(operands)}")
+        return max((of(step) for step in plan.leaves()), default=1)
+
+    @property
+    def plan(self) -> Plan:
+        """How the model is executed. BAD_STATE before `finish`."""
+        if self._plan is None:
+            raise bad_state("finish failed" if self._finish_called else "the compilation is not finished")
+        return self._plan
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What runs where, in the order of execution. BAD_STATE before `finish`."""
-        if self._steps is None:
-            raise bad_state("the compilation is not finished" + (", it failed" if self._failed else ""))
-        return self._steps
+        """What runs where: the parts that devices have prepared, those inside control flow too."""
+        return tuple(self.plan.leaves())
 
     @property
     def model(self) -> frozen.Model:
@@ -137,19 +185,11 @@ class Compilation:
         """The devices that were named; None where nnvk chose."""
         return self._devices
 
+    def check_one_device(self, what: str) -> None:
+        """Raise BAD_DATA unless the compilation is for exactly one named device."""
+        if self._devices is None or len(self._devices) != 1:
+            raise bad_data(f"{what} needs a compilation for exactly one device")
+
     def _check_unfinished(self, call: str) -> None:
-        if self._steps is not None or self._failed:
+        if self._finish_called:
             raise bad_state(f"{call} can't be called after finish")
-
-
-def _cpu_devices() -> list[Device]:
-    return [device for device in get_devices() if device.type is DeviceTypeCode.CPU]
-
-
-def _why_unsupported(devices: Sequence[Device], support: Sequence[Sequence[object]]) -> str:
-    """What each device says of the first operation that none of them runs."""
-    for answers in zip(*support, strict=True):
-        reasons = [getattr(answer, "reason", "") for answer in answers]
-        if all(reasons):
-            return ": " + "; ".join(f"{device.name}: {reason}" for device, reason in zip(devices, reasons, strict=True))
-    return ""

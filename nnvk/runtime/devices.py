@@ -50,6 +50,10 @@ class Device:
         """What the device promises."""
         return self.driver.capabilities
 
+    def wait(self) -> None:
+        """Wait until the device is alive after an internal error (``ANeuralNetworksDevice_wait``)."""
+        self.driver.wait()
+
     def __repr__(self) -> str:
         return f"<nnvk.Device {self.name} ({self.type.name}, {self.version})>"
 

@@ -1,18 +1,22 @@
-"""Execution: one computation of a compiled model on given inputs."""
+"""Execution: computations of a compiled model on given inputs."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.hal import IFencedExecution
 from nnvk.runtime import arguments
+from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
+from nnvk.runtime.device_memory import DeviceMemory
 from nnvk.runtime.event import Event
-from nnvk.runtime.steps import run_steps
+from nnvk.runtime.memory import Memory
+from nnvk.runtime.steps import BoundPlan
 from nnvk.types.codes import DurationCode
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
@@ -36,30 +40,29 @@ class _State(Enum):
 
 
 class Execution:
-    """One computation (``ANeuralNetworksExecution``): set inputs and outputs, then `compute` or `start_compute`.
+    """Computations of one compilation (``ANeuralNetworksExecution``): set inputs and outputs, then compute.
 
     Arrays that are set are referred to, not copied: they must stay until the computation has ended. An
-    execution may be computed once, or any number of times after `set_reusable`.
+    execution may be computed once, or any number of times, one after the other, after `set_reusable`.
     """
 
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation
-        self._steps = compilation.steps
+        self._plan = compilation.plan
         self._model = compilation.model
         self._inputs: list[InputArgument | None] = [None] * len(self._model.inputs)
         self._outputs: list[OutputArgument | None] = [None] * len(self._model.outputs)
+        self._device_memory: dict[tuple[str, int], DeviceMemory] = {}
         self._output_types: list[OperandType] = list(self._model.output_types())
-        self._request: Request | None = None
+        self._bound: BoundPlan | None = None
+        self._padding: bool = False
         self._options = ExecuteOptions()
-        self._measure = False
         self._timeout_ns = 0
-        self._loop_timeout_ns = DEFAULT_LOOP_TIMEOUT_NS
         self._reusable = False
         self._state = _State.PREPARATION
         self._lock = threading.Lock()
         self._shapes: tuple[OutputShape, ...] | None = None
         self._timing = Timing()
-        self._fenced = False
 
     # --- arguments -----------------------------------------------------------------------------------------------
 
@@ -67,40 +70,111 @@ class Execution:
         """Set input ``index`` to an array, buffer or number (``ANeuralNetworksExecution_setInput``).
 
         ``type`` gives dimensions that the model left open; an array of the operand's rank gives them by its shape.
-        None marks an optional input as omitted. BAD_DATA: the bytes or dimensions don't fit the operand.
+        None marks an optional input as omitted. BAD_DATA: bytes or dimensions don't fit the operand. BAD_STATE: the
+        execution is not in preparation.
         """
         self._check_preparation("set_input")
         operand = self._operand(self._model.inputs, index, "input")
-        self._inputs[index] = InputArgument(arguments.input_array(f"input {index}", operand, value, type))
-        self._request = None
+        array = arguments.input_array(f"input {index}", operand, value, type, self._padding)
+        self._set("input", index, InputArgument(array), None)
+
+    def set_input_from_memory(
+        self, index: int, memory: Memory, offset: int = 0, length: int = 0, type: OperandType | None = None
+    ) -> None:
+        """Set input ``index`` to a part of a memory (``ANeuralNetworksExecution_setInputFromMemory``).
+
+        ``offset`` and ``length`` are bytes; for memory made from a descriptor both are 0. Errors as `set_input`.
+        """
+        self._check_preparation("set_input_from_memory")
+        operand = self._operand(self._model.inputs, index, "input")
+        what = f"input {index}"
+        full = operand if type is None else arguments.merge(what, operand, type)
+        if isinstance(memory, DeviceMemory):
+            _check_whole(what, offset, length)
+            memory.check_role(self._compilation, "input", index, full.dimensions)
+            if memory.buffer is not None:
+                argument = InputArgument(None, memory.buffer.token, memory.dimensions)
+            else:
+                view = memory.host_bytes()
+                argument = InputArgument(view.view(operand.dtype).reshape(memory.dimensions))
+            self._set("input", index, argument, memory)
+            return
+        view = memory.slice(offset, length)
+        array = arguments.input_array(what, operand, view, full, self._padding)
+        self._set("input", index, InputArgument(array), None)
 
     def set_output(self, index: int, value: Any, type: OperandType | None = None) -> None:
         """Set where output ``index`` goes: a writable array or buffer (``ANeuralNetworksExecution_setOutput``).
 
         Where the model leaves dimensions open the buffer may be larger than the output turns out to be. None: the
-        output is not wanted.
+        output is not wanted. Errors as `set_input`.
         """
         self._check_preparation("set_output")
         operand = self._operand(self._model.outputs, index, "output")
         full = operand if type is None else arguments.merge(f"output {index}", operand, type)
-        self._outputs[index] = OutputArgument(arguments.output_bytes(f"output {index}", full, value))
+        buffer = arguments.output_bytes(f"output {index}", full, value, self._padding)
         self._output_types[index] = full
-        self._request = None
+        self._set("output", index, OutputArgument(buffer), None)
+
+    def set_output_from_memory(
+        self, index: int, memory: Memory, offset: int = 0, length: int = 0, type: OperandType | None = None
+    ) -> None:
+        """Set where output ``index`` goes: a part of a memory (``ANeuralNetworksExecution_setOutputFromMemory``).
+
+        ``offset`` and ``length`` are bytes; for memory made from a descriptor both are 0. Errors as `set_input`.
+        """
+        self._check_preparation("set_output_from_memory")
+        operand = self._operand(self._model.outputs, index, "output")
+        what = f"output {index}"
+        full = operand if type is None else arguments.merge(what, operand, type)
+        if isinstance(memory, DeviceMemory):
+            _check_whole(what, offset, length)
+            memory.check_role(self._compilation, "output", index, full.dimensions)
+            on_device = memory.buffer is not None
+            argument = OutputArgument(
+                None if on_device else memory.host_bytes(), memory.buffer.token if memory.buffer is not None else 0
+            )
+            self._output_types[index] = full.with_dimensions(memory.dimensions)
+            self._set("output", index, argument, memory)
+            return
+        buffer = arguments.output_bytes(what, full, memory.slice(offset, length), self._padding)
+        self._output_types[index] = full
+        self._set("output", index, OutputArgument(buffer), None)
+
+    def _set(self, what: str, index: int, argument: Any, memory: DeviceMemory | None) -> None:
+        (self._inputs if what == "input" else self._outputs)[index] = argument
+        if memory is None:
+            self._device_memory.pop((what, index), None)
+        else:
+            self._device_memory[what, index] = memory
+        self._bound = None
+
+    def enable_input_and_output_padding(self, enable: bool) -> None:
+        """Allow buffers longer than their operands (``ANeuralNetworksExecution_enableInputAndOutputPadding``).
+
+        BAD_STATE: an input or output was set before.
+        """
+        self._check_preparation("enable_input_and_output_padding")
+        if any(argument is not None for argument in (*self._inputs, *self._outputs)):
+            raise bad_state("enable_input_and_output_padding must be called before inputs and outputs are set")
+        self._padding = bool(enable)
 
     def set_measure_timing(self, measure: bool) -> None:
-        """Measure durations (``ANeuralNetworksExecution_setMeasureTiming``). Needs a single, named device."""
+        """Measure durations (``ANeuralNetworksExecution_setMeasureTiming``).
+
+        BAD_DATA: the compilation is not for exactly one named device.
+        """
         self._check_preparation("set_measure_timing")
-        devices = self._compilation.devices
-        if measure and (devices is None or len(devices) != 1):
-            raise bad_data("timing needs a compilation for exactly one device")
-        self._measure = bool(measure)
+        self._compilation.check_one_device("timing")
+        self._options = ExecuteOptions(bool(measure), None, self._options.loop_timeout_ns)
 
     def set_timeout(self, duration_ns: int) -> None:
-        """Give up after this many nanoseconds; 0: never (``ANeuralNetworksExecution_setTimeout``)."""
+        """Give up after this many nanoseconds; 0: never (``ANeuralNetworksExecution_setTimeout``).
+
+        BAD_DATA: the compilation is not for exactly one named device.
+        """
         self._check_preparation("set_timeout")
-        devices = self._compilation.devices
-        if devices is None or len(devices) != 1:
-            raise bad_data("a timeout needs a compilation for exactly one device")
+        self._compilation.check_one_device("a timeout")
         if duration_ns < 0:
             raise bad_data(f"the timeout must not be negative, got {duration_ns}")
         self._timeout_ns = duration_ns
@@ -113,11 +187,13 @@ class Execution:
         self._check_preparation("set_loop_timeout")
         if duration_ns < 0:
             raise bad_data(f"the loop timeout must not be negative, got {duration_ns}")
-        self._loop_timeout_ns = min(duration_ns, MAXIMUM_LOOP_TIMEOUT_NS)
+        limit = min(duration_ns, MAXIMUM_LOOP_TIMEOUT_NS)
+        self._options = ExecuteOptions(self._options.measure, None, limit)
 
     def set_reusable(self, reusable: bool) -> None:
         """Allow more than one computation (``ANeuralNetworksExecution_setReusable``)."""
-        self._check_preparation("set_reusable")
+        if self._state is not _State.PREPARATION:
+            raise bad_state(f"set_reusable: the execution is {self._state.value}")
         self._reusable = bool(reusable)
 
     # --- computation ---------------------------------------------------------------------------------------------
@@ -127,36 +203,73 @@ class Execution:
 
         OUTPUT_INSUFFICIENT_SIZE: a buffer is too small; `get_output_operand_dimensions` then tells the dimensions.
         BAD_STATE: under way, or completed and not reusable. BAD_DATA: an input or output was not set.
+        MISSED_DEADLINE_TRANSIENT: a timeout has passed. OP_FAILED: an input is device memory that holds nothing.
         """
         self._begin()
         try:
-            if len(self._steps) == 1:
-                result = self._steps[0].prepared.execute(self._ready_request(), self._execute_options())
-            else:
-                result = run_steps(self._model, self._steps, self._ready_request(), self._execute_options())
+            result = self._ready().execute(self._execute_options())
         except BaseException:
             self._end(None)
             raise
         self._complete(result)
 
+    def burst_compute(self, burst: Burst) -> None:
+        """Compute in a burst (``ANeuralNetworksExecution_burstCompute``).
+
+        BAD_DATA: the burst is of another compilation. BAD_STATE: another execution is in it. Else as `compute`.
+        """
+        if burst.compilation is not self._compilation:
+            raise bad_data("the burst and the execution are of different compilations")
+        burst.enter()
+        try:
+            self._begin()
+            try:
+                result = self._ready().execute_in_burst(burst.lane, self._execute_options())
+            except BaseException:
+                self._end(None)
+                raise
+            self._complete(result)
+        finally:
+            burst.leave()
+
     def start_compute(self) -> Event:
-        """Start and return an `Event` at once (``ANeuralNetworksExecution_startCompute``)."""
+        """Start and return an `Event` at once (``ANeuralNetworksExecution_startCompute``). Errors as `compute`."""
+        return self._start((), self._execute_options(), has_sync_fence=False)
+
+    def start_compute_with_dependencies(self, dependencies: Sequence[Event], duration_ns: int = 0) -> Event:
+        """Start once all ``dependencies`` have signalled (``ANeuralNetworksExecution_startComputeWithDependencies``).
+
+        ``duration_ns`` limits the time from then on; 0: no limit. The event has a sync fence. BAD_DATA: an output's type
+        is not fully specified, or a duration and not exactly one named device. A dependency that has failed raises
+        its error here; one that fails later makes the execution fail.
+        """
+        if duration_ns < 0:
+            raise bad_data(f"the duration must not be negative, got {duration_ns}")
+        if duration_ns:
+            self._compilation.check_one_device("a duration")
+        for index, type_ in enumerate(self._output_types):
+            if not type_.is_fully_specified:
+                raise bad_data(f"output {index} is {type_}: a fenced execution needs all its dimensions")
+        for dependency in dependencies:
+            if dependency.error is not None:
+                raise dependency.error
+        options = self._execute_options()
+        if duration_ns:
+            options = ExecuteOptions(options.measure, options.deadline_ns, options.loop_timeout_ns, duration_ns)
+        return self._start([dependency.fence for dependency in dependencies], options, has_sync_fence=True)
+
+    def _start(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions, *, has_sync_fence: bool) -> Event:
         self._begin()
         try:
-            request, options = self._ready_request(), self._execute_options()
-            fenced: IFencedExecution
-            if len(self._steps) == 1:
-                fenced = self._steps[0].prepared.execute_fenced(request, (), options)
-            else:
-                fenced = _Threaded(lambda: run_steps(self._model, self._steps, request, options))
+            fence = self._ready(fenced=bool(wait_for)).execute_fenced(wait_for, options)
         except BaseException:
             self._end(None)
             raise
-        return Event(lambda: self._finish(fenced))
+        return Event(fence, self._finish, has_sync_fence=has_sync_fence)
 
-    def _finish(self, fenced: IFencedExecution) -> None:
+    def _finish(self, fence: IFencedExecution) -> None:
         try:
-            result = fenced.result()
+            result = fence.result()
         except BaseException:
             self._end(None)
             raise
@@ -167,12 +280,12 @@ class Execution:
             if self._state is _State.COMPUTATION:
                 raise bad_state("the execution is under way")
             if self._state is _State.COMPLETED and not self._reusable:
-                raise bad_state("the execution is completed; call set_reusable before the first computation to repeat it")
+                raise bad_state("the execution is completed; set_reusable before the first computation allows more")
             self._state = _State.COMPUTATION
 
     def _complete(self, result: ExecutionResult) -> None:
         self._timing = result.timing
-        self._end(result.output_shapes)
+        self._end(result.output_shapes, result.code is ResultCode.NO_ERROR)
         if result.code is not ResultCode.NO_ERROR:
             small = [
                 f"output {index} is {list(shape.dimensions)}"
@@ -181,61 +294,75 @@ class Execution:
             ]
             raise NnapiError(result.code, f"a buffer is too small: {', '.join(small)}")
 
-    def _end(self, shapes: tuple[OutputShape, ...] | None) -> None:
+    def _end(self, shapes: tuple[OutputShape, ...] | None, succeeded: bool = False) -> None:
         self._shapes = shapes
+        for (what, _), memory in self._device_memory.items():
+            if what == "output":
+                memory.set_initialized(succeeded)
         with self._lock:
             self._state = _State.COMPLETED
 
-    def _ready_request(self) -> Request:
-        if self._request is None:
-            for kind, missing in (("input", self._inputs), ("output", self._outputs)):
-                unset = [index for index, argument in enumerate(missing) if argument is None]
-                if unset:
-                    raise bad_data(f"{kind} {unset[0]} was not set")
-            self._request = Request(
-                [argument for argument in self._inputs if argument is not None],
-                [argument for argument in self._outputs if argument is not None],
-            )
-        return self._request
+    def _ready(self, *, fenced: bool = False) -> BoundPlan:
+        """The request, bound; checked again only after a change.
+
+        What a fenced execution waits for may be what initialises its input, so that it is not asked about that.
+        """
+        if self._bound is None:
+            for what, given in (("input", self._inputs), ("output", self._outputs)):
+                if None in given:
+                    raise bad_data(f"{what} {given.index(None)} was not set")
+            inputs = [argument for argument in self._inputs if argument is not None]
+            outputs = [argument for argument in self._outputs if argument is not None]
+            self._bound = BoundPlan(self._plan, Request(inputs, outputs))
+        for (what, index), memory in self._device_memory.items():
+            if what == "input" and not memory.is_initialized and not fenced:
+                raise NnapiError(ResultCode.OP_FAILED, f"input {index} is device memory that is not initialised")
+        return self._bound
 
     def _execute_options(self) -> ExecuteOptions:
-        deadline = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else None
-        if deadline is None and self._options.measure == self._measure:
-            if self._options.loop_timeout_ns == self._loop_timeout_ns and self._options.deadline_ns is None:
-                return self._options
-        self._options = ExecuteOptions(self._measure, deadline, self._loop_timeout_ns)
-        return self._options
+        if not self._timeout_ns:
+            return self._options
+        deadline = time.monotonic_ns() + self._timeout_ns
+        return ExecuteOptions(self._options.measure, deadline, self._options.loop_timeout_ns)
 
     # --- afterwards ----------------------------------------------------------------------------------------------
 
     def get_duration(self, code: DurationCode | int) -> int:
-        """A duration of the last computation, in nanoseconds; 2^64 - 1 where the device can't tell.
+        """A duration of the last computation, in nanoseconds (``ANeuralNetworksExecution_getDuration``).
 
-        (``ANeuralNetworksExecution_getDuration``.) BAD_STATE: not completed, or `set_measure_timing` was not called.
+        2^64 - 1 where it was not measured: `set_measure_timing` was not called, or the device can't tell. BAD_STATE:
+        not completed.
         """
         self._check_completed("get_duration")
-        if not self._measure:
-            raise bad_state("set_measure_timing must be called before the computation")
         if code not in list(DurationCode):
             raise bad_data(f"a duration code must be 0 to 3, got {code}")
+        if not self._options.measure:
+            return NOT_MEASURED
         if code in (DurationCode.DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_ON_HARDWARE):
             return self._timing.on_hardware_ns
         return self._timing.in_driver_ns
 
     def get_output_operand_rank(self, index: int) -> int:
         """Rank of an output after the computation (``ANeuralNetworksExecution_getOutputOperandRank``)."""
-        return len(self.get_output_operand_dimensions(index))
+        self._check_completed("get_output_operand_rank")
+        return len(self._shape(index).dimensions)
 
     def get_output_operand_dimensions(self, index: int) -> Shape:
         """Dimensions of an output after the computation (``ANeuralNetworksExecution_getOutputOperandDimensions``).
 
-        They are there after OUTPUT_INSUFFICIENT_SIZE too.
+        They are there after OUTPUT_INSUFFICIENT_SIZE too. BAD_STATE: not completed, or failed. BAD_DATA: the output
+        does not exist or is a scalar.
         """
         self._check_completed("get_output_operand_dimensions")
+        if not self._operand(self._model.outputs, index, "output").is_tensor:
+            raise bad_data(f"output {index} is a scalar, it has no dimensions")
+        return self._shape(index).dimensions
+
+    def _shape(self, index: int) -> OutputShape:
         self._operand(self._model.outputs, index, "output")
         if self._shapes is None:
             raise bad_state("the computation failed, there are no dimensions")
-        return self._shapes[index].dimensions
+        return self._shapes[index]
 
     # --- checks --------------------------------------------------------------------------------------------------
 
@@ -245,7 +372,8 @@ class Execution:
         return self._model.operands[operands[index]].type
 
     def _check_preparation(self, call: str) -> None:
-        if self._state is _State.COMPUTATION or (self._state is _State.COMPLETED and not self._reusable):
+        reuse = self._state is _State.COMPLETED and self._reusable
+        if self._state is not _State.PREPARATION and not reuse:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 
     def _check_completed(self, call: str) -> None:
@@ -253,30 +381,6 @@ class Execution:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 
 
-class _Threaded(IFencedExecution):
-    """A computation of several steps on a thread of its own."""
-
-    def __init__(self, work: Any) -> None:
-        self._outcome: ExecutionResult | BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(work,), name="nnvk-execution", daemon=True)
-        self._thread.start()
-
-    def _run(self, work: Any) -> None:
-        try:
-            self._outcome = work()
-        except BaseException as error:  # handed to whoever waits
-            self._outcome = error
-
-    def wait(self, timeout_ns: int = -1) -> bool:
-        self._thread.join(None if timeout_ns < 0 else timeout_ns / 1e9)
-        return not self._thread.is_alive()
-
-    def result(self) -> ExecutionResult:
-        self._thread.join()
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        assert self._outcome is not None
-        return self._outcome
-
-
-__all__ = ["NOT_MEASURED", "Execution"]
+def _check_whole(what: str, offset: int, length: int) -> None:
+    if offset or length:
+        raise bad_data(f"{what}: offset and length must be 0 for device memory, got {offset} and {length}")

@@ -4,38 +4,121 @@ from __future__ import annotations
 
 import mmap
 import os
+from typing import Protocol
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.types.operand import Shape
+
+
+class Description(Protocol):
+    """What memory can be made for: a `MemoryDesc`."""
+
+    def create_memory(self) -> Memory:
+        """The memory."""
+        ...
+
+
+class HardwareBuffer:
+    """Shared memory of the BLOB format, in the place of Android's ``AHardwareBuffer``: a memfd."""
+
+    def __init__(self, size: int) -> None:
+        if size <= 0:
+            raise bad_data(f"the size must be positive, got {size}")
+        self._fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(self._fd, size)
+            self._mapped = mmap.mmap(self._fd, size)
+        except (OSError, ValueError) as error:
+            os.close(self._fd)
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"a hardware buffer of {size} bytes: {error}") from error
+        self.size = size
+
+    def lock(self) -> np.ndarray:
+        """The bytes, as a flat uint8 array that others see change (``AHardwareBuffer_lock``)."""
+        return np.frombuffer(self._mapped, np.uint8)
+
+    def fileno(self) -> int:
+        """The descriptor, to share it with another process."""
+        return self._fd
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            os.close(self._fd)
 
 
 class Memory:
-    """A shared memory region (``ANeuralNetworksMemory``)."""
+    """A memory region (``ANeuralNetworksMemory``); make one with the ``create_`` methods."""
 
     def __init__(self, region: np.ndarray) -> None:
         self._region = region
 
     @classmethod
-    def create_from_fd(cls, size: int, protection: int, fd: int, offset: int = 0) -> Memory:
+    def create_from_fd(cls, size: int, protect: int, fd: int, offset: int = 0) -> Memory:
         """Map ``size`` bytes of a file (``ANeuralNetworksMemory_createFromFd``).
 
-        ``protection`` is ``mmap.PROT_READ``, ``mmap.PROT_WRITE`` or both. The descriptor may be closed afterwards.
-        Raises BAD_DATA for a size, an offset or a protection that can't be, UNMAPPABLE where mapping fails.
+        ``protect`` is ``mmap.PROT_READ``, ``mmap.PROT_WRITE`` or both; ``offset`` is a multiple of the page size. The
+        descriptor may be closed afterwards. BAD_DATA: size, offset or protection can't be; UNMAPPABLE: it can't be mapped.
         """
-        if size <= 0 or offset < 0:
-            raise bad_data(f"size must be positive and offset not negative, got {size} and {offset}")
-        if protection & ~(mmap.PROT_READ | mmap.PROT_WRITE) or not protection:
-            raise bad_data(f"protection must be PROT_READ, PROT_WRITE or both, got {protection}")
-        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        if size <= 0 or offset < 0 or offset % mmap.ALLOCATIONGRANULARITY:
+            raise bad_data(f"size must be positive and offset a multiple of the page size, got {size} and {offset}")
+        if protect & ~(mmap.PROT_READ | mmap.PROT_WRITE) or not protect:
+            raise bad_data(f"protect must be PROT_READ, PROT_WRITE or both, got {protect}")
         try:
             available = os.fstat(fd).st_size
             if offset + size > available:
                 raise bad_data(f"bytes {offset} to {offset + size} lie outside a file of {available} bytes")
-            mapped = mmap.mmap(fd, offset - start + size, mmap.MAP_SHARED, protection, offset=start)
+            mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, protect, offset=offset)
         except (OSError, ValueError) as error:
             raise NnapiError(ResultCode.UNMAPPABLE, f"file descriptor {fd} can't be mapped: {error}") from error
-        return cls(np.frombuffer(mapped, np.uint8)[offset - start :])
+        return cls(np.frombuffer(mapped, np.uint8))
+
+    @classmethod
+    def create_from_hardware_buffer(cls, buffer: HardwareBuffer) -> Memory:
+        """Share a hardware buffer's bytes (``ANeuralNetworksMemory_createFromAHardwareBuffer``)."""
+        return cls(buffer.lock())
+
+    @classmethod
+    def create_from_desc(cls, desc: Description) -> Memory:
+        """Memory for the roles of a `MemoryDesc` (``ANeuralNetworksMemory_createFromDesc``), see `DeviceMemory`.
+
+        BAD_STATE: the descriptor is not finished. OP_FAILED: its dimensions are not fully specified.
+        """
+        return desc.create_memory()
+
+    @staticmethod
+    def copy(source: Memory, target: Memory) -> None:
+        """Copy the content of one memory to another of the same size (``ANeuralNetworksMemory_copy``).
+
+        BAD_DATA: sizes or dimensions differ, or the source is device memory that nothing was written to. Device
+        memory as target counts as written to once the copy has succeeded.
+        """
+        if not source.is_initialized:
+            raise bad_data("the source memory is not initialised")
+        if source.dimensions and target.dimensions and source.dimensions != target.dimensions:
+            raise bad_data(f"source has dimensions {list(source.dimensions)}, target {list(target.dimensions)}")
+        if source.size != target.size:
+            raise bad_data(f"source has {source.size} bytes, target {target.size}")
+        try:
+            target.write(source.read())
+        except NnapiError:
+            target.set_initialized(False)
+            raise
+        target.set_initialized(True)
+
+    @property
+    def dimensions(self) -> Shape:
+        """Of the tensor that it holds; shared memory knows of none."""
+        return ()
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether it holds something; shared memory always does."""
+        return True
+
+    def set_initialized(self, initialized: bool) -> None:
+        """Say what an execution or a copy made of it; shared memory does not care."""
 
     @property
     def size(self) -> int:
@@ -47,3 +130,13 @@ class Memory:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise bad_data(f"bytes {offset} to {offset + length} lie outside a memory of {self.size} bytes")
         return self._region[offset : offset + length]
+
+    def read(self) -> np.ndarray:
+        """The content, flat uint8."""
+        return self._region
+
+    def write(self, content: np.ndarray) -> None:
+        """Replace the content by as many bytes. BAD_DATA: it can't be written."""
+        if not self._region.flags.writeable:
+            raise bad_data("the target memory can't be written")
+        self._region[:] = content

@@ -1,8 +1,8 @@
-"""Which device runs which operations: a pure function from a model and the devices' answers to steps."""
+"""Which device runs which operations: pure functions from a model and the devices' answers to steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nnvk.base.errors import bad_data
@@ -11,18 +11,16 @@ from nnvk.types.model import Lifetime, Model, Operand, Operation
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Operations (positions in the model's order) that one device (position in the list of devices) runs at a stretch."""
+    """Operations, by position in the model, that one device, by position in the list of devices, runs at a stretch."""
 
     device: int
     operations: tuple[int, ...]
 
 
-def partition(model: Model, supported: Sequence[Sequence[bool]]) -> list[Cut]:
-    """Cut a model into as few steps as its graph allows.
+def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
+    """The device of each operation: the first, in the order of preference, that runs it.
 
-    ``supported[d][o]`` says whether device d, in the order of preference, runs operation o; each operation goes to
-    the first device that runs it. A step then takes everything that is ready on its device before another device
-    comes to turn. BAD_DATA: an operation that no device runs.
+    ``supported[d][o]`` says whether device d runs operation o. BAD_DATA: an operation that no device runs.
     """
     device_of: list[int] = []
     for number, operation in enumerate(model.operations):
@@ -30,38 +28,54 @@ def partition(model: Model, supported: Sequence[Sequence[bool]]) -> list[Cut]:
         if not able:
             raise bad_data(f"operation {number} ({operation}): none of the devices supports it")
         device_of.append(able[0])
+    return device_of
+
+
+def partition(model: Model, device_of: Sequence[int], alone: Collection[int] = ()) -> list[Cut]:
+    """Cut a model into as few steps as its graph allows, each operation on its device.
+
+    A step takes everything that is ready on its device before another device comes to turn; operations in ``alone``
+    get steps of their own.
+    """
     starts = sorted(set(device_of))
-    plans = [_schedule(model, device_of, start) for start in starts]
+    plans = [_schedule(model, device_of, alone, start) for start in starts]
     return min(plans, key=len) if plans else []
 
 
-def _schedule(model: Model, device_of: Sequence[int], current: int) -> list[Cut]:
+def _schedule(model: Model, device_of: Sequence[int], alone: Collection[int], current: int) -> list[Cut]:
     """The steps where device ``current`` has the first turn."""
     writer = {index: number for number, operation in enumerate(model.operations) for index in operation.outputs}
-    missing = [
-        {writer[index] for index in operation.inputs if index in writer} for operation in model.operations
-    ]
+    missing = [{writer[index] for index in operation.inputs if index in writer} for operation in model.operations]
     readers: list[list[int]] = [[] for _ in model.operations]
     for number, needs in enumerate(missing):
         for need in needs:
             readers[need].append(number)
     ready: dict[int, list[int]] = {device: [] for device in device_of}
+    singles: list[int] = []
+
+    def release(number: int) -> None:
+        (singles if number in alone else ready[device_of[number]]).append(number)
+
     for number, needs in enumerate(missing):
         if not needs:
-            ready[device_of[number]].append(number)
+            release(number)
     cuts: list[Cut] = []
-    while any(ready.values()):
-        if not ready[current]:
-            current = max((device for device in ready if ready[device]), key=lambda device: len(ready[device]))
+    while singles or any(ready.values()):
         taken: list[int] = []
-        while ready[current]:
-            number = ready[current].pop(0)
+        if not any(ready.values()):
+            current_queue, most = singles, 1
+        else:
+            if not ready[current]:
+                current = max((device for device in ready if ready[device]), key=lambda device: len(ready[device]))
+            current_queue, most = ready[current], len(model.operations)
+        while current_queue and len(taken) < most:
+            number = current_queue.pop(0)
             taken.append(number)
             for reader in readers[number]:
                 missing[reader].discard(number)
                 if not missing[reader]:
-                    ready[device_of[reader]].append(reader)
-        cuts.append(Cut(current, tuple(sorted(taken))))
+                    release(reader)
+        cuts.append(Cut(device_of[taken[0]], tuple(sorted(taken))))
     return cuts
 
 

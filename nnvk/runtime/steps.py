@@ -1,13 +1,18 @@
-"""Runs a compilation of several steps: step by step, intermediate results in buffers of the runtime."""
+"""Executes plans: a single step straight through, several with intermediate results in the runtime's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnvk.base.errors import ResultCode, op_failed
-from nnvk.runtime.compilation import Step
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
+from nnvk.base.log import logger
+from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution
+from nnvk.runtime.plan import ControlStep, Plan, Step
+from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import (
     ExecuteOptions,
@@ -18,65 +23,198 @@ from nnvk.types.request import (
     Request,
 )
 
+_log = logger("execution")
+Values = dict[int, InputArgument]
+"""What is known while a plan runs, by operand."""
+Targets = dict[int, OutputArgument]
+"""Where the application wants the model's outputs, by operand."""
 
-def run_steps(model: Model, steps: Sequence[Step], request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Execute the steps in order. The result has the shapes of the model's outputs and no timing."""
-    values = {
-        index: argument.array for index, argument in zip(model.inputs, request.inputs, strict=True)
+_DEVICE_FAILURES = frozenset(
+    {
+        ResultCode.OP_FAILED,
+        ResultCode.OUT_OF_MEMORY,
+        ResultCode.DEAD_OBJECT,
+        ResultCode.UNAVAILABLE_DEVICE,
+        ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
+        ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
     }
-    outputs = dict(zip(model.outputs, request.outputs, strict=True))
+)
+"""Errors that are the device's and not the request's: another device may do better."""
+
+
+class BoundPlan(IExecution):
+    """A request bound to a plan."""
+
+    def __init__(self, plan: Plan, request: Request) -> None:
+        self._plan = plan
+        self._request = request
+        self._bound = _BoundStep(plan.single, request) if plan.single is not None else None
+
+    def execute(self, options: ExecuteOptions) -> ExecutionResult:
+        """Execute all steps in order."""
+        if self._bound is not None:
+            return self._bound.execute(options)
+        return _run(self._plan, self._request, options)
+
+    def execute_in_burst(self, burst: IBurst | None, options: ExecuteOptions) -> ExecutionResult:
+        """Execute in the burst of the one step, or without where there are several."""
+        if self._bound is None or burst is None:
+            return self.execute(options)
+        return self._bound.execute_in_burst(burst, options)
+
+    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
+        """Hand a single step to its device; several are run by a thread."""
+        if self._bound is not None and not self._bound.has_fallback:
+            return self._bound.execute_fenced(wait_for, options)
+        return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
+
+
+class _BoundStep(IExecution):
+    """A request bound to one step, with the CPU ready to take over where the runtime may choose devices."""
+
+    def __init__(self, step: Step, request: Request) -> None:
+        self._step = step
+        self._request = request
+        self._bound = step.prepared.create_reusable_execution(request)
+        tokens = [source.token for source in request.inputs] + [target.token for target in request.outputs]
+        self.has_fallback = step.fallback is not None and not any(tokens)
+
+    def execute(self, options: ExecuteOptions) -> ExecutionResult:
+        return self._guarded(lambda: self._bound.execute(options), options)
+
+    def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
+        return self._guarded(lambda: burst.execute(self._bound, options), options)
+
+    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
+        return self._bound.execute_fenced(wait_for, options)
+
+    def _guarded(self, execute: Callable[[], ExecutionResult], options: ExecuteOptions) -> ExecutionResult:
+        try:
+            return execute()
+        except NnapiError as error:
+            if not self.has_fallback or error.code not in _DEVICE_FAILURES or self._step.fallback is None:
+                raise
+            _log.warning("%s fails to execute, the CPU takes over: %s", self._step.device.name, error)
+            return self._step.fallback().execute(self._request, options)
+
+
+def _run(plan: Plan, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Execute the steps of a plan in order. The result has no timing: no clock is common to all devices."""
+    values = dict(zip(plan.model.inputs, request.inputs, strict=True))
+    targets = dict(zip(plan.model.outputs, request.outputs, strict=True))
     shapes: dict[int, OutputShape] = {}
-    for step in steps:
-        result = _run_step(model, step, values, outputs, options)
-        shapes.update(zip(step.part.outputs, result.output_shapes, strict=True))
-        if result.code is not ResultCode.NO_ERROR:
-            known = [shapes.get(index, OutputShape(model.operands[index].type.dimensions)) for index in model.outputs]
-            return ExecutionResult(result.code, tuple(known))
-    return ExecutionResult(ResultCode.NO_ERROR, tuple(shapes[index] for index in model.outputs))
+    for step in plan.steps:
+        if isinstance(step, ControlStep):
+            outputs, results = _run_control(plan.model, step, values, targets, options)
+        else:
+            outputs, results = step.part.outputs, _run_step(plan.model, step, values, targets, options)
+        shapes.update(zip(outputs, results, strict=True))
+        if not all(shape.is_sufficient for shape in results):
+            known = [shapes.get(index, OutputShape(plan.model.operands[index].type.dimensions)) for index in targets]
+            return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, tuple(known))
+    return ExecutionResult(ResultCode.NO_ERROR, tuple(shapes[index] for index in plan.model.outputs))
+
+
+def _evaluate(plan: Plan, inputs: Sequence[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
+    """Outputs of a plan as inputs of what follows; their memory is made as it is needed."""
+    model = plan.model
+    sizes = [type_.size for type_ in model.output_types()]
+    while True:
+        buffers = [np.empty(size, np.uint8) for size in sizes]
+        result = BoundPlan(plan, Request(inputs, [OutputArgument(buffer) for buffer in buffers])).execute(options)
+        needed = [_nbytes(model, index, s) for index, s in zip(model.outputs, result.output_shapes, strict=True)]
+        if result.code is ResultCode.NO_ERROR:
+            rows = zip(model.outputs, buffers, result.output_shapes, strict=True)
+            return [_as_input(model, index, buffer, shape) for index, buffer, shape in rows]
+        if needed == sizes:
+            raise op_failed("a device calls buffers too small that have the size it asked for")
+        sizes = needed
 
 
 def _run_step(
-    model: Model,
-    step: Step,
-    values: dict[int, np.ndarray | None],
-    outputs: dict[int, OutputArgument],
-    options: ExecuteOptions,
-) -> ExecutionResult:
+    model: Model, step: Step, values: Values, targets: Targets, options: ExecuteOptions
+) -> Sequence[OutputShape]:
     """Execute one step; its results join ``values``. Results of unknown size take a second try, as in HAL 1.3."""
-    sizes = [model.operands[index].type.size for index in step.part.outputs]
+    outputs = step.part.outputs
+    inputs = [values[index] for index in step.part.inputs]
+    sizes = [model.operands[index].type.size for index in outputs]
     while True:
-        targets = [_target(index, size, outputs) for index, size in zip(step.part.outputs, sizes, strict=True)]
-        request = Request(
-            [InputArgument(values[index]) for index in step.part.inputs],
-            [OutputArgument(target) for target in targets],
-        )
-        result = step.prepared.execute(request, options)
+        arguments = [_target(index, size, targets) for index, size in zip(outputs, sizes, strict=True)]
+        result = _BoundStep(step, Request(inputs, arguments)).execute(options)
         if result.code is ResultCode.NO_ERROR:
             break
-        lacking = [
-            index for index, shape in zip(step.part.outputs, result.output_shapes, strict=True) if not shape.is_sufficient
-        ]
-        if any(index in outputs and outputs[index].buffer is not None for index in lacking):
-            return result
-        needed = [_bytes(model, index, shape) for index, shape in zip(step.part.outputs, result.output_shapes, strict=True)]
-        if needed == sizes:
-            raise op_failed(f"{step.device.name} calls buffers too small that have the size it asked for")
+        needed = [_nbytes(model, index, shape) for index, shape in zip(outputs, result.output_shapes, strict=True)]
+        if needed == sizes or any(
+            _is_wanted(index, targets) and not shape.is_sufficient
+            for index, shape in zip(outputs, result.output_shapes, strict=True)
+        ):
+            return result.output_shapes
         sizes = needed
-    for index, target, shape in zip(step.part.outputs, targets, result.output_shapes, strict=True):
-        if target is not None:
-            used = target[: _bytes(model, index, shape)]
-            values[index] = used.view(model.operands[index].type.dtype).reshape(shape.dimensions)
-    return result
+    for index, argument, shape in zip(outputs, arguments, result.output_shapes, strict=True):
+        if argument.buffer is not None:
+            values[index] = _as_input(model, index, argument.buffer, shape)
+    return result.output_shapes
 
 
-def _target(index: int, size: int, outputs: dict[int, OutputArgument]) -> np.ndarray | None:
-    """Where a step's result goes: the application's buffer where it is an output of the model and wanted."""
-    argument = outputs.get(index)
-    if argument is not None and argument.buffer is not None:
-        return argument.buffer
-    return np.empty(size, np.uint8)
+def _run_control(
+    model: Model, step: ControlStep, values: Values, targets: Targets, options: ExecuteOptions
+) -> tuple[tuple[int, ...], Sequence[OutputShape]]:
+    """Execute an IF or WHILE; its results join ``values`` and go to the application's buffers."""
+    operation = step.operation
+
+    def argument(index: int) -> InputArgument:
+        constant = model.operands[index].value
+        return values[index] if constant is None else InputArgument(constant)
+
+    if operation.code is OperationCode.IF:
+        condition, *inputs = (argument(index) for index in (operation.inputs[0], *operation.inputs[3:]))
+        results = _evaluate(step.models[0 if _is_true(condition) else 1], inputs, options)
+    else:
+        state = [argument(index) for index in operation.inputs[2:]]
+        results = _loop(step, state, options)[: len(operation.outputs)]
+    shapes: list[OutputShape] = []
+    for index, result in zip(operation.outputs, results, strict=True):
+        values[index] = result
+        array = result.array
+        assert array is not None
+        buffer = targets[index].buffer if index in targets else None
+        shapes.append(OutputShape(array.shape, buffer is None or buffer.nbytes >= array.nbytes))
+        if buffer is not None and buffer.nbytes >= array.nbytes:
+            buffer[: array.nbytes] = array.reshape(-1).view(np.uint8)
+    return operation.outputs, shapes
 
 
-def _bytes(model: Model, index: int, shape: OutputShape) -> int:
-    type_ = model.operands[index].type
-    return int(np.prod(shape.dimensions, dtype=np.int64)) * type_.dtype.itemsize
+def _loop(step: ControlStep, state: list[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
+    condition, body = step.models
+    give_up = time.monotonic_ns() + options.loop_timeout_ns
+    while _is_true(_evaluate(condition, state, options)[0]):
+        if time.monotonic_ns() > give_up:
+            seconds = options.loop_timeout_ns / 1e9
+            raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, f"WHILE: a loop ran longer than {seconds:g} s")
+        results = _evaluate(body, state, options)
+        state = [*results, *state[len(results) :]]
+    return state
+
+
+def _is_true(condition: InputArgument) -> bool:
+    if condition.array is None or condition.array.size != 1:
+        raise bad_data("a condition must be one BOOL8")
+    return bool(condition.array.reshape(-1)[0])
+
+
+def _is_wanted(index: int, targets: Targets) -> bool:
+    return index in targets and targets[index].buffer is not None
+
+
+def _target(index: int, size: int, targets: Targets) -> OutputArgument:
+    """Where a step's result goes: to the application where it is an output of the model and wanted."""
+    return targets[index] if _is_wanted(index, targets) else OutputArgument(np.empty(size, np.uint8))
+
+
+def _as_input(model: Model, index: int, buffer: np.ndarray, shape: OutputShape) -> InputArgument:
+    used = buffer[: _nbytes(model, index, shape)]
+    return InputArgument(used.view(model.operands[index].type.dtype).reshape(shape.dimensions))
+
+
+def _nbytes(model: Model, index: int, shape: OutputShape) -> int:
+    return math.prod(shape.dimensions) * model.operands[index].type.dtype.itemsize

@@ -68,11 +68,22 @@ int multiply_by_quantized_multiplier(int x, int mantissa, int shift) {
     return rounding_divide_by_pot(rounding_doubling_high_mul(x << max(shift, 0), mantissa), max(-shift, 0));
 }
 
+ivec4 rounding_doubling_high_mul(ivec4 a, ivec4 b) {
+    ivec4 high;
+    ivec4 low;
+    imulExtended(a, b, high, low);
+    uvec4 rounded = uvec4(low) + 0x40000000u;
+    high += ivec4(lessThan(rounded, uvec4(0x40000000u)));
+    return (high << 1) | ivec4(rounded >> 31);
+}
+
+ivec4 rounding_divide_by_pot(ivec4 x, ivec4 exponent) {
+    ivec4 mask = ivec4((uvec4(1u) << exponent) - 1u);
+    return (x >> exponent) + ivec4(greaterThan(x & mask, (mask >> 1) - (x >> 31)));
+}
+
 ivec4 multiply_by_quantized_multiplier(ivec4 x, ivec4 mantissa, ivec4 shift) {
-    return ivec4(multiply_by_quantized_multiplier(x.x, mantissa.x, shift.x),
-                 multiply_by_quantized_multiplier(x.y, mantissa.y, shift.y),
-                 multiply_by_quantized_multiplier(x.z, mantissa.z, shift.z),
-                 multiply_by_quantized_multiplier(x.w, mantissa.w, shift.w));
+    return rounding_divide_by_pot(rounding_doubling_high_mul(x << max(shift, 0), mantissa), max(-shift, 0));
 }
 
 ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {

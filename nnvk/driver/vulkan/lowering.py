@@ -101,7 +101,8 @@ class Lowering:
             raise bad_data(f"shader {variant.name} needs {sorted(lacking)}, which the device lacks")
         if set(tensors) != set(shader.bindings):
             raise KeyError(f"shader {variant.name} binds {sorted(shader.bindings)}, got {sorted(tensors)}")
-        size = (*groups, 1, 1)[:3]
+        x, y, z = (*groups, 1, 1)[:3]
+        size = x, y, z
         if any(count > self.device.max_groups for count in size):
             raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
         if 0 in size:

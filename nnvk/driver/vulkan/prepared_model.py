@@ -174,10 +174,7 @@ class VulkanExecution(IFencedExecution):
 
     def export_sync_fd(self) -> int | None:
         """The VkFence as a sync file, where the device exports such."""
-        native = self._fence.fence if isinstance(self._fence, Ticket) else self._fence
-        if native is None or not self._device.native().exports_sync_fd:
-            return None
-        return self._device.export_sync_fd(native)
+        return self._fence.export_sync_fd() if self._device.native().exports_sync_fd else None
 
 
 def _check_deadline(options: ExecuteOptions) -> None:

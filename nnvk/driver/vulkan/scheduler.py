@@ -30,6 +30,10 @@ class Fence(Protocol):
         """Whether it has signalled."""
         ...
 
+    def export_sync_fd(self) -> int:
+        """The fence as a sync file."""
+        ...
+
 
 class Ticket:
     """A submission that waits for its turn; a fence like any other to whoever waits for it."""
@@ -62,6 +66,13 @@ class Ticket:
     def fence(self) -> Fence | None:
         """The submission's own fence; None before its turn."""
         return self._fence
+
+    def export_sync_fd(self) -> int:
+        """The submission's fence as a sync file, once it has had its turn."""
+        self._begun.wait()
+        if self._fence is None:
+            raise self._error or RuntimeError("the submission failed")
+        return self._fence.export_sync_fd()
 
     @property
     def signaled(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import tflite
 
 from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Argument, Graph, Value
+from nnvk.importers.tflite.graph import MAX_RANK, Argument, Graph, Value
 from nnvk.importers.tflite.operands import at_least_1d, operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.api import FuseCode, Model, OperandCode, OperationCode, OperandType
@@ -20,8 +20,6 @@ F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 I32 = OperandType(OperandCode.TENSOR_INT32)
 BOOL8 = OperandType(OperandCode.TENSOR_BOOL8)
 NONE = int(FuseCode.NONE)
-MAX_RANK = 4
-"""The largest rank of most NNAPI operations."""
 
 _Kind = tflite.ActivationFunctionType
 _FUSED = {_Kind.NONE: FuseCode.NONE, _Kind.RELU: FuseCode.RELU, _Kind.RELU_N1_TO_1: FuseCode.RELU1, _Kind.RELU6: FuseCode.RELU6}
@@ -210,14 +208,9 @@ class Context:
         channels = value.type.channel_quant
         if channels is not None and (channels.channel_dim or shape[0] != value.shape[0]):
             raise Unmapped(f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}")
-        if value.array is not None:
-            return Value(value.type.with_dimensions(shape), value.array.reshape(shape))
-        source = value.origin or value
-        if source.shape == shape:
-            return source
-        if source.code is OperandCode.TENSOR_BOOL8:
-            return self.as_bool(self.reshape(self.as_number(source, F32), shape))
-        return Value(value.type.with_dimensions(shape), origin=source)
+        if value.code is OperandCode.TENSOR_BOOL8 and value.array is None:
+            return self.as_bool(self.reshape(self.as_number(value, F32), shape))
+        return self.graph.reshape(value, shape)
 
     def unshaped(self, code: OperationCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
         """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""

@@ -21,17 +21,19 @@ class Malformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One operator that could not be mapped."""
+    """One operator, or one input or output of the model, that could not be mapped."""
 
     operation: str
-    """Name of the TFLite builtin, or of the custom operator."""
+    """Name of the TFLite builtin, or of the custom operator; "input" or "output"."""
     index: int
-    """Position of the operator in its subgraph."""
+    """Position of the operator in its subgraph, or of the input or output."""
     reason: str
     subgraph: int = 0
 
     def __str__(self) -> str:
         where = f" of subgraph {self.subgraph}" if self.subgraph else ""
+        if self.operation in ("input", "output"):
+            return f"{self.operation} {self.index}{where}: {self.reason}"
         return f"operator {self.index} ({self.operation}){where}: {self.reason}"
 
 

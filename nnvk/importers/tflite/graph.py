@@ -28,6 +28,8 @@ _FOLDED = frozenset(
     }
 )
 """Operations that are computed at import where all their inputs are constants: models compute shapes with them."""
+MAX_RANK = 4
+"""The largest rank of most NNAPI operations."""
 _MAX_FOLDED = 1 << 22
 """Elements up to which a constant is computed at import."""
 
@@ -89,9 +91,10 @@ class Graph:
 
     def input(self, type: OperandType) -> Value:
         """Add an input of the model."""
-        index = self._add(Operand(type, Lifetime.SUBGRAPH_INPUT))
-        self._inputs.append(index)
-        return Value(type, index=index)
+        edge = Value(type.with_dimensions(edge_shape(type.dimensions)))
+        edge.index = self._add(Operand(edge.type, Lifetime.SUBGRAPH_INPUT))
+        self._inputs.append(edge.index)
+        return edge if edge.shape == type.dimensions else Value(type, origin=edge)
 
     def constant(self, array: np.ndarray, type: OperandType) -> Value:
         """A constant that was computed and not read from the file; ``type`` gets the array's shape."""
@@ -132,8 +135,24 @@ class Graph:
         shape = np.array(value.shape, np.int32)
         return self.emit(Op.RESHAPE, [value, shape], [value.type], fold=False)[0]
 
+    def edge(self, value: Value) -> Value:
+        """The value as an input or output of a model has it, of rank `MAX_RANK` at most."""
+        shape = edge_shape(value.shape)
+        return value if shape == value.shape else self.reshape(value, shape)
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        """The same elements in another shape; the operation is added with the first use."""
+        if shape == value.shape:
+            return value
+        type_ = value.type.with_dimensions(shape)
+        if value.array is not None:
+            return Value(type_, value.array.reshape(shape))
+        source = value.origin or value
+        return source if source.shape == shape else Value(type_, origin=source)
+
     def finish(self, outputs: Sequence[Value]) -> Model:
         """The finished model with these outputs, without the operations that they don't need."""
+        outputs = [self.edge(value) for value in outputs]
         for value in outputs:
             self._materialize(value)
         written = {index for operation in self._operations for index in operation.outputs}
@@ -212,6 +231,12 @@ class Graph:
         )
         model.finish()
         return model
+
+
+def edge_shape(shape: Shape) -> Shape:
+    """The shape of an input or output: above `MAX_RANK`, leading dimensions are merged."""
+    head = len(shape) - MAX_RANK + 1
+    return shape if head < 2 else (math.prod(shape[:head]), *shape[head:])
 
 
 def _is_half(inputs: Sequence[Argument]) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from nnvk.api import Model, OperandType
+from nnvk.api import Model
 from nnvk.base.errors import NnapiError
 from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers the mappers)
 from nnvk.importers.tflite.context import Context, same_quantisation
 from nnvk.importers.tflite.errors import Malformed, Problem, TfliteImportError, Unmapped
-from nnvk.importers.tflite.graph import Budget, Graph, Value
+from nnvk.importers.tflite.graph import Budget, Graph, Value, edge_shape
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
 from nnvk.importers.tflite.ports import ImportedModel, Port, State
 from nnvk.importers.tflite.registry import mappers
@@ -55,10 +55,9 @@ class _Finished:
     """A subgraph that was imported."""
 
     model: Model
-    inputs: list[Value]
-    outputs: list[Value]
-    states: list[tuple[Tensor, Value]]
-    """Variable tensors and their values as inputs."""
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[State, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -74,25 +73,10 @@ class _Import:
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
-        subgraph = self.file.subgraph(0)
-        finished = self.subgraph(0)
-        if finished is None:
-            count = len(self.problems)
-            raise TfliteImportError(
-                self.name, f"{count} operator{'s' if count > 1 else ''} can't be mapped to NNAPI:", self.problems
-            )
-        ports = [
-            _port(subgraph.tensors[index], value.type)
-            for indexes, values in ((subgraph.inputs, finished.inputs), (subgraph.outputs, finished.outputs))
-            for index, value in zip(indexes, values, strict=False)
-        ]
-        states = tuple(
-            State(_port(tensor, value.type), _port(tensor, value.type)) for tensor, value in finished.states
-        )
-        count = len(subgraph.inputs)
-        return ImportedModel(
-            finished.model, tuple(ports[:count]), tuple(ports[count:]), states, self.file.description
-        )
+        done = self.subgraph(0)
+        if done is None:
+            raise TfliteImportError(self.name, "NNAPI can't express this model:", self.problems)
+        return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
 
     def subgraph(self, index: int) -> _Finished | None:
         """A subgraph's model; None where operators of it could not be mapped."""
@@ -118,9 +102,10 @@ class _Import:
         return finished.model
 
 
-def _port(tensor: Tensor, type_: OperandType) -> Port:
-    shape = tensor.shape if at_least_1d(tensor.shape) == type_.dimensions else type_.dimensions
-    return Port(tensor.name, type_, tensor.type, shape)
+def _port(tensor: Tensor, value: Value) -> Port:
+    """The edge of a tensor, of the file's shape unless the file leaves that open."""
+    shape = tensor.shape if at_least_1d(tensor.shape) == value.shape else value.shape
+    return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape)
 
 
 class _Builder:
@@ -131,25 +116,34 @@ class _Builder:
         self._subgraph = subgraph
         self._graph = Graph(owner.budget)
         self._values: dict[int, Value] = {}
+        self._inputs: dict[int, Value] = {}
         self._states: dict[int, Value] = {}
+        """Values of variable tensors before the execution."""
         self._lost: set[int] = set()
         """Tensors that operators could not give; their readers are not to blame."""
 
     def build(self) -> _Finished | None:
         subgraph, before = self._subgraph, len(self._owner.problems)
-        inputs = [self._attempt(subgraph.tensors[index], self._input) for index in subgraph.inputs]
+        for position in range(len(subgraph.inputs)):
+            self._edge("input", position)
         for operator in subgraph.operators:
             self._map(operator)
-        outputs = [self._attempt(subgraph.tensors[index], self._value) for index in subgraph.outputs]
+        for position in range(len(subgraph.outputs)):
+            self._edge("output", position)
         if len(self._owner.problems) > before or self._lost:
             return None
-        states = [(subgraph.tensors[index], value) for index, value in self._states.items()]
-        present = [value for value in outputs if value is not None]
+        results = [(subgraph.tensors[index], self._values[index]) for index in subgraph.outputs]
+        states = [(subgraph.tensors[index], self._values[index]) for index in self._states]
         try:
-            model = self._graph.finish([*present, *(self._values[tensor.index] for tensor, _ in states)])
+            model = self._graph.finish([value for _, value in (*results, *states)])
         except (NnapiError, Unmapped) as error:
             raise Malformed(f"subgraph {subgraph.index}: {error}") from error
-        return _Finished(model, [value for value in inputs if value is not None], present, states)
+        return _Finished(
+            model,
+            tuple(_port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),
+            tuple(_port(*result) for result in results),
+            tuple(State(_port(tensor, self._states[tensor.index]), _port(tensor, value)) for tensor, value in states),
+        )
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -196,7 +190,7 @@ class _Builder:
 
     # --- tensors -------------------------------------------------------------------------------------------------
 
-    def _input(self, tensor: Tensor) -> Value:
+    def _input(self, tensor: Tensor) -> None:
         if tensor.index in self._values:
             raise Unmapped(f"{tensor} is an input twice")
         if tensor.data is not None:
@@ -204,8 +198,7 @@ class _Builder:
         type_ = operand_type(tensor)
         if not type_.is_fully_specified:
             raise Unmapped(f"{tensor} is an input of shape {list(tensor.shape)}, without elements")
-        self._values[tensor.index] = self._graph.input(type_)
-        return self._values[tensor.index]
+        self._values[tensor.index] = self._inputs[tensor.index] = self._graph.input(type_)
 
     def _value(self, tensor: Tensor) -> Value:
         """The value that an operator reads."""
@@ -224,17 +217,20 @@ class _Builder:
         array = constant(tensor if tensor.data is not None else replace(tensor, data=_NOTHING))
         return Value(type_.with_dimensions(array.shape), array)
 
-    def _attempt(self, tensor: Tensor, get: Callable[[Tensor], Value]) -> Value | None:
-        """An input or output of the subgraph; a failure becomes a problem."""
+    def _edge(self, what: str, position: int) -> None:
+        """Make an input or look at an output of the subgraph; a failure becomes a problem."""
+        indexes = self._subgraph.inputs if what == "input" else self._subgraph.outputs
+        tensor = self._subgraph.tensors[indexes[position]]
         if tensor.index in self._lost:
-            return None
+            return
         try:
-            return get(tensor)
+            if what == "input":
+                self._input(tensor)
+            else:
+                self._value(tensor)
         except (Unmapped, NnapiError, *_DAMAGED) as error:
-            what = "input" if get == self._input else "output"
-            self._problem(what, tensor.index, error)
+            self._problem(what, position, error)
             self._lost.add(tensor.index)
-            return None
 
     def _problem(self, name: str, index: int, error: Exception) -> None:
         if isinstance(error, Unmapped):

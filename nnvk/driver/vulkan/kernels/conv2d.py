@@ -62,7 +62,14 @@ class Product:
 
 def uses_subgroups(device: DeviceProfile) -> bool:
     """Whether TILE=cpu can run, and is the better one."""
-    return device.is_cpu and device.subgroup_size == _LANES and "subgroupShuffle" in device.features
+    return device.is_cpu and device.subgroup_size == _LANES and device.features >= {"subgroupShuffle", "shaderInt64"}
+
+
+def _span(channels: int, dtype: str, subgroups: bool) -> int:
+    """How many channels the shader can load at once."""
+    if channels % 4:
+        return 1
+    return 8 if subgroups and dtype == "f32" and channels % 8 == 0 else 4
 
 
 def rows_per_group(rows: int, columns: int, dtype: str, device: DeviceProfile) -> int:
@@ -99,7 +106,7 @@ def dispatch_product(
         spec={
             **({"local_x": _LANES, "local_y": 1} if subgroups else _GPU_LOCAL),
             "ROWS": rows,
-            "VECTOR_LOADS": channels % 4 == 0,
+            "SPAN": _span(channels, dtype, subgroups),
             "VECTOR_STORES": out_channels % 4 == 0,
         },
         tensors={

@@ -43,15 +43,17 @@ def unsigned_bytes(data: np.ndarray) -> np.ndarray:
 def pack_filter(data: np.ndarray, fill: int = 0) -> np.ndarray:
     """A filter [output channels, taps, channels] as conv2d.comp and fully_connected.comp read it.
 
-    float32: [blocks of 32 output channels, taps, fours of channels, 4, 32]; uint8: the same with the four bytes
-    that meet in one word last, [blocks, taps, fours, 32, 4]. Both channels are padded with ``fill``.
+    Output channels are in blocks of eight fours, channels in fours; both are padded with ``fill``. uint8: [blocks,
+    taps, fours of channels, 8, 4, 4], so that the four bytes of a word are neighbouring channels. float32: [blocks,
+    taps, fours of channels, 2, 8, 2, 4], so that a lane finds two steps of K for its four output channels together.
     """
     outputs, taps, channels = data.shape
     padded = np.full((round_up(outputs, BLOCK), taps, round_up(channels, 4)), fill, data.dtype)
     padded[:outputs, :, :channels] = data
-    blocks = padded.reshape(-1, BLOCK, taps, padded.shape[2] // 4, 4)
-    order = (0, 2, 3, 4, 1) if data.dtype == np.float32 else (0, 2, 3, 1, 4)
-    return np.ascontiguousarray(blocks.transpose(order))
+    blocks = padded.reshape(-1, BLOCK // 4, 4, taps, padded.shape[2] // 4, 2, 2)
+    if data.dtype == np.float32:
+        return np.ascontiguousarray(blocks.transpose(0, 3, 4, 5, 1, 6, 2))
+    return np.ascontiguousarray(blocks.transpose(0, 3, 4, 1, 2, 5, 6))
 
 
 def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:

@@ -20,7 +20,8 @@ def if_(c: Context) -> Sequence[Value]:
         raise Unmapped(f"the condition must be one boolean, got {condition.type}")
     branches = [c.subgraph(index) for index in (options.ThenSubgraphIndex(), options.ElseSubgraphIndex())]
     outs = list(branches[0].frozen.output_types())
-    return c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *inputs, outs=outs)
+    edges = [c.graph.edge(value) for value in inputs]
+    return _shaped(c, c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *edges, outs=outs))
 
 
 @builtin("WHILE")
@@ -29,4 +30,11 @@ def while_(c: Context) -> Sequence[Value]:
     options = c.options("WhileOptions")
     models = [c.subgraph(index) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
     outs = list(models[1].frozen.output_types())
-    return c.emit_many(OperationCode.WHILE, *models, *c.all_inputs(), outs=outs)
+    edges = [c.graph.edge(value) for value in c.all_inputs()]
+    return _shaped(c, c.emit_many(OperationCode.WHILE, *models, *edges, outs=outs))
+
+
+def _shaped(c: Context, values: Sequence[Value]) -> list[Value]:
+    """Outputs in the shapes that the file declares: models give none above rank 4."""
+    shapes = [c.declared_shape(position) for position in range(len(c.outputs))]
+    return [value if shape is None else c.reshape(value, shape) for value, shape in zip(values, shapes, strict=False)]

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperationCode
-from nnvk.importers.tflite.context import I32, MAX_RANK, Context
+from nnvk.importers.tflite.context import I32, Context
 from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.graph import MAX_RANK, Value
 from nnvk.importers.tflite.operands import at_least_1d
 from nnvk.importers.tflite.registry import builtin
 

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import BOOL8, I32, MAX_RANK, NONE, Context, is_quantised
+from nnvk.importers.tflite.context import BOOL8, I32, NONE, Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.graph import MAX_RANK, Value
 from nnvk.importers.tflite.mappers.shape import axis_of
 from nnvk.importers.tflite.registry import builtin
 

@@ -44,6 +44,11 @@ class T:
             self.data = np.asarray(self.data, DTYPES[self.type])
             self.shape = self.data.shape
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it is neither a constant nor a variable."""
+        return self.data is None and self.raw is None and not self.variable
+
 
 @dataclass
 class Op:

@@ -1,0 +1,33 @@
+"""Burst: executions one after the other, fast."""
+
+from __future__ import annotations
+
+import threading
+
+from nnvk.base.errors import bad_state
+from nnvk.hal import IBurst
+from nnvk.runtime.compilation import Compilation
+
+
+class Burst:
+    """A lane for a rapid sequence of executions of one compilation (``ANeuralNetworksBurst``).
+
+    At most one execution is in it at a time. BAD_STATE: the compilation is not finished.
+    """
+
+    def __init__(self, compilation: Compilation) -> None:
+        single = compilation.plan.single
+        self.compilation = compilation
+        """The compilation whose executions it takes."""
+        self.lane: IBurst | None = None if single is None else single.prepared.configure_execution_burst()
+        """The driver's side, where one device runs the whole model."""
+        self._busy = threading.Lock()
+
+    def enter(self) -> None:
+        """Take the lane. BAD_STATE: another execution is in it."""
+        if not self._busy.acquire(blocking=False):
+            raise bad_state("another execution is under way in the burst")
+
+    def leave(self) -> None:
+        """Free the lane."""
+        self._busy.release()

@@ -1,0 +1,201 @@
+"""Memory domains: memory with roles, that stays on a device between executions."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
+from nnvk.base.log import logger
+from nnvk.hal import IBuffer
+from nnvk.ops.registry import compatible
+from nnvk.runtime.compilation import Compilation
+from nnvk.runtime.memory import Memory
+from nnvk.types.operand import OperandType, Shape
+
+_log = logger("manager")
+
+
+class MemoryDesc:
+    """What a device memory will be used for (``ANeuralNetworksMemoryDesc``)."""
+
+    def __init__(self) -> None:
+        self._roles: dict[tuple[int, str, int], tuple[Compilation, OperandType]] = {}
+        self._dimensions: Shape = ()
+        self._finished = False
+
+    def add_input_role(self, compilation: Compilation, index: int, frequency: float = 1.0) -> None:
+        """The memory may be input ``index`` of executions of a finished compilation.
+
+        (``ANeuralNetworksMemoryDesc_addInputRole``.) ``frequency``, in (0, 1], says how likely. BAD_DATA: the role is
+        there already, or contradicts another in type or dimensions. BAD_STATE: finished.
+        """
+        self._add_role(compilation, "input", index, frequency)
+
+    def add_output_role(self, compilation: Compilation, index: int, frequency: float = 1.0) -> None:
+        """The memory may be output ``index`` of executions of a finished compilation.
+
+        (``ANeuralNetworksMemoryDesc_addOutputRole``.) As `add_input_role`.
+        """
+        self._add_role(compilation, "output", index, frequency)
+
+    def set_dimensions(self, dimensions: Sequence[int]) -> None:
+        """Dimensions that the roles leave open; 0 where unknown (``ANeuralNetworksMemoryDesc_setDimensions``)."""
+        self._check_unfinished("set_dimensions")
+        merged = self._merged(tuple(dimensions), "the dimensions")
+        roles = list(self._roles.values())
+        if roles and not roles[0][1].is_tensor and dimensions:
+            raise bad_data(f"a scalar has no dimensions, got {list(dimensions)}")
+        self._dimensions = merged
+
+    def finish(self) -> None:
+        """End the description (``ANeuralNetworksMemoryDesc_finish``). BAD_DATA: it has no role."""
+        self._check_unfinished("finish")
+        if not self._roles:
+            raise bad_data("a memory descriptor needs at least one role")
+        self._finished = True
+
+    def create_memory(self) -> DeviceMemory:
+        """What ``Memory.create_from_desc`` gives."""
+        return DeviceMemory(self)
+
+    def _add_role(self, compilation: Compilation, what: str, index: int, frequency: float) -> None:
+        self._check_unfinished(f"add_{what}_role")
+        compilation.plan  # noqa: B018 - BAD_STATE unless the compilation is finished
+        types = compilation.model.input_types() if what == "input" else compilation.model.output_types()
+        if not 0 <= index < len(types):
+            raise bad_data(f"{what} {index} does not exist, the model has {len(types)}")
+        if not 0.0 < frequency <= 1.0:
+            raise bad_data(f"frequency must be in (0, 1], got {frequency}")
+        key = id(compilation), what, index
+        if key in self._roles:
+            raise bad_data(f"{what} {index} of this compilation has a role already")
+        type_ = types[index]
+        for _, other in self._roles.values():
+            if _meaning(other) != _meaning(type_):
+                raise bad_data(f"{what} {index} is {type_}, another role {other}")
+        self._dimensions = self._merged(type_.dimensions, f"{what} {index}")
+        self._roles[key] = compilation, type_
+
+    def _merged(self, dimensions: Shape, what: str) -> Shape:
+        """The known dimensions together with more. BAD_DATA where they contradict each other."""
+        known = self._dimensions
+        if not known or not dimensions:
+            return known or dimensions
+        if len(known) != len(dimensions) or any(a and b and a != b for a, b in zip(known, dimensions, strict=True)):
+            raise bad_data(f"{what} has dimensions {list(dimensions)}, which contradict {list(known)}")
+        return tuple(a or b for a, b in zip(known, dimensions, strict=True))
+
+    def _check_unfinished(self, call: str) -> None:
+        if self._finished:
+            raise bad_state(f"{call} can't be called after finish")
+
+    @property
+    def roles(self) -> dict[tuple[int, str, int], tuple[Compilation, OperandType]]:
+        """The roles, by compilation (its id), "input" or "output", and index."""
+        return self._roles
+
+    @property
+    def dimensions(self) -> Shape:
+        """Dimensions as far as roles and `set_dimensions` tell."""
+        return self._dimensions
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether `finish` was called."""
+        return self._finished
+
+
+class DeviceMemory(Memory):
+    """Opaque memory for certain inputs and outputs, on the device where all of them run on one.
+
+    It is not initialised at first: an execution that succeeds with it as output, or a copy to it, initialises it; one
+    that fails makes it uninitialised again. Where several devices have to do with it, it is memory of the host.
+    """
+
+    def __init__(self, desc: MemoryDesc) -> None:
+        if not desc.is_finished:
+            raise bad_state("the memory descriptor is not finished")
+        self._roles = dict(desc.roles)
+        self.type = next(type_ for _, type_ in self._roles.values())
+        self._dimensions = desc.dimensions
+        if self.type.is_tensor and (not self._dimensions or 0 in self._dimensions):
+            raise op_failed(f"memory of {self.type} needs all its dimensions, got {list(self._dimensions)}")
+        self._size = math.prod(self._dimensions) * self.type.dtype.itemsize
+        self._initialized = False
+        self._lock = threading.Lock()
+        self.buffer: IBuffer | None = self._allocate()
+        """The device's memory; None where it is the host's."""
+        super().__init__(np.zeros(self._size if self.buffer is None else 0, np.uint8))
+
+    def _allocate(self) -> IBuffer | None:
+        """Memory of the one device that all roles are on, or None."""
+        singles = [compilation.plan.single for compilation, _ in self._roles.values()]
+        devices = {id(step.device): step.device for step in singles if step is not None}
+        if len(devices) != 1 or None in singles:
+            _log.debug("device memory on the host: its roles are on %d devices", len(devices))
+            return None
+        try:
+            return next(iter(devices.values())).driver.allocate(self.type, self.dimensions)
+        except NnapiError as error:
+            if error.code is ResultCode.OUT_OF_MEMORY:
+                raise
+            _log.debug("device memory on the host: %s", error)
+            return None
+
+    @property
+    def dimensions(self) -> Shape:
+        """Of the tensor that it holds."""
+        return self._dimensions
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tensor."""
+        return self._size
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether it holds something."""
+        return self._initialized
+
+    def set_initialized(self, initialized: bool) -> None:
+        """Say what became of it; called by executions and copies."""
+        with self._lock:
+            self._initialized = initialized
+
+    def check_role(self, compilation: Compilation, what: str, index: int, dimensions: Shape) -> None:
+        """Raise BAD_DATA unless it may be this input or output, with these dimensions where they are known."""
+        if (id(compilation), what, index) not in self._roles:
+            raise bad_data(f"{what} {index}: the memory's descriptor does not give it this role")
+        if dimensions and not compatible(dimensions, self.dimensions):
+            raise bad_data(f"{what} {index} has dimensions {list(dimensions)}, the memory {list(self.dimensions)}")
+
+    def host_bytes(self) -> np.ndarray:
+        """Where it is the host's memory: the bytes."""
+        return self._region
+
+    def slice(self, offset: int, length: int) -> np.ndarray:
+        """Device memory has no parts, and no model takes constants from it."""
+        raise bad_data("device memory is opaque: it can only be an input or output of executions, whole")
+
+    def read(self) -> np.ndarray:
+        """The content, copied from the device."""
+        if self.buffer is None:
+            return self._region
+        content = np.empty(self._size, np.uint8)
+        self.buffer.copy_to(content)
+        return content
+
+    def write(self, content: np.ndarray) -> None:
+        """Replace the content, copied to the device."""
+        if self.buffer is None:
+            self._region[:] = content
+        else:
+            self.buffer.copy_from(np.ascontiguousarray(content))
+
+
+def _meaning(type_: OperandType) -> tuple[object, ...]:
+    return type_.code, type_.scale, type_.zero_point, type_.channel_quant

@@ -1,0 +1,175 @@
+"""From a model and devices to an execution plan: partition, let the devices prepare, control flow included."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.log import logger
+from nnvk.hal import IPreparedModel, Support
+from nnvk.runtime.devices import Device
+from nnvk.runtime.partitioner import Extract, assign, extract, partition
+from nnvk.types.codes import OperationCode
+from nnvk.types.model import Model, Operation
+from nnvk.types.request import PrepareOptions
+
+_log = logger("compilation")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the model, prepared by one device."""
+
+    device: Device
+    operations: tuple[int, ...]
+    """Positions in the order of execution of the model's operations."""
+    part: Extract
+    prepared: IPreparedModel
+    fallback: Callable[[], IPreparedModel] | None = None
+    """Prepares the part on the CPU, should the device fail to execute it; None where that is not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlStep:
+    """An IF or WHILE whose models run on other devices than could run it whole: the runtime makes the decisions."""
+
+    operations: tuple[int, ...]
+    """The position of the one operation."""
+    operation: Operation
+    models: tuple[Plan, Plan]
+    """The branches of IF (then, else), or WHILE's condition and body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a model is executed: its steps, in order."""
+
+    model: Model
+    steps: tuple[Step | ControlStep, ...]
+
+    @property
+    def single(self) -> Step | None:
+        """The step that is the whole model, if it is one."""
+        first = self.steps[0] if len(self.steps) == 1 else None
+        return first if isinstance(first, Step) else None
+
+    def leaves(self) -> list[Step]:
+        """All prepared steps, those of control flow's models too."""
+        found: list[Step] = []
+        for step in self.steps:
+            if isinstance(step, Step):
+                found.append(step)
+            else:
+                for plan in step.models:
+                    found += plan.leaves()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Where prepared models are kept: the application's folder and its token for the model."""
+
+    folder: Path
+    token: bytes
+
+    def entry(self, device: Device, part: Sequence[int], nested: str) -> Path:
+        """The file for one step: another device, driver version or partition is another file."""
+        key = hashlib.sha256(self.token)
+        for text in (device.name, device.version, nested, *map(str, part)):
+            key.update(text.encode() + b"\0")
+        return self.folder / f"{key.hexdigest()}.nnvk"
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans models for a list of devices, the preferred first."""
+
+    devices: Sequence[Device]
+    options: PrepareOptions
+    fallback: Device | None = None
+    """The device that takes over where one fails to prepare or to execute; None where errors are the caller's."""
+    cache: Cache | None = None
+    nested: str = field(default="")
+    """The way of control flow operations that led to the model, to tell their caches apart."""
+
+    def plan(self, model: Model) -> Plan:
+        """Partition and prepare. BAD_DATA: an operation that no device supports; else what a device raises."""
+        support = [device.driver.get_supported_operations(model) for device in self.devices]
+        answers = [[answer.supported for answer in of_device] for of_device in support]
+        try:
+            device_of = assign(model, answers)
+        except NnapiError as error:
+            raise NnapiError(error.code, error.reason + self._why(support)) from None
+        split = {number for number in range(len(model.operations)) if self._is_split(model, number, device_of[number])}
+        steps: list[Step | ControlStep] = []
+        for cut in partition(model, device_of, split):
+            if cut.operations[0] in split:
+                steps.append(self._control(model, cut.operations[0]))
+            else:
+                steps.append(self._step(model, self.devices[cut.device], cut.operations))
+        return Plan(model, tuple(steps))
+
+    def _step(self, model: Model, device: Device, operations: tuple[int, ...]) -> Step:
+        whole = len(operations) == len(model.operations)
+        part = Extract(model, model.inputs, model.outputs) if whole else extract(model, operations)
+        if self.options.deadline_ns is not None and time.monotonic_ns() > self.options.deadline_ns:
+            raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
+        options = self.options
+        if self.cache is not None:
+            options = replace(options, cache=self.cache.entry(device, operations, self.nested))
+        backup = self._backup(device, part)
+        try:
+            prepared = device.driver.prepare_model(part.model, options)
+        except NnapiError as error:
+            if backup is None or self.fallback is None:
+                raise
+            _log.warning("%s fails to prepare, %s takes over: %s", device.name, self.fallback.name, error)
+            device, prepared, backup = self.fallback, backup(), None
+        _log.debug("%s runs %s", device.name, [str(operation) for operation in part.model.operations])
+        return Step(device, operations, part, prepared, backup)
+
+    def _backup(self, device: Device, part: Extract) -> Callable[[], IPreparedModel] | None:
+        fallback = self.fallback
+        if fallback is None or fallback is device:
+            return None
+        return lambda: fallback.driver.prepare_model(part.model, self.options)
+
+    def _control(self, model: Model, number: int) -> ControlStep:
+        operation = model.operations[number]
+        first, second = (
+            replace(self, nested=f"{self.nested}/{number}.{position}").plan(referenced)
+            for position, referenced in enumerate(referenced_models(model, operation))
+        )
+        return ControlStep((number,), operation, (first, second))
+
+    def _is_split(self, model: Model, number: int, assigned: int) -> bool:
+        """Whether a control flow operation is worth taking apart: a preferred device runs some of what is inside."""
+        return any(
+            support.supported
+            for inner in referenced_models(model, model.operations[number])
+            for device in self.devices[:assigned]
+            for support in device.driver.get_supported_operations(inner)
+        )
+
+    def _why(self, support: Sequence[Sequence[Support]]) -> str:
+        """What each device says of the first operation that none of them runs."""
+        for answers in zip(*support, strict=True):
+            if not any(answer.supported for answer in answers):
+                named = zip(self.devices, answers, strict=True)
+                return ": " + "; ".join(f"{device.name}: {answer.reason}" for device, answer in named)
+        return ""
+
+
+def referenced_models(model: Model, operation: Operation) -> list[Model]:
+    """The two models of an IF or WHILE; none of other operations."""
+    if operation.code not in (OperationCode.IF, OperationCode.WHILE):
+        return []
+    operands = [model.operands[index] for index in operation.inputs]
+    found = [operand.subgraph for operand in operands if operand.subgraph is not None]
+    if len(found) != 2:
+        raise bad_data(f"{operation} must refer to two models, got {len(found)}")
+    return found

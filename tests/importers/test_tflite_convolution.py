@@ -1,0 +1,205 @@
+"""Operators with filters and windows against TFLite's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tflite
+from tflite_net import Net, T, write
+from tflite_oracle import check, compare, f32, f32c, q8, q8c
+
+from nnvk.api import OperationCode as Op
+from nnvk.importers.tflite import TfliteImportError, load
+
+SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
+STEPS = {"StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+ACTIVATIONS = tflite.ActivationFunctionType
+
+
+def codes(imported) -> list[Op]:
+    return [operation.code for operation in imported.model.frozen.operations]
+
+
+def conv(source, weights, bias, result=(), **options):
+    return check("CONV_2D", [source, weights, bias], result, "Conv2DOptions", **{**STEPS, **options})
+
+
+@pytest.mark.parametrize("padding", [SAME, VALID], ids=["same", "valid"])
+@pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 2)])
+def test_conv_2d_float(padding: int, stride: int, dilation: int) -> None:
+    steps = {"StrideW": stride, "StrideH": stride, "DilationWFactor": dilation, "DilationHFactor": dilation}
+    imported = conv(f32(2, 7, 9, 3), f32c(5, 3, 2, 3), f32c(5), Padding=padding, **steps)
+    assert codes(imported) == [Op.CONV_2D]
+
+
+@pytest.mark.parametrize("kind", ["NONE", "RELU", "RELU_N1_TO_1", "RELU6"])
+def test_conv_2d_fused_activation(kind: str) -> None:
+    fused = getattr(ACTIVATIONS, kind)
+    assert len(codes(conv(f32(1, 4, 4, 2), f32c(3, 1, 1, 2, scale=4), f32c(3), FusedActivationFunction=fused))) == 1
+
+
+@pytest.mark.parametrize("source, weights", [(f32(1, 4, 4, 2), f32c(3, 2, 2, 2)), (q8(1, 4, 4, 2), q8c(3, 2, 2, 2))])
+def test_conv_2d_without_bias_gets_zeros(source: T, weights: T) -> None:
+    """TFLite's own kernel wants one, its NNAPI delegate does not."""
+    result = T(source.type, scale=source.scale)
+    graph = Net([source], [result])
+    graph.op("CONV_2D", [source, weights], result, "Conv2DOptions", **STEPS)
+    model = load(write(graph)).model.frozen
+    bias = model.operands[model.operations[0].inputs[2]]
+    assert not bias.value.any()
+    assert bias.type.scale == (float(np.float32(0.05) * np.float32(0.02)) if source.scale else 0)
+
+
+def test_conv_2d_groups() -> None:
+    assert codes(conv(f32(1, 5, 5, 6), f32c(4, 3, 3, 3), f32c(4))) == [Op.GROUPED_CONV_2D]
+
+
+def test_conv_2d_groups_with_dilation_is_refused() -> None:
+    with pytest.raises(TfliteImportError, match="grouped convolution with dilation"):
+        conv(f32(1, 5, 5, 6), f32c(4, 3, 3, 3), f32c(4), DilationWFactor=2)
+
+
+def test_conv_2d_int8_per_channel() -> None:
+    scales = [0.01, 0.02, 0.005]
+    bias = T("INT32", data=[100, -200, 300], scale=[0.05 * s for s in scales])
+    imported = conv(q8(1, 6, 6, 2), q8c(3, 3, 3, 2, scale=scales), bias, q8(scale=0.1, zero_point=-4))
+    assert codes(imported) == [Op.CONV_2D]
+
+
+def test_conv_2d_uint8() -> None:
+    source, weights = q8(1, 6, 6, 2, type="UINT8", zero_point=120), q8c(3, 3, 3, 2, type="UINT8", zero_point=130)
+    bias = T("INT32", data=[100, -200, 300], scale=0.05 * 0.02)
+    conv(source, weights, bias, q8(type="UINT8", scale=0.1, zero_point=128), FusedActivationFunction=ACTIVATIONS.RELU6)
+
+
+@pytest.mark.parametrize("multiplier", [1, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_depthwise_conv_2d(multiplier: int, dilation: int) -> None:
+    options = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": multiplier}
+    dilated = {"DilationWFactor": dilation, "DilationHFactor": dilation}
+    inputs = [f32(1, 6, 7, 2), f32c(1, 3, 3, 2 * multiplier), f32c(2 * multiplier)]
+    check("DEPTHWISE_CONV_2D", inputs, (), "DepthwiseConv2DOptions", **options, **dilated)
+
+
+def test_depthwise_conv_2d_int8_per_channel() -> None:
+    scales = [0.01, 0.02, 0.005, 0.03]
+    bias = T("INT32", data=[100, -200, 300, 5], scale=[0.05 * s for s in scales])
+    inputs = [q8(1, 6, 7, 2), q8c(1, 3, 3, 4, scale=scales, dim=3), bias]
+    options = {"StrideW": 2, "StrideH": 2, "DepthMultiplier": 2, "DilationWFactor": 1, "DilationHFactor": 1}
+    check("DEPTHWISE_CONV_2D", inputs, q8(scale=0.1), "DepthwiseConv2DOptions", **options)
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_transpose_conv(with_bias: bool) -> None:
+    shape = T("INT32", data=[1, 8, 6, 3])
+    inputs = [shape, f32c(3, 3, 3, 2), f32(1, 4, 3, 2), *([f32c(3)] if with_bias else [])]
+    check("TRANSPOSE_CONV", inputs, (), "TransposeConvOptions", Padding=SAME, StrideW=2, StrideH=2)
+
+
+def test_transpose_conv_int8_per_channel() -> None:
+    scales = [0.01, 0.02, 0.005]
+    inputs = [T("INT32", data=[1, 8, 6, 3]), q8c(3, 3, 3, 2, scale=scales), q8(1, 4, 3, 2)]
+    check("TRANSPOSE_CONV", inputs, q8(scale=0.1), "TransposeConvOptions", Padding=SAME, StrideW=2, StrideH=2)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 1, 2, 4), (2, 6)], ids=str)
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected(shape: tuple[int, ...], keep: bool) -> None:
+    if keep and shape[-1] != 4:
+        pytest.skip("TFLite keeps dimensions only where the last one is the weights'")
+    inputs = [f32(*shape), f32c(5, 4), f32c(5)]
+    check("FULLY_CONNECTED", inputs, (), "FullyConnectedOptions", KeepNumDims=keep)
+
+
+def test_fully_connected_without_bias_and_with_relu() -> None:
+    fused = ACTIVATIONS.RELU
+    check("FULLY_CONNECTED", [f32(3, 4), f32c(5, 4), None], (), "FullyConnectedOptions", FusedActivationFunction=fused)
+
+
+def test_fully_connected_int8() -> None:
+    bias = T("INT32", data=[100, -200, 300], scale=0.05 * 0.02)
+    check("FULLY_CONNECTED", [q8(2, 7), q8c(3, 7), bias], q8(scale=0.1), "FullyConnectedOptions")
+
+
+def test_fully_connected_int8_per_channel_is_a_convolution() -> None:
+    scales = [0.01, 0.02, 0.005]
+    bias = T("INT32", data=[100, -200, 300], scale=[0.05 * s for s in scales])
+    imported = check(
+        "FULLY_CONNECTED", [q8(2, 7), q8c(3, 7, scale=scales), bias], q8(scale=0.1), "FullyConnectedOptions"
+    )
+    assert Op.CONV_2D in codes(imported)
+
+
+def test_fully_connected_int4_weights() -> None:
+    steps = np.array([[1, -8, 7, 0], [-1, 2, -3, 4], [5, -6, 6, -7]])
+    nibbles = (steps & 15).reshape(-1, 2).astype(np.uint8)
+    weights = T("INT4", shape=(3, 4), raw=(nibbles[:, 0] | nibbles[:, 1] << 4).tobytes(), scale=0.02)
+    check("FULLY_CONNECTED", [q8(2, 4), weights, None], q8(scale=0.01), "FullyConnectedOptions")
+
+
+@pytest.mark.parametrize("adj_x, adj_y", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("batches", [(), (2,), (2, 3)])
+def test_batch_matmul(adj_x: bool, adj_y: bool, batches: tuple[int, ...]) -> None:
+    first = f32(*batches, *((5, 4) if adj_x else (4, 5)))
+    second = f32(*batches, *((3, 5) if adj_y else (5, 3)))
+    check("BATCH_MATMUL", [first, second], (), "BatchMatMulOptions", AdjX=adj_x, AdjY=adj_y)
+
+
+def test_batch_matmul_broadcasts_batches() -> None:
+    check("BATCH_MATMUL", [f32(2, 1, 4, 5), f32(3, 5, 2)], (), "BatchMatMulOptions")
+
+
+def test_batch_matmul_int8() -> None:
+    check("BATCH_MATMUL", [q8(2, 4, 5), q8(2, 5, 3, zero_point=-7)], q8(scale=0.3), "BatchMatMulOptions")
+
+
+@pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"])
+@pytest.mark.parametrize("padding", [SAME, VALID], ids=["same", "valid"])
+def test_pool(name: str, padding: int) -> None:
+    options = {"StrideW": 2, "StrideH": 1, "FilterWidth": 3, "FilterHeight": 2, "Padding": padding}
+    check(name, [f32(2, 6, 7, 3)], (), "Pool2DOptions", **options)
+
+
+@pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@pytest.mark.parametrize("type_", ["INT8", "UINT8"])
+def test_pool_quantised(name: str, type_: str) -> None:
+    options = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 2, "Padding": SAME}
+    check(name, [q8(1, 6, 7, 3, type=type_)], q8(type=type_), "Pool2DOptions", **options)
+
+
+HYBRID = [
+    ("CONV_2D", (2, 6, 5, 3), q8c(4, 3, 3, 3), "Conv2DOptions", STEPS),
+    ("DEPTHWISE_CONV_2D", (2, 6, 5, 2), q8c(1, 3, 3, 2, scale=[0.01, 0.02], dim=3), "DepthwiseConv2DOptions", STEPS),
+    ("FULLY_CONNECTED", (3, 6), q8c(4, 6), "FullyConnectedOptions", {}),
+    ("FULLY_CONNECTED", (3, 6), q8c(4, 6), "FullyConnectedOptions", {"AsymmetricQuantizeInputs": True}),
+    ("BATCH_MATMUL", (2, 3, 6), q8c(2, 6, 4), "BatchMatMulOptions", {}),
+    ("BATCH_MATMUL", (2, 3, 6), q8c(2, 6, 4), "BatchMatMulOptions", {"AsymmetricQuantizeInputs": True}),
+]
+
+
+@pytest.mark.parametrize("name, shape, weights, table, options", HYBRID)
+def test_hybrid_rounds_activations_as_tflite(name, shape, weights, table, options) -> None:
+    channels = weights.shape[-1 if name == "DEPTHWISE_CONV_2D" else 0]
+    bias = [] if name == "BATCH_MATMUL" else [f32c(channels)]
+    check(name, [f32(*shape), weights, *bias], (), table, **options)
+
+
+def test_hybrid_conv_2d_per_channel() -> None:
+    weights = q8c(4, 3, 3, 2, scale=[0.01, 0.02, 0.03, 0.04])
+    conv(f32(2, 5, 4, 2), weights, f32c(4))
+
+
+def test_hybrid_of_zeros() -> None:
+    zeros = np.zeros((2, 6), np.float32)
+    for asymmetric in (False, True):
+        options = {"AsymmetricQuantizeInputs": asymmetric}
+        check("FULLY_CONNECTED", [f32(2, 6), q8c(4, 6), f32c(4)], (), "FullyConnectedOptions", feed=[zeros], **options)
+
+
+def test_float16_weights_behind_dequantize() -> None:
+    source, half, weights, result = f32(1, 4), T("FLOAT16", data=np.ones((3, 4)) / 3), T(), T()
+    net = Net([source], [result])
+    net.op("DEQUANTIZE", [half], weights)
+    net.op("FULLY_CONNECTED", [source, weights, None], result, "FullyConnectedOptions")
+    imported = compare(write(net), [np.float32([[1, 2, 3, 4]])], atol=1e-4)
+    assert codes(imported) == [Op.FULLY_CONNECTED]

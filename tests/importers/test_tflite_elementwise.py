@@ -1,0 +1,255 @@
+"""Elementwise operators against TFLite's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tflite
+from tflite_net import T
+from tflite_oracle import boolean, check, f32, f32c, i32, i32c, out, q8, q8c
+
+from nnvk.api import OperationCode as Op
+from nnvk.importers.tflite import TfliteImportError
+
+POSITIVE = ("LOG", "SQRT", "RSQRT")
+REAL = ("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6")
+REAL += ("RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SQRT", "SQUARE", "TANH")
+
+
+def real_feed(name: str, shape: tuple[int, ...]) -> list[np.ndarray]:
+    values = np.linspace(-8, 8, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    return [np.abs(values) + np.float32(0.1) if name in POSITIVE else values]
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("shape", [(33,), (1, 2, 2, 3, 4)], ids=["rank1", "rank5"])
+def test_unary_float(name: str, shape: tuple[int, ...]) -> None:
+    # The exponential grows to 3,000: its tolerance is relative.
+    check(name, [f32(*shape)], feed=real_feed(name, shape), atol=2e-5)
+
+
+def test_unary_of_a_scalar() -> None:
+    check("NEG", [f32()])
+
+
+def test_round_takes_halves_to_even() -> None:
+    check("ROUND", [f32(9)], feed=[np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4, 1e9, -0.2])])
+
+
+QUANTISED = [
+    # name, scale and zero point of input and output; the first of a name is what NNAPI has itself
+    ("LOGISTIC", (0.05, 3), (1 / 256, -128)),
+    ("LOGISTIC", (0.05, 3), (1 / 200, -100)),
+    ("TANH", (0.05, 3), (1 / 128, 0)),
+    ("TANH", (0.05, 3), (1 / 100, 9)),
+    ("RELU", (0.05, 3), (0.05, 3)),
+    ("RELU", (0.05, 3), (0.03, -128)),
+    ("RELU6", (0.1, 3), (0.1, 3)),
+    ("RELU6", (0.1, 3), (6 / 255, -128)),
+    ("RELU_N1_TO_1", (0.05, 3), (0.01, 0)),
+    ("HARD_SWISH", (0.05, 3), (0.04, -100)),
+    ("ABS", (0.05, 3), (0.05, -128)),
+    ("ELU", (0.05, 3), (0.05, 3)),
+    ("EXP", (0.01, 3), (0.02, -128)),
+    ("LOG", (0.01, -128), (0.05, 0)),
+    ("RSQRT", (0.1, -128), (0.02, -128)),
+]
+
+
+@pytest.mark.parametrize("name, source, result", QUANTISED, ids=lambda value: str(value))
+def test_unary_int8(name: str, source: tuple[float, int], result: tuple[float, int]) -> None:
+    steps = np.arange(-127, 128, dtype=np.int8)  # -128 stands for 0, which has no logarithm
+    scale, zero_point = result
+    check(name, [q8(255, scale=source[0], zero_point=source[1])], q8(scale=scale, zero_point=zero_point), feed=[steps])
+
+
+@pytest.mark.parametrize("name, zero_point", [("LOGISTIC", 0), ("TANH", 128), ("RELU6", 100)])
+def test_unary_uint8(name: str, zero_point: int) -> None:
+    scale = {"LOGISTIC": 1 / 256, "TANH": 1 / 128}.get(name, 0.05)
+    source, result = (q8(256, type="UINT8", zero_point=100), q8(type="UINT8", scale=scale, zero_point=zero_point))
+    check(name, [source], result, feed=[np.arange(256, dtype=np.uint8)])
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 3, 5), (2, 3, 2, 5), (1, 2, 3, 2, 5)], ids=str)
+@pytest.mark.parametrize("name", ["SOFTMAX", "LOG_SOFTMAX"])
+def test_softmax(name: str, shape: tuple[int, ...]) -> None:
+    options = {"table": "SoftmaxOptions", "Beta": 1.5} if name == "SOFTMAX" else {"table": "LogSoftmaxOptions"}
+    if name == "LOG_SOFTMAX" and len(shape) > 4:
+        pytest.skip("one of them will do")
+    check(name, [f32(*shape)], (), **options)
+
+
+@pytest.mark.parametrize("result", [(1 / 256, -128), (1 / 200, -128)], ids=["as NNAPI", "requantised"])
+def test_softmax_int8(result: tuple[float, int]) -> None:
+    if result[0] != 1 / 256:
+        pytest.skip("TFLite's kernel refuses any other scale")
+    check("SOFTMAX", [q8(3, 9)], q8(scale=result[0], zero_point=result[1]), "SoftmaxOptions", Beta=1.0)
+
+
+def test_log_softmax_int8() -> None:
+    check("LOG_SOFTMAX", [q8(3, 9)], q8(scale=16 / 256, zero_point=127), "LogSoftmaxOptions")
+
+
+def test_l2_normalization() -> None:
+    check("L2_NORMALIZATION", [f32(2, 3, 4, 5)], (), "L2NormOptions")
+
+
+def test_l2_normalization_int8() -> None:
+    check("L2_NORMALIZATION", [q8(2, 6)], q8(scale=1 / 128, zero_point=0), "L2NormOptions")
+
+
+def test_local_response_normalization() -> None:
+    options = {"Radius": 2, "Bias": 1.5, "Alpha": 0.3, "Beta": 0.7}
+    check("LOCAL_RESPONSE_NORMALIZATION", [f32(1, 3, 2, 7)], (), "LocalResponseNormalizationOptions", **options)
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_gelu(approximate: bool) -> None:
+    if approximate:
+        check("GELU", [f32(33)], (), "GeluOptions", Approximate=True, feed=real_feed("GELU", (33,)))
+    else:
+        with pytest.raises(TfliteImportError, match="no error function"):
+            check("GELU", [f32(33)], (), "GeluOptions", Approximate=False)
+
+
+def test_prelu() -> None:
+    check("PRELU", [f32(2, 3, 3, 4), f32c(1, 1, 4)])
+
+
+def test_prelu_int8() -> None:
+    check("PRELU", [q8(2, 3, 3, 4), q8c(1, 1, 4, scale=0.01, zero_point=5)], q8(scale=0.04, zero_point=1))
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.5, 0.0, -0.3])
+def test_leaky_relu(alpha: float) -> None:
+    check("LEAKY_RELU", [f32(4, 5)], (), "LeakyReluOptions", Alpha=alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.0])
+@pytest.mark.parametrize("type_, zero_point", [("INT8", -5), ("UINT8", 130)])
+def test_leaky_relu_quantised(alpha: float, type_: str, zero_point: int) -> None:
+    source, result = q8(4, 5, type=type_), q8(type=type_, scale=0.04, zero_point=zero_point)
+    check("LEAKY_RELU", [source], result, "LeakyReluOptions", Alpha=alpha)
+
+
+BINARY = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
+SHAPES = [((3, 4), (3, 4)), ((2, 3, 4, 5), (5,)), ((2, 1, 4, 1), (3, 1, 5)), ((), (3,)), ((1, 2, 2, 3, 4), (1, 2, 2, 3, 4))]
+
+
+@pytest.mark.parametrize("name", [*BINARY, "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD"])
+@pytest.mark.parametrize("first, second", SHAPES, ids=str)
+def test_binary_float(name: str, first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    if name.startswith("FLOOR") and 5 in (len(first), len(second)):
+        pytest.skip("TFLite's kernel has no rank 5")
+    check(name, [f32(*first), f32(*second)], (), BINARY.get(name), atol=3e-5)
+
+
+def test_binary_of_rank_5_merges_dimensions() -> None:
+    imported = check("MUL", [f32(2, 3, 2, 2, 4), f32(2, 1, 1, 1, 4)], (), "MulOptions")
+    codes = [operation.code for operation in imported.model.frozen.operations]
+    assert codes.count(Op.MUL) == 1
+
+
+@pytest.mark.parametrize("kind", ["RELU", "RELU_N1_TO_1", "RELU6"])
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_fused_activation(name: str, kind: str) -> None:
+    fused = getattr(tflite.ActivationFunctionType, kind)
+    check(name, [f32(7, 9), f32c(7, 9, scale=5)], (), BINARY[name], FusedActivationFunction=fused)
+
+
+@pytest.mark.parametrize("name", [*BINARY, "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD"])
+def test_binary_int32(name: str) -> None:
+    feed = [np.int32([[7, -7, 7, -7, 6, 0, -6]]), np.int32([[2, 2, -2, -2, 3, 5, 3]])]
+    check(name, [i32(1, 7), i32(1, 7)], out("INT32"), BINARY.get(name), feed=feed)
+
+
+@pytest.mark.parametrize("name", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("type_", ["INT8", "UINT8"])
+def test_binary_quantised(name: str, type_: str) -> None:
+    sources = [q8(4, 8, type=type_, scale=0.05), q8(4, 8, type=type_, scale=0.03, zero_point=9)]
+    fused = tflite.ActivationFunctionType.RELU
+    check(name, sources, q8(type=type_, scale=0.1, zero_point=7), BINARY[name])
+    check(name, sources, q8(type=type_, scale=0.1, zero_point=7), BINARY[name], FusedActivationFunction=fused)
+
+
+def test_div_uint8_is_divided_as_real() -> None:
+    divisor = T("UINT8", data=np.full((4, 8), 200), scale=0.03, zero_point=100)
+    check("DIV", [q8(4, 8, type="UINT8"), divisor], q8(type="UINT8", scale=0.05, zero_point=100), "DivOptions")
+
+
+@pytest.mark.parametrize("name", ["MAXIMUM", "MINIMUM"])
+def test_extremes_int8(name: str) -> None:
+    check(name, [q8(4, 8), q8(1, 8)], q8())
+
+
+def test_squared_difference_int8() -> None:
+    check("SQUARED_DIFFERENCE", [q8(4, 8), q8(4, 8, scale=0.03)], q8(scale=0.3, zero_point=-128))
+
+
+def test_pow() -> None:
+    feed = [np.float32([0.5, 1, 2, 3]), np.float32([-2, 0, 1.5, 3])]
+    check("POW", [f32(4), f32(4)], feed=feed)
+
+
+def test_add_n() -> None:
+    check("ADD_N", [f32(2, 3), f32(2, 3), f32(2, 3)])
+
+
+@pytest.mark.parametrize("name", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"])
+def test_comparison(name: str) -> None:
+    check(name, [i32(3, 5), i32(5)], out("BOOL"))
+    check(name, [f32(3, 5), f32c(5)], out("BOOL"))
+    check(name, [q8(3, 50), q8(3, 50)], out("BOOL"))
+
+
+@pytest.mark.parametrize("name", ["LOGICAL_AND", "LOGICAL_OR"])
+def test_logic(name: str) -> None:
+    check(name, [boolean(3, 5), boolean(5)], out("BOOL"))
+
+
+def test_logical_not() -> None:
+    check("LOGICAL_NOT", [boolean(3, 5)], out("BOOL"))
+
+
+@pytest.mark.parametrize("source", ["FLOAT32", "INT32", "BOOL", "UINT8", "INT64", "INT8"])
+@pytest.mark.parametrize("result", ["FLOAT32", "INT32", "BOOL", "INT64", "UINT8"])
+def test_cast(source: str, result: str) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 4, (3, 5)) + (rng.random((3, 5)) if source == "FLOAT32" else 0)
+    given = T(source, (3, 5))
+    if (source, result) == ("INT8", "UINT8"):
+        pytest.skip("no model casts between signs")
+    check("CAST", [given], out(result), "CastOptions", feed=[values.astype(T(source, data=values).data.dtype)])
+
+
+@pytest.mark.parametrize("kind", ["SELECT", "SELECT_V2"])
+@pytest.mark.parametrize("type_", ["FLOAT32", "INT32", "BOOL", "INT8"])
+def test_select(kind: str, type_: str) -> None:
+    values = [T(type_, (3, 5), scale=0.1 if type_ == "INT8" else None) for _ in range(2)]
+    check(kind, [boolean(3, 5), *values], T(type_, scale=values[0].scale))
+
+
+def test_select_by_rows() -> None:
+    check("SELECT", [boolean(3), f32(3, 5), f32(3, 5)])
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (5,), (1,)), ((1,), (3, 5), (5,)), ((2, 3, 1), (1,), (2, 1, 5))], ids=str)
+def test_select_v2_broadcasts(shapes: tuple[tuple[int, ...], ...]) -> None:
+    condition, first, second = shapes
+    check("SELECT_V2", [boolean(*condition), f32(*first), f32(*second)])
+
+
+def test_quantize_and_dequantize() -> None:
+    check("QUANTIZE", [f32(3, 5)], q8())
+    check("DEQUANTIZE", [q8(3, 5)])
+    check("DEQUANTIZE", [q8(1, 2, 3, 2, 5, type="UINT8")])
+
+
+@pytest.mark.parametrize("source, result", [("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8")])
+def test_requantize(source: str, result: str) -> None:
+    check("QUANTIZE", [q8(3, 99, type=source)], q8(type=result, scale=0.07, zero_point=11))
+
+
+def test_constants_are_folded() -> None:
+    imported = check("ADD", [i32c(1, 2), i32c(3, 4)], out("INT32"), "AddOptions")
+    assert [operation.code for operation in imported.model.frozen.operations] == [Op.RESHAPE]

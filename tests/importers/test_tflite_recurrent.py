@@ -1,0 +1,224 @@
+"""Recurrent operators and control flow against TFLite's reference kernels, over several invocations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tflite
+from tflite_net import Net, T, write
+from tflite_oracle import check, compare, f32, f32c, i32c, out, q8, q8c, scalar
+
+from nnvk.api import OperationCode as Op
+from nnvk.importers.tflite import TfliteImportError, load
+
+ACTIVATIONS = tflite.ActivationFunctionType
+BATCH, TIME, SIZE, UNITS = 2, 3, 5, 4
+
+
+def state(*shape: int) -> T:
+    return T("FLOAT32", shape, variable=True)
+
+
+@pytest.mark.parametrize("kind", ["NONE", "RELU", "TANH"])
+def test_rnn_carries_its_state(kind: str) -> None:
+    inputs = [f32(BATCH, SIZE), f32c(UNITS, SIZE), f32c(UNITS, UNITS), f32c(UNITS), state(BATCH, UNITS)]
+    fused = getattr(ACTIVATIONS, kind)
+    imported = check("RNN", inputs, (), "RNNOptions", FusedActivationFunction=fused, repeats=3)
+    assert [s.input.shape for s in imported.states] == [(BATCH, UNITS)]
+    assert len(imported.inputs) == len(imported.outputs) == 1
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_sequence_rnn(time_major: bool) -> None:
+    source = f32(*((TIME, BATCH) if time_major else (BATCH, TIME)), SIZE)
+    inputs = [source, f32c(UNITS, SIZE), f32c(UNITS, UNITS), f32c(UNITS), state(BATCH, UNITS)]
+    options = {"TimeMajor": time_major, "FusedActivationFunction": ACTIVATIONS.TANH}
+    check("UNIDIRECTIONAL_SEQUENCE_RNN", inputs, (), "SequenceRNNOptions", **options, repeats=2)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_bidirectional_rnn(merge: bool) -> None:
+    cell = [f32c(UNITS, SIZE), f32c(UNITS, UNITS), f32c(UNITS), state(BATCH, UNITS)]
+    other = [f32c(UNITS, SIZE), f32c(UNITS, UNITS), f32c(UNITS), state(BATCH, UNITS)]
+    inputs = [f32(BATCH, TIME, SIZE), *cell, *other, None, None, None]
+    options = {"MergeOutputs": merge, "FusedActivationFunction": ACTIVATIONS.TANH}
+    results = [T()] if merge else [T(), T()]
+    check("BIDIRECTIONAL_SEQUENCE_RNN", inputs, results, "BidirectionalSequenceRNNOptions", **options, repeats=2)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_svdf(rank: int) -> None:
+    filters = UNITS * rank
+    inputs = [f32(BATCH, SIZE), f32c(filters, SIZE), f32c(filters, 7), f32c(UNITS), state(BATCH, 7 * filters)]
+    check("SVDF", inputs, (), "SVDFOptions", Rank=rank, FusedActivationFunction=ACTIVATIONS.RELU, repeats=4)
+
+
+def lstm_inputs(source: T, cell: str = "") -> list[T | None]:
+    """The 24 inputs of the full kernel. ``cell`` has letters: c(ifg), p(eephole), j (projection), n(orm)."""
+    units, width = UNITS, 3 if "j" in cell else UNITS
+    skip = "c" in cell
+
+    def gates(*shape: int, present: bool = True) -> list[T | None]:
+        return [None if not present or (skip and gate == 0) else f32c(*shape) for gate in range(4)]
+
+    peepholes = gates(units, present="p" in cell)[:3]
+    return [
+        source,
+        *gates(units, SIZE),
+        *gates(units, width),
+        *peepholes,
+        *gates(units),
+        *([f32c(width, units), f32c(width)] if "j" in cell else [None, None]),
+        state(BATCH, width),
+        state(BATCH, units),
+        *(gates(units) if "n" in cell else []),
+    ]
+
+
+CELLS = ["", "c", "p", "pj", "cpj", "n", "cn"]
+LSTM_OPTIONS = {"FusedActivationFunction": ACTIVATIONS.TANH, "CellClip": 0.9, "ProjClip": 0.4}
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell or "plain")
+def test_lstm(cell: str) -> None:
+    imported = check("LSTM", lstm_inputs(f32(BATCH, SIZE), cell), (), "LSTMOptions", **LSTM_OPTIONS, repeats=3)
+    assert len(imported.states) == 2
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell or "plain")
+@pytest.mark.parametrize("time_major", [False, True])
+def test_sequence_lstm(cell: str, time_major: bool) -> None:
+    source = f32(*((TIME, BATCH) if time_major else (BATCH, TIME)), SIZE)
+    options = {**LSTM_OPTIONS, "TimeMajor": time_major}
+    check("UNIDIRECTIONAL_SEQUENCE_LSTM", lstm_inputs(source, cell), (), "UnidirectionalSequenceLSTMOptions", **options, repeats=2)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_bidirectional_lstm(merge: bool) -> None:
+    forward, backward = lstm_inputs(f32(BATCH, TIME, SIZE)), lstm_inputs(f32(1))
+    inputs = [*forward[:18], *backward[1:18], *forward[18:20], *backward[18:20], *[None] * 9]
+    options = {**LSTM_OPTIONS, "MergeOutputs": merge, "TimeMajor": False}
+    results = [T()] if merge else [T(), T()]
+    check("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, results, "BidirectionalSequenceLSTMOptions", **options, repeats=2)
+
+
+def test_hybrid_lstm_is_near_tflite() -> None:
+    """Activations inside the cell are not rounded: NNAPI's operation is one."""
+    inputs = lstm_inputs(f32(BATCH, TIME, SIZE))
+    for position in (*range(1, 9),):
+        inputs[position] = q8c(*inputs[position].shape, scale=0.008)
+    check("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (), "UnidirectionalSequenceLSTMOptions", **LSTM_OPTIONS, atol=0.02)
+
+
+def test_lstm_8bit() -> None:
+    """The kernel of 8-bit activations and a 16-bit cell state, whose intermediate scales are in tensors."""
+    rng = np.random.default_rng(2)
+    biases = [T("INT32", data=rng.integers(-500, 500, UNITS), scale=1e-4) for _ in range(4)]
+    inputs = [
+        q8(BATCH, SIZE, scale=0.008, zero_point=5),
+        *(q8c(UNITS, SIZE, scale=0.008) for _ in range(4)),
+        *(q8c(UNITS, UNITS, scale=0.008) for _ in range(4)),
+        *[None] * 3,
+        *biases,
+        None,
+        None,
+        T("INT8", (BATCH, UNITS), scale=0.0078, zero_point=2, variable=True),
+        T("INT16", (BATCH, UNITS), scale=1 / 2048, variable=True),
+        *[None] * 4,
+    ]
+    intermediates = [T("INT16", (), scale=0.001) for _ in range(4)]
+    intermediates.append(T("INT8", (), scale=0.0078, zero_point=2))
+    options = {"FusedActivationFunction": ACTIVATIONS.TANH}
+    result = q8(scale=0.0078, zero_point=2)
+    imported = check("LSTM", inputs, result, "LSTMOptions", intermediates=intermediates, steps=1, repeats=3, **options)
+    assert [o.code for o in imported.model.frozen.operations] == [Op.QUANTIZED_LSTM]
+
+
+def test_lstm_16bit_gates() -> None:
+    """The basic kernel: UINT8 activations, one matrix for all gates."""
+    rng = np.random.default_rng(2)
+    weights = T("UINT8", data=rng.integers(0, 256, (4 * UNITS, SIZE + UNITS)), scale=0.008, zero_point=120)
+    biases = T("INT32", data=rng.integers(-2000, 2000, 4 * UNITS), scale=0.008 / 128)
+    source = q8(BATCH, SIZE, type="UINT8", scale=1 / 128, zero_point=128)
+    previous = q8(BATCH, UNITS, type="UINT8", scale=1 / 128, zero_point=128)
+    cell = T("INT16", (BATCH, UNITS), scale=16 / 32768)
+    results = [
+        q8(type="UINT8", scale=1 / 128, zero_point=128),
+        T("INT16", None, scale=16 / 32768),
+        q8(type="UINT8", scale=1 / 128, zero_point=128),
+        T("INT16", None, scale=8 / 32768),
+    ]
+    graph = Net([source, previous, cell], results[:2])
+    graph.op("LSTM", [source, previous, weights, biases, cell], results, "LSTMOptions", KernelType=1, FusedActivationFunction=4)
+    feed = [rng.integers(0, 256, (BATCH, n), dtype=np.uint8) for n in (SIZE, UNITS)]
+    feed.append(rng.integers(-5000, 5000, (BATCH, UNITS)).astype(np.int16))
+    compare(write(graph), feed)
+
+
+# --- control flow --------------------------------------------------------------------------------------------
+
+
+def branch(name: str, table: str, constant: float) -> Net:
+    source, result = f32(2, 3), T("FLOAT32", (2, 3))
+    net = Net([source], [result])
+    net.op(name, [source, T("FLOAT32", data=constant)], result, table)
+    return net
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_if(condition: bool) -> None:
+    given, source, result = T("BOOL", ()), f32(2, 3), T("FLOAT32", (2, 3))
+    net = Net([given, source], [result])
+    net.op("IF", [given, source], result, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    data = write(net, branch("ADD", "AddOptions", 1.5), branch("MUL", "MulOptions", 3.0))
+    compare(data, [np.array(condition), np.ones((2, 3), np.float32)])
+
+
+def test_while() -> None:
+    counter, total = T("INT32", ()), f32(3)
+    net = Net([counter, total], [T("INT32", ()), T("FLOAT32", (3,))])
+    net.op("WHILE", [counter, total], net.outputs, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
+
+    condition = Net([T("INT32", ()), f32(3)], [T("BOOL", ())])
+    condition.op("LESS", [condition.inputs[0], scalar(5)], condition.outputs[0], "LessOptions")
+
+    body = Net([T("INT32", ()), f32(3)], [T("INT32", ()), T("FLOAT32", (3,))])
+    body.op("ADD", [body.inputs[0], scalar(1)], body.outputs[0], "AddOptions")
+    body.op("ADD", [body.inputs[1], body.inputs[1]], body.outputs[1], "AddOptions")
+    compare(write(net, condition, body), [np.int32(0), np.float32([1, 2, 3])])
+
+
+def test_a_subgraph_that_contains_itself_is_refused() -> None:
+    given, source, result = T("BOOL", ()), f32(2, 3), T("FLOAT32", (2, 3))
+    net = Net([given, source], [result])
+    net.op("IF", [given, source], result, "IfOptions", ThenSubgraphIndex=0, ElseSubgraphIndex=0)
+    with pytest.raises(TfliteImportError, match="subgraph 0 contains itself"):
+        load(write(net))
+
+
+def test_a_branch_that_is_not_there_is_refused() -> None:
+    given, source, result = T("BOOL", ()), f32(2, 3), T("FLOAT32", (2, 3))
+    net = Net([given, source], [result])
+    net.op("IF", [given, source], result, "IfOptions", ThenSubgraphIndex=7, ElseSubgraphIndex=1)
+    with pytest.raises(TfliteImportError, match="subgraph 7 does not exist, there are 2"):
+        load(write(net, branch("ADD", "AddOptions", 1.5)))
+
+
+def test_problems_inside_a_branch_are_named() -> None:
+    given, source, result = T("BOOL", ()), f32(2, 3), T("FLOAT32", (2, 3))
+    net = Net([given, source], [result])
+    net.op("IF", [given, source], result, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    bad = Net([f32(2, 3)], [T("FLOAT32", (2, 3))])
+    bad.op("CUMSUM", [bad.inputs[0], i32c(0)], bad.outputs[0])
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(net, branch("ADD", "AddOptions", 1.5), bad))
+    assert [(p.operation, p.index, p.subgraph) for p in caught.value.problems] == [("CUMSUM", 0, 2), ("IF", 0, 0)]
+
+
+def test_outputs_that_nothing_reads_may_be_missing() -> None:
+    source = f32(2, 3)
+    net = Net([source], [T()])
+    values, indices = T(), out("INT32")
+    net.op("TOPK_V2", [source, scalar(2)], [values, indices], "TopKV2Options")
+    net.outputs[:] = [indices]
+    compare(write(net), [np.float32([[1, 3, 2], [6, 5, 4]])])

@@ -1,0 +1,161 @@
+"""Operators that take parts of a tensor, or fold it, against TFLite's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tflite_net import T
+from tflite_oracle import boolean, check, f32, f32c, i32, i32c, out, q8, q8c, scalar
+
+from nnvk.importers.tflite import TfliteImportError
+
+
+def test_slice() -> None:
+    check("SLICE", [f32(4, 5), i32c(1, 2), i32c(2, -1)], (), "SliceOptions")
+    check("SLICE", [i32(4, 5), i32c(1, 2), i32c(2, 2)], out("INT32"), "SliceOptions")
+    check("SLICE", [q8(4, 5), i32c(1, 2), i32c(2, 2)], q8(), "SliceOptions")
+
+
+def test_slice_from_where_the_model_says() -> None:
+    feed = [np.arange(20, dtype=np.float32).reshape(4, 5), np.int32([1, 2])]
+    check("SLICE", [f32(4, 5), i32(2), i32c(2, 2)], T("FLOAT32", (2, 2)), "SliceOptions", feed=feed)
+
+
+STRIDED = [
+    # begin, end, strides, masks
+    ((1, 0), (3, 4), (1, 1), {}),
+    ((0, 1), (4, 5), (2, 3), {}),
+    ((3, 4), (0, 0), (-1, -2), {}),
+    ((-1, -1), (-9, -9), (-1, -1), {}),
+    ((1, 2), (0, 0), (1, 1), {"BeginMask": 1, "EndMask": 3}),
+    ((3, 0), (0, 0), (-1, 1), {"EndMask": 3}),
+    ((1, 1), (2, 4), (1, 1), {"ShrinkAxisMask": 1}),
+    ((-2, 1), (-1, 4), (1, 2), {"ShrinkAxisMask": 1}),
+    ((0, 1), (0, 3), (1, 1), {"EllipsisMask": 1}),
+    ((0, 1, 2), (0, 3, 4), (1, 1, 1), {"NewAxisMask": 1}),
+    ((1, 0, 2), (2, 0, 4), (1, 1, 1), {"NewAxisMask": 2, "ShrinkAxisMask": 1}),
+    ((1,), (3,), (1,), {}),
+    ((1, 0), (2, 3), (1, 1), {"Offset": True}),
+]
+
+
+@pytest.mark.parametrize("begin, end, strides, masks", STRIDED, ids=str)
+def test_strided_slice(begin, end, strides, masks) -> None:
+    bounds = [i32c(*numbers) for numbers in (begin, end, strides)]
+    check("STRIDED_SLICE", [f32(4, 5), *bounds], (), "StridedSliceOptions", **masks)
+
+
+def test_strided_slice_int32() -> None:
+    check("STRIDED_SLICE", [i32(4, 5), i32c(1, 0), i32c(3, 4), i32c(1, 1)], out("INT32"), "StridedSliceOptions")
+
+
+def test_split() -> None:
+    check("SPLIT", [scalar(1), f32(2, 6)], [T(), T(), T()], "SplitOptions", NumSplits=3)
+    check("SPLIT", [scalar(-1), q8(2, 6)], [q8(), q8()], "SplitOptions", NumSplits=2)
+
+
+def test_split_v() -> None:
+    check("SPLIT_V", [f32(2, 6), i32c(1, 3, 2), scalar(1)], [T(), T(), T()], "SplitVOptions", NumSplits=3)
+    check("SPLIT_V", [f32(2, 6), i32c(1, -1), scalar(-1)], [T(), T()], "SplitVOptions", NumSplits=2)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather(axis: int) -> None:
+    check("GATHER", [f32(3, 4, 5), i32c(2, 0, 1, 1)], (), "GatherOptions", Axis=axis)
+    check("GATHER", [f32(3, 4, 5), i32c([[2, 0], [1, 1]])], (), "GatherOptions", Axis=axis)
+
+
+def test_gather_of_one_index_takes_the_axis_away() -> None:
+    check("GATHER", [f32(3, 4, 5), scalar(2)], (), "GatherOptions", Axis=1)
+    check("GATHER", [f32(7), scalar(2)], (), "GatherOptions")
+
+
+def test_gather_by_what_the_model_computes() -> None:
+    check("GATHER", [q8(6, 4), i32(3)], q8(), "GatherOptions", feed=[np.int8([[1, 2, 3, 4]] * 6), np.int32([5, 0, 3])])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_gather_nd(depth: int) -> None:
+    rng = np.random.default_rng(3)
+    indices = rng.integers(0, (3, 4, 5)[:depth], (2, 3, depth)).astype(np.int32)
+    check("GATHER_ND", [f32(3, 4, 5), i32c(indices)], (), "GatherNdOptions")
+    check("GATHER_ND", [f32(3, 4, 5), i32(2, 3, depth)], (), "GatherNdOptions", feed=[np.ones((3, 4, 5), np.float32), indices])
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_one_hot(axis: int) -> None:
+    feed = [np.int32([[0, 3], [2, 9]])]
+    values = [T("FLOAT32", data=2.5), T("FLOAT32", data=-1.0)]
+    check("ONE_HOT", [i32(2, 2), scalar(4), *values], (), "OneHotOptions", Axis=axis, feed=feed)
+
+
+def test_top_k() -> None:
+    check("TOPK_V2", [f32(3, 7), scalar(4)], [T(), out("INT32")], "TopKV2Options")
+    check("TOPK_V2", [q8(3, 7), scalar(4)], [q8(), out("INT32")], "TopKV2Options")
+
+
+@pytest.mark.parametrize("name", ["ARG_MAX", "ARG_MIN"])
+@pytest.mark.parametrize("type_", ["INT32", "INT64"])
+def test_arg_extreme(name: str, type_: str) -> None:
+    table = {"ARG_MAX": "ArgMaxOptions", "ARG_MIN": "ArgMinOptions"}[name]
+    imported = check(name, [f32(3, 7), scalar(1)], out(type_), table, OutputType=2 if type_ == "INT32" else 4)
+    assert imported.outputs[0].dtype == type_.lower()
+    check(name, [q8(3, 2, 5), scalar(-2)], out(type_), table, OutputType=2 if type_ == "INT32" else 4)
+
+
+REDUCTIONS = ["MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axes", [(1, 2), (-1,), (0, 1, 2, 3)], ids=str)
+def test_reduce(name: str, keep: bool, axes: tuple[int, ...]) -> None:
+    check(name, [f32(2, 3, 4, 2), i32c(*axes)], (), "ReducerOptions", KeepDims=keep)
+
+
+def test_reduce_one_axis_given_as_a_scalar() -> None:
+    check("SUM", [f32(2, 3, 4), scalar(1)], (), "ReducerOptions")
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("same", [True, False], ids=["same", "other"])
+def test_reduce_int8(name: str, same: bool) -> None:
+    if name == "REDUCE_PROD" or (not same and name in ("REDUCE_MAX", "REDUCE_MIN")):
+        pytest.skip("TFLite's kernel wants one quantisation")
+    result = q8() if same else q8(scale=0.2, zero_point=-7)
+    check(name, [q8(2, 3, 4, 5, scale=0.05), i32c(1, 2)], result, "ReducerOptions", KeepDims=True)
+
+
+@pytest.mark.parametrize("name", ["REDUCE_ANY", "REDUCE_ALL"])
+def test_reduce_bool(name: str) -> None:
+    check(name, [boolean(3, 5), i32c(1)], out("BOOL"), "ReducerOptions")
+
+
+@pytest.mark.parametrize("name", ["SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"])
+def test_reduce_of_integer_constants(name: str) -> None:
+    check(name, [i32c(3, 4, 5), i32c(0)], out("INT32"), "ReducerOptions", KeepDims=True)
+
+
+def test_embedding_lookup() -> None:
+    check("EMBEDDING_LOOKUP", [i32(3), f32c(5, 4)], feed=[np.int32([4, 0, 2])])
+
+
+def test_embedding_lookup_hybrid() -> None:
+    check("EMBEDDING_LOOKUP", [i32(3), q8c(5, 4)], feed=[np.int32([4, 0, 2])])
+
+
+def test_hashtable_lookup() -> None:
+    inputs = [i32(4), i32c(-2, 0, 5), f32c(3, 2)]
+    check("HASHTABLE_LOOKUP", inputs, [T(), T("UINT8")], feed=[np.int32([5, 1, -2, 0])])
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["sparse", "dense"])
+def test_lsh_projection(kind: int) -> None:
+    feed = [np.int32([[12345, 54321], [67890, 9876], [-12345678, -87654321]])]
+    weight = [T("FLOAT32", data=[0.12, 0.34, 0.56])]
+    check("LSH_PROJECTION", [f32c(3, 2), i32(3, 2), *weight], out("INT32"), "LSHProjectionOptions", Type=kind, feed=feed)
+
+
+def test_gather_with_batches_is_refused() -> None:
+    with pytest.raises(TfliteImportError, match="gathers without batches"):
+        check("GATHER", [f32(3, 4), i32c([[0], [1], [2]])], (), "GatherOptions", Axis=1, BatchDims=1)

@@ -1,0 +1,157 @@
+"""Runs a file with TFLite's reference kernels and, imported, with the reference device, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tflite_net as net
+import numpy as np
+import pytest
+
+from nnvk.driver.cpu.executor import Clock, run
+from nnvk.importers.tflite import ImportedModel, load
+
+litert = pytest.importorskip("ai_edge_litert.interpreter")
+
+
+def random_input(tensor: net.T, rng: np.random.Generator) -> np.ndarray:
+    """Numbers that suit the type: around zero, or all steps."""
+    shape = tensor.shape or ()
+    dtype = np.dtype(net.DTYPES[tensor.type])
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind == "f":
+        return (rng.random(shape) * 4 - 2).astype(dtype)
+    if tensor.scale is None:
+        return rng.integers(-3, 4, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def _interpreter(data: bytes, optimised: bool = False) -> Any:
+    kinds = litert.OpResolverType
+    kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else kinds.BUILTIN_REF
+    try:
+        interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=kind)
+        interpreter.allocate_tensors()
+    except ValueError as error:
+        if optimised or "Didn't find op" not in str(error):
+            raise
+        return _interpreter(data, optimised=True)  # the set of reference kernels lacks some
+    return interpreter
+
+
+def expected(data: bytes, inputs: Sequence[np.ndarray], repeats: int = 1) -> list[list[np.ndarray]]:
+    """Outputs of TFLite's reference kernels, for each of ``repeats`` invocations."""
+    interpreter = _interpreter(data)
+    outputs = []
+    for _ in range(repeats):
+        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outputs.append([interpreter.get_tensor(detail["index"]).copy() for detail in interpreter.get_output_details()])
+    return outputs
+
+
+def actual(imported: ImportedModel, inputs: Sequence[np.ndarray], repeats: int = 1) -> list[list[np.ndarray]]:
+    """Outputs of the imported model, its states carried from one execution to the next."""
+    state = imported.initial_state()
+    outputs = []
+    for _ in range(repeats):
+        results = run(imported.model.frozen, imported.encode(inputs, state), Clock(None, 2 * 10**9))
+        decoded, state = imported.decode(results)
+        outputs.append(decoded)
+    return outputs
+
+
+def compare(data: bytes, inputs: Sequence[np.ndarray], *, atol: float = 1e-5, steps: int = 1, repeats: int = 1) -> ImportedModel:
+    """Import, run both and assert that outputs agree: real numbers within ``atol``, quantised within ``steps``."""
+    imported = load(data)
+    wants, gots = expected(data, inputs, repeats), actual(imported, inputs, repeats)
+    for want_all, got_all in zip(wants, gots, strict=True):
+        for port, want, got in zip(imported.outputs, want_all, got_all, strict=True):
+            assert got.dtype == want.dtype, port
+            assert got.shape == want.shape, port
+            if want.dtype.kind == "f":
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=atol)
+            elif port.is_quantised:
+                assert np.abs(got.astype(int) - want.astype(int)).max(initial=0) <= steps, port
+            else:
+                np.testing.assert_array_equal(got, want)
+    return imported
+
+
+def check(
+    name: str,
+    inputs: Sequence[net.T | None],
+    outputs: Sequence[net.T] | net.T = (),
+    table: str | None = None,
+    *,
+    feed: Sequence[np.ndarray] | None = None,
+    atol: float = 1e-5,
+    steps: int = 1,
+    repeats: int = 1,
+    intermediates: Sequence[net.T] = (),
+    custom: bytes | None = None,
+    **options: object,
+) -> ImportedModel:
+    """`compare` for a model of one operator. Inputs without data are the model's; ``feed`` is random if None."""
+    results = [outputs] if isinstance(outputs, net.T) else list(outputs) or [net.T()]
+    free = [tensor for tensor in inputs if tensor is not None and tensor.is_free]
+    graph = net.Net(free, results)
+    graph.op(name, inputs, results, table, intermediates=intermediates, custom=custom, **options)
+    rng = np.random.default_rng(7)
+    arrays = [random_input(tensor, rng) for tensor in free] if feed is None else list(feed)
+    return compare(net.write(graph), arrays, atol=atol, steps=steps, repeats=repeats)
+
+
+_rng = np.random.default_rng(11)
+
+
+def f32(*shape: int) -> net.T:
+    """A real input."""
+    return net.T("FLOAT32", shape)
+
+
+def f32c(*shape: int, scale: float = 1.0) -> net.T:
+    """A real constant."""
+    return net.T("FLOAT32", data=(_rng.random(shape) * 2 - 1) * scale)
+
+
+def i32(*shape: int) -> net.T:
+    """An integer input."""
+    return net.T("INT32", shape)
+
+
+def i32c(*numbers: object) -> net.T:
+    """An integer constant of rank 1, or of the shape of its one nested list."""
+    first = numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, np.ndarray)) else list(numbers)
+    return net.T("INT32", data=first)
+
+
+def scalar(number: int) -> net.T:
+    """An integer constant of rank 0."""
+    return net.T("INT32", data=number)
+
+
+def q8(*shape: int, scale: float = 0.05, zero_point: int = 3, type: str = "INT8") -> net.T:
+    """A quantised input, or without a shape an output."""
+    return net.T(type, shape or None, scale=scale, zero_point=zero_point)
+
+
+def q8c(*shape: int, scale: object = 0.02, zero_point: int = 0, type: str = "INT8", dim: int = 0) -> net.T:
+    """A quantised constant."""
+    limits = np.iinfo(net.DTYPES[type])
+    data = _rng.integers(max(limits.min, -127), limits.max + 1, shape)
+    return net.T(type, data=data, scale=scale, zero_point=zero_point, dim=dim)
+
+
+def boolean(*shape: int) -> net.T:
+    """A boolean input."""
+    return net.T("BOOL", shape)
+
+
+def out(type: str = "FLOAT32") -> net.T:
+    """An output that is not quantised, of a shape that the file leaves open."""
+    return net.T(type)

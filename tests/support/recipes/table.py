@@ -1,0 +1,32 @@
+"""The table of recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from recipes.draw import Case, Draw
+
+from nnvk.types.codes import OperandCode, OperationCode
+
+Recipe = Callable[[Draw, OperationCode, OperandCode], Case]
+"""Draws a valid case of an operation with a leading type."""
+
+_recipes: dict[OperationCode, Recipe] = {}
+
+
+def recipe(*codes: OperationCode) -> Callable[[Recipe], Recipe]:
+    """Register the recipe of operations."""
+
+    def register(function: Recipe) -> Recipe:
+        for code in codes:
+            if code in _recipes:
+                raise ValueError(f"{code.name} has two recipes")
+            _recipes[code] = function
+        return function
+
+    return register
+
+
+def recipes() -> Mapping[OperationCode, Recipe]:
+    """All recipes."""
+    return _recipes

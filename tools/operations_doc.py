@@ -1,0 +1,252 @@
+"""Write ``docs/operations.md`` from the registry: which device runs which operation on which types, and how to call it.
+
+    python tools/operations_doc.py           # writes the page
+    python tools/operations_doc.py --check   # fails where the page is not what would be written
+
+No device is needed: what the Vulkan driver runs is read from its kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (registers the kernels)
+from nnvk.driver.vulkan.kernel import kernels
+from nnvk.ops import registry
+from nnvk.ops.registry import OpDef
+from nnvk.ops.signature import Codes, Param, Signature, real_scalar
+from nnvk.types.codes import OperandCode, OperationCode
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
+WIDTH = 110
+"""Columns of the signatures."""
+
+# The types that have a column of their own in the overview, in this order; the rest share the last one.
+_COLUMNS = (
+    OperandCode.TENSOR_FLOAT32,
+    OperandCode.TENSOR_FLOAT16,
+    OperandCode.TENSOR_INT32,
+    OperandCode.TENSOR_BOOL8,
+    OperandCode.TENSOR_QUANT8_ASYMM,
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+)
+
+_INTRODUCTION = """\
+# Operations
+
+<!-- Written by tools/operations_doc.py: don't edit, run it. -->
+
+All {count} operations of NNAPI's feature level 8, and what runs them. The reference device, `nnapi-reference`, runs
+every operation on every type below. Vulkan devices run {on_vulkan} of the operations; what they leave, by type, option or
+size, goes to the reference device, and `Model.get_support(device)` says why.
+
+## Overview
+
+A number is the NNAPI feature level that brought an operation on a leading type ("T" in the signatures below): the
+reference device runs it. **Bold with a V**: Vulkan devices run it too. Tensor types are written without `TENSOR_`."""
+
+_LEGEND = """\
+## Signatures
+
+Each operation with its inputs, in order, and its outputs. A line for each overload: the types of the operands decide
+which one is meant.
+
+- `T` is the leading type, one of those listed; an operand without a type is of type `T`. `U`, `V`, `W` depend on `T`
+  as the operation's table says.
+- Scalars are in lower case: `int32`, `bool`, `float32`. `real` is a FLOAT16 scalar beside a FLOAT16 tensor and a
+  FLOAT32 scalar beside every other. `any` is every type that data can have.
+- `name = value` may be left out at the end, or have no value (omitted), and then has this value; `name?` may be
+  omitted.
+- `name...` stands for any number of operands.
+- `name [3]` is there from feature level 3 on."""
+
+
+def short(code: OperandCode) -> str:
+    """The name of a type on the page: tensors in upper case without TENSOR_, scalars in lower case."""
+    name = code.name.removeprefix("TENSOR_")
+    return name if name != code.name else name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page says of an operation below its name: operations that have all of it in common share it."""
+
+    overloads: tuple[str, ...]
+    table: tuple[tuple[str, ...], ...]
+
+
+# --- signatures ----------------------------------------------------------------------------------------------
+
+
+class _Types:
+    """Names the types of an operation's operands; those that depend on T get letters."""
+
+    def __init__(self, definition: OpDef) -> None:
+        self._leading = tuple(definition.types)
+        self._letters: dict[tuple[Codes, ...], str] = {}
+
+    def of(self, param: Param) -> str:
+        """The type of an operand, "" for T."""
+        accepted = tuple(param.accepts(code) for code in self._leading)
+        if all(codes == {code} for codes, code in zip(accepted, self._leading, strict=True)):
+            return ""
+        if accepted == tuple(real_scalar(code) for code in self._leading):
+            return "real" if len(set(accepted)) > 1 else _names(accepted[0])
+        if len(set(accepted)) == 1:
+            return _names(accepted[0])
+        return self._letters.setdefault(accepted, "UVWXYZ"[len(self._letters)])
+
+    def columns(self) -> list[tuple[str, tuple[Codes, ...]]]:
+        """The letters and what they stand for at each leading type."""
+        return [(letter, accepted) for accepted, letter in self._letters.items()]
+
+
+def _names(codes: Iterable[OperandCode]) -> str:
+    named = sorted(codes)
+    if len(named) == len(OperandCode) - 1 and OperandCode.MODEL not in named:
+        return "any"
+    return " or ".join(short(code) for code in named)
+
+
+def _operand(param: Param, types: _Types) -> str:
+    name = param.name + ("..." if param.variadic else "")
+    if param.optional and param.default is None:
+        name += "?"
+    text = f"{name}: {types.of(param)}" if types.of(param) else name
+    if param.optional and param.default is not None:
+        text += f" = {str(param.default).lower()}"
+    return text + (f" [{param.since}]" if param.since > 1 else "")
+
+
+def _overload(signature: Signature, definition: OpDef, types: _Types) -> str:
+    inputs = ", ".join(_operand(param, types) for param in signature.params)
+    outputs = ", ".join(_operand(param, types) for param in definition.outputs)
+    # A break may come between operands, not inside of one.
+    unbreakable = f"({inputs}) -> {outputs}".replace(", ", ",\0").replace(" ", "\1").replace("\0", " ")
+    lines = textwrap.wrap(
+        unbreakable.replace("\1->\1", " ->\1"),
+        WIDTH,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(line.replace("\1", " ") for line in lines)
+
+
+def section(code: OperationCode) -> Section:
+    """What there is to say of an operation."""
+    definition = registry.lookup(code)
+    types = _Types(definition)
+    overloads = tuple(_overload(signature, definition, types) for signature in definition.signatures)
+    letters = types.columns()
+    on_vulkan = _vulkan_types(code)
+    head = ("T", "since", *(letter for letter, _ in letters), "Vulkan")
+    rows = [
+        (
+            short(leading),
+            str(level),
+            *(_names(accepted[row]) for _, accepted in letters),
+            "yes" if leading in on_vulkan else "",
+        )
+        for row, (leading, level) in sorted(enumerate(definition.types.items()), key=lambda item: item[1][0])
+    ]
+    return Section(overloads, (head, *sorted(rows, key=lambda row: int(row[1]))))
+
+
+# --- devices -------------------------------------------------------------------------------------------------
+
+
+def _vulkan_types(code: OperationCode) -> Codes:
+    """Leading types that the Vulkan driver has shaders for."""
+    kernel = kernels().get(code)
+    return frozenset() if kernel is None else kernel.types & frozenset(registry.lookup(code).types)
+
+
+# --- the page ------------------------------------------------------------------------------------------------
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = rows
+    return [_row(head), _row(["---"] * len(head)), *map(_row, body)]
+
+
+def _cell(code: OperationCode, leading: OperandCode) -> str:
+    level = registry.lookup(code).types.get(leading)
+    if level is None:
+        return ""
+    return f"**{level} V**" if leading in _vulkan_types(code) else str(level)
+
+
+def _overview(anchors: dict[OperationCode, str]) -> list[str]:
+    rows = [["Operation", *(short(column) for column in _COLUMNS), "other types"]]
+    for code in _by_name():
+        others = [
+            f"{short(leading)} {_cell(code, leading)}"
+            for leading in registry.lookup(code).types
+            if leading not in _COLUMNS
+        ]
+        rows.append(
+            [f"[{code.name}](#{anchors[code]})", *(_cell(code, column) for column in _COLUMNS), ", ".join(others)]
+        )
+    return _table(rows)
+
+
+def _by_name() -> list[OperationCode]:
+    return sorted(OperationCode, key=lambda code: code.name)
+
+
+def _sections() -> list[tuple[tuple[OperationCode, ...], Section]]:
+    """Sections in the order of names, one for all operations that have the same."""
+    alike: dict[Section, list[OperationCode]] = {}
+    for code in _by_name():
+        alike.setdefault(section(code), []).append(code)
+    return [(tuple(codes), shared) for shared, codes in alike.items()]
+
+
+def _heading(codes: Sequence[OperationCode]) -> str:
+    return ", ".join(code.name for code in codes)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that Markdown renderers make of a heading."""
+    return heading.lower().replace(",", "").replace(" ", "-")
+
+
+def page() -> str:
+    """The whole page."""
+    sections = _sections()
+    anchors = {code: _anchor(_heading(codes)) for codes, _ in sections for code in codes}
+    on_vulkan = sum(1 for code in OperationCode if _vulkan_types(code))
+    lines = [_INTRODUCTION.format(count=len(OperationCode), on_vulkan=on_vulkan), "", *_overview(anchors), "", _LEGEND]
+    for codes, shared in sections:
+        lines += ["", f"### {_heading(codes)}", "", "```text", *shared.overloads, "```", "", *_table(shared.table)]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    options = parser.parse_args(arguments)
+    text = page()
+    if options.check:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print(f"{PAGE} is not up to date: run python tools/operations_doc.py", file=sys.stderr)
+        return 1
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
