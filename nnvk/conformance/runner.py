@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
+from nnvk.api import Burst, Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
 from nnvk.conformance import compare
 from nnvk.conformance.vectors import VectorOperand, VectorTest, build_model, read_test
 
@@ -42,8 +42,13 @@ class Verdict:
 
 PASSED = Verdict(Status.PASSED)
 
+
+class NotApplicable(Exception):
+    """Raised by an execution path that a model can't be run through; the test is then UNSUPPORTED."""
+
+
 ExecutionPath = Callable[[Compilation, Execution], None]
-"""Runs an execution whose inputs and outputs are set, to its end. Raises `NnapiError`."""
+"""Runs an execution whose inputs and outputs are set, to its end. Raises `NnapiError` or `NotApplicable`."""
 
 
 def _compute(compilation: Compilation, execution: Execution) -> None:
@@ -54,7 +59,22 @@ def _start_compute(compilation: Compilation, execution: Execution) -> None:
     execution.start_compute().wait()
 
 
-EXECUTION_PATHS: Mapping[str, ExecutionPath] = {"sync": _compute, "async": _start_compute}
+def _burst(compilation: Compilation, execution: Execution) -> None:
+    execution.burst_compute(Burst(compilation))
+
+
+def _fenced(compilation: Compilation, execution: Execution) -> None:
+    if not all(type_.is_fully_specified for type_ in compilation.model.output_types()):
+        raise NotApplicable("a fenced execution needs all dimensions of its outputs")
+    execution.start_compute_with_dependencies(()).wait()
+
+
+EXECUTION_PATHS: Mapping[str, ExecutionPath] = {
+    "sync": _compute,
+    "async": _start_compute,
+    "burst": _burst,
+    "fenced": _fenced,
+}
 """The ways to execute that the vectors can be run through."""
 
 
@@ -88,6 +108,8 @@ def run_test(test: VectorTest, device: Device, execute: ExecutionPath) -> Verdic
     except NnapiError as error:
         lost = error.code is ResultCode.DEAD_OBJECT
         return PASSED if test.expect_failure and not lost else Verdict(Status.FAILED, str(error), lost)
+    except NotApplicable as reason:
+        return Verdict(Status.UNSUPPORTED, str(reason))
     except Exception as error:
         return Verdict(Status.FAILED, f"{type(error).__name__}: {error}")
     if test.expect_failure:

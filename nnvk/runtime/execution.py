@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.hal import IFencedExecution
 from nnvk.runtime import arguments
@@ -207,7 +208,8 @@ class Execution:
         """
         self._begin()
         try:
-            result = self._ready().execute(self._execute_options())
+            with tracing.span("compute", "execution"):
+                result = self._ready().execute(self._execute_options())
         except BaseException:
             self._end(None)
             raise

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
 from nnvk.hal import IPreparedModel, Support
@@ -123,7 +124,8 @@ class Planner:
             options = replace(options, cache=self.cache.entry(device, operations, self.nested))
         backup = self._backup(device, part)
         try:
-            prepared = device.driver.prepare_model(part.model, options)
+            with tracing.span(f"prepare on {device.name}", "compilation", operations=len(operations)):
+                prepared = device.driver.prepare_model(part.model, options)
         except NnapiError as error:
             if backup is None or self.fallback is None:
                 raise

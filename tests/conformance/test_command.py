@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnvk.cli.main import app
+from nnvk.conformance.runner import EXECUTION_PATHS
 
 CPU = ["--device", "nnapi-reference"]
 
@@ -39,7 +40,7 @@ def test_the_whole_report(picky: str, write_vectors: Any, tmp_path: Path) -> Non
     assert written["reasons"]["V1_0/spec/unsupported"] == "FLOOR: it has no floor"
 
 
-@pytest.mark.parametrize("path", ["sync", "async"])
+@pytest.mark.parametrize("path", sorted(EXECUTION_PATHS))
 def test_processes_run_what_the_filter_leaves(write_vectors: Any, path: str) -> None:
     result = conformance(write_vectors(), *CPU, "--jobs", 2, "--filter", "/(passes|unsupported)$", "--path", path)
     assert result.exit_code == 0, result.output
@@ -64,7 +65,10 @@ def test_the_preferred_device_is_the_default(picky: str, write_vectors: Any) -> 
         (["VECTORS", "--device", "abacus"], "nnvk: BAD_DATA: there is no device 'abacus'; the devices are"),
         (["VECTORS", "--filter", "nothing"], "nnvk: none of the 5 tests matches 'nothing'"),
         (["VECTORS", "--filter", "("], "nnvk: '(' is no regular expression"),
-        (["VECTORS", "--path", "pony"], "nnvk: there is no execution path 'pony'; there are sync, async"),
+        (
+            ["VECTORS", "--path", "pony"],
+            "nnvk: there is no execution path 'pony'; there are sync, async, burst, fenced",
+        ),
         (
             ["VECTORS", *CPU, "--jobs", "0", "--filter", "passes", "--json", "/absent/x"],
             "nnvk: /absent/x: No such file",

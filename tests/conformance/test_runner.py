@@ -118,6 +118,13 @@ def test_only_nnapi_errors_are_expected_failures(write_vectors: Any, make_vector
     assert (lost.status, lost.device_lost) == (Status.FAILED, True)
 
 
+def test_a_path_that_is_not_applicable_is_unsupported(write_vectors: Any, make_vector: Any, make_operand: Any) -> None:
+    test = make_vector("empty", "RELU", [1] * 4, [])
+    test["main"]["operands"][1] = make_operand("SUBGRAPH_OUTPUT", [], (0,))
+    verdict = connect(CPU, "fenced")(write_vectors([test]), 0)
+    assert verdict == Verdict(Status.UNSUPPORTED, "a fenced execution needs all dimensions of its outputs")
+
+
 def test_a_malformed_test_is_a_failure(run: Any, write_vectors: Any, make_vector: Any) -> None:
     test = make_vector("bad", "RELU", [1] * 4, [1] * 4)
     del test["main"]["operands"][0]["dims"]

@@ -168,20 +168,21 @@ def test_pool_quantised(name: str, type_: str) -> None:
 
 
 HYBRID = [
-    ("CONV_2D", (2, 6, 5, 3), q8c(4, 3, 3, 3), "Conv2DOptions", STEPS),
-    ("DEPTHWISE_CONV_2D", (2, 6, 5, 2), q8c(1, 3, 3, 2, scale=[0.01, 0.02], dim=3), "DepthwiseConv2DOptions", STEPS),
-    ("FULLY_CONNECTED", (3, 6), q8c(4, 6), "FullyConnectedOptions", {}),
-    ("FULLY_CONNECTED", (3, 6), q8c(4, 6), "FullyConnectedOptions", {"AsymmetricQuantizeInputs": True}),
-    ("BATCH_MATMUL", (2, 3, 6), q8c(2, 6, 4), "BatchMatMulOptions", {}),
-    ("BATCH_MATMUL", (2, 3, 6), q8c(2, 6, 4), "BatchMatMulOptions", {"AsymmetricQuantizeInputs": True}),
+    ("CONV_2D", (2, 6, 5, 3), (4, 3, 3, 3), "Conv2DOptions", STEPS),
+    ("DEPTHWISE_CONV_2D", (2, 6, 5, 2), (1, 3, 3, 2), "DepthwiseConv2DOptions", STEPS),
+    ("FULLY_CONNECTED", (3, 6), (4, 6), "FullyConnectedOptions", {}),
+    ("FULLY_CONNECTED", (3, 6), (4, 6), "FullyConnectedOptions", {"AsymmetricQuantizeInputs": True}),
+    ("BATCH_MATMUL", (2, 3, 6), (2, 6, 4), "BatchMatMulOptions", {}),
+    ("BATCH_MATMUL", (2, 3, 6), (2, 6, 4), "BatchMatMulOptions", {"AsymmetricQuantizeInputs": True}),
 ]
 
 
-@pytest.mark.parametrize("name, shape, weights, table, options", HYBRID)
-def test_hybrid_rounds_activations_as_tflite(name, shape, weights, table, options) -> None:
-    channels = weights.shape[-1 if name == "DEPTHWISE_CONV_2D" else 0]
-    bias = [] if name == "BATCH_MATMUL" else [f32c(channels)]
-    check(name, [f32(*shape), weights, *bias], (), table, **options)
+@pytest.mark.parametrize("name, shape, filter_, table, options", HYBRID)
+def test_hybrid_rounds_activations_as_tflite(name, shape, filter_, table, options) -> None:
+    per_channel = name == "DEPTHWISE_CONV_2D"
+    scales = [0.01, 0.02] if per_channel else 0.02
+    bias = [] if name == "BATCH_MATMUL" else [f32c(filter_[-1 if per_channel else 0])]
+    check(name, [f32(*shape), q8c(*filter_, scale=scales, dim=3), *bias], (), table, **options)
 
 
 def test_hybrid_conv_2d_per_channel() -> None:

@@ -59,6 +59,7 @@ class Op:
     options: dict[str, Any] = field(default_factory=dict)
     intermediates: list[T] = field(default_factory=list)
     custom: bytes | None = None
+    version: int = 1
 
 
 class Net:
@@ -79,11 +80,12 @@ class Net:
         *,
         intermediates: Sequence[T] = (),
         custom: bytes | None = None,
+        version: int = 1,
         **options: Any,
     ) -> T:
         """Add an operator; the first of its outputs."""
         results = [outputs] if isinstance(outputs, T) else list(outputs) or [T()]
-        self.ops.append(Op(name, list(inputs), results, table, options, list(intermediates), custom))
+        self.ops.append(Op(name, list(inputs), results, table, options, list(intermediates), custom, version))
         return results[0]
 
     def index(self, tensor: T | None) -> int:
@@ -99,7 +101,7 @@ class Net:
 def write(*nets: Net, description: str = "") -> bytes:
     """The bytes of a file with these subgraphs, the first of them the main one."""
     b = flatbuffers.Builder(1024)
-    codes: list[tuple[str, bool]] = []
+    codes: list[tuple[str, bool, int]] = []
     buffers = [_table(b, "Buffer")]
     subgraphs = [_subgraph(b, net, codes, buffers) for net in nets]
     code_offsets = [_code(b, *code) for code in codes]
@@ -135,16 +137,16 @@ def _ints(b: flatbuffers.Builder, values: Sequence[int]) -> int:
     return b.CreateNumpyVector(np.array(values, np.int32))
 
 
-def _code(b: flatbuffers.Builder, name: str, is_custom: bool) -> int:
+def _code(b: flatbuffers.Builder, name: str, is_custom: bool, version: int) -> int:
     if is_custom:
         text = b.CreateString(name)
         number = tflite.BuiltinOperator.CUSTOM
-        return _table(b, "OperatorCode", DeprecatedBuiltinCode=number, BuiltinCode=number, CustomCode=text, Version=1)
+        return _table(b, "OperatorCode", DeprecatedBuiltinCode=number, BuiltinCode=number, CustomCode=text, Version=version)
     number = getattr(tflite.BuiltinOperator, name)
-    return _table(b, "OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=1)
+    return _table(b, "OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=version)
 
 
-def _subgraph(b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool]], buffers: list[int]) -> int:
+def _subgraph(b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool, int]], buffers: list[int]) -> int:
     inputs = _ints(b, [net.index(tensor) for tensor in net.inputs])
     ops = [_operator(b, net, op, codes) for op in net.ops]
     outputs = _ints(b, [net.index(tensor) for tensor in net.outputs])
@@ -154,8 +156,8 @@ def _subgraph(b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool]], b
     )
 
 
-def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, bool]]) -> int:
-    code = (op.name, op.custom is not None)
+def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, bool, int]]) -> int:
+    code = (op.name, op.custom is not None, op.version)
     if code not in codes:
         codes.append(code)
     fields: dict[str, Any] = {

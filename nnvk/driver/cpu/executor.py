@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
+from nnvk.base import tracing
 from nnvk.base.log import logger
 from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownValue
@@ -50,10 +51,11 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
         clock.check()
         try:
             call = registry.bind(operation, operands, values.__getitem__, _shapes(values), model.relaxed)
-            if operation.code in _HANDED_ON:
-                outputs = _run_control_flow(call, [values[index] for index in operation.inputs], clock)
-            else:
-                outputs = _run_reference(call)
+            with tracing.span(str(operation), "cpuexe", operation=number):
+                if operation.code in _HANDED_ON:
+                    outputs = _run_control_flow(call, [values[index] for index in operation.inputs], clock)
+                else:
+                    outputs = _run_reference(call)
         except UnknownValue as error:
             raise bad_data(f"operation {number} ({operation}): {error}") from error
         if _log.isEnabledFor(10):

@@ -89,6 +89,13 @@ class Copy:
 Command = Dispatch | Copy
 
 
+def describe(command: Command) -> tuple[str, dict[str, int | list[int]]]:
+    """A name and details of a command, for traces and profiles."""
+    if isinstance(command, Copy):
+        return "copy", {"bytes": command.nbytes}
+    return command.shader.name, {"operation": command.operation, "groups": list(command.groups)}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""

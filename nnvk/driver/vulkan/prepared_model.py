@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.plan import describe
 from nnvk.driver.vulkan.planned import Binding, Planned
 from nnvk.driver.vulkan.recorder import Instance
 from nnvk.driver.vulkan.scheduler import Fence, Ticket
@@ -96,13 +98,14 @@ class _Bound(IExecution):
         if binding.short is not None:
             return FinishedExecution(binding.short)
         _check_deadline(options)
-        instance = self._planned.take(binding, "ends" if options.measure else "none")
+        timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
+        instance = self._planned.take(binding, timestamps)
         try:
             fence = self._device.scheduler.submit(self._priority, lambda: instance.program.submit(binding.inputs))
         except RuntimeError as error:
             raise self._device.failure(error) from error
         self._device.counters.bytes_from_host += binding.bytes_in
-        return VulkanExecution(self._device, fence, instance, self._planned, binding, options, began)
+        return VulkanExecution(self._device, fence, instance, timestamps, self._planned, binding, options, began)
 
 
 class VulkanExecution(IFencedExecution):
@@ -113,6 +116,7 @@ class VulkanExecution(IFencedExecution):
         device: VulkanDevice,
         fence: Fence,
         instance: Instance,
+        timestamps: str,
         planned: Planned,
         binding: Binding,
         options: ExecuteOptions,
@@ -121,6 +125,7 @@ class VulkanExecution(IFencedExecution):
         self._device = device
         self._fence = fence
         self._instance = instance
+        self._timestamps = timestamps
         self._planned = planned
         self._binding = binding
         self._options = options
@@ -159,18 +164,28 @@ class VulkanExecution(IFencedExecution):
             raise _missed()
         self._instance.program.fetch(self._binding.outputs)
         self._device.counters.bytes_to_host += self._binding.bytes_out
-        if not self._options.measure:
+        if self._timestamps == "none":
             self._planned.put(self._instance, self._binding, "none")
             return self._planned.done
-        first, *_, last = self._instance.program.timestamps_ns()
-        timing = Timing(last - first, time.perf_counter_ns() - self._began)
-        self._planned.put(self._instance, self._binding, "ends")
+        now, stamps = time.perf_counter_ns(), self._instance.program.timestamps_ns()
+        self._planned.put(self._instance, self._binding, self._timestamps)
+        if self._timestamps == "each":
+            self._trace(now, stamps)
+        timing = Timing(stamps[-1] - stamps[0], now - self._began) if self._options.measure else Timing()
         return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
+
+    def _trace(self, now: int, stamps: Sequence[int]) -> None:
+        """Spans of the execution and its commands. The device's clock is another: its last stamp is taken as now."""
+        tracing.add("execute", "driver", self._began, now - self._began, threading.current_thread().name)
+        shift = now - stamps[-1]
+        for command, start, end in zip(self._planned.plan.commands, stamps, stamps[1:], strict=False):
+            name, details = describe(command)
+            tracing.add(name, "gpu", start + shift, end - start, self._device.name, **details)
 
     def _recover(self) -> None:
         """Bring back the instance of an execution that was given up, once the device is done with it."""
         self._fence.wait()
-        self._planned.put(self._instance, self._binding, "ends" if self._options.measure else "none")
+        self._planned.put(self._instance, self._binding, self._timestamps)
 
     def export_sync_fd(self) -> int | None:
         """The VkFence as a sync file, where the device exports such."""

@@ -10,6 +10,6 @@ from __future__ import annotations
 from nnvk.importers.tflite.errors import Problem, TfliteImportError
 from nnvk.importers.tflite.importer import load
 from nnvk.importers.tflite.ports import ImportedModel, Port, State
-from nnvk.importers.tflite.registry import mappers
+from nnvk.importers.tflite.registry import supported_operators
 
-__all__ = ["ImportedModel", "Port", "Problem", "State", "TfliteImportError", "load", "mappers"]
+__all__ = ["ImportedModel", "Port", "Problem", "State", "TfliteImportError", "load", "supported_operators"]

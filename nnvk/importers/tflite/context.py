@@ -140,8 +140,8 @@ class Context:
         return self.graph.emit(code, (value, *parameters), [value.type], declared=shapes)[0]
 
     def emit_many(self, code: OperationCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
-        """Add an operation of several outputs."""
-        return self.graph.emit(code, inputs, outs)
+        """Add an operation of several outputs; their dimensions count where inference does not tell them."""
+        return self.graph.emit(code, inputs, outs, declared=[out.dimensions for out in outs])
 
     def constant(self, array: np.ndarray | Sequence[float] | float, type: OperandType) -> Value:
         """A constant of elements (steps where the type is quantised)."""

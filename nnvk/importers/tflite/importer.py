@@ -18,7 +18,7 @@ from nnvk.importers.tflite.errors import Malformed, Problem, TfliteImportError, 
 from nnvk.importers.tflite.graph import Budget, Graph, Value, edge_shape
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
 from nnvk.importers.tflite.ports import ImportedModel, Port, State
-from nnvk.importers.tflite.registry import mappers
+from nnvk.importers.tflite.registry import find
 from nnvk.importers.tflite.schema import File, Operator, Subgraph, Tensor
 from nnvk.types.operand import QUANT8_CODES
 
@@ -154,7 +154,7 @@ class _Builder:
             self._lost.update(operator.outputs)
             return
         try:
-            mapper = mappers().get(operator.name)
+            mapper = find(operator.name)
             if mapper is None:
                 kind = "custom operator" if operator.is_custom else "operator"
                 raise Unmapped(f"NNAPI has no counterpart of this {kind}")

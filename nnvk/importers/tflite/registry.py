@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.graph import Value
@@ -29,6 +29,11 @@ def builtin(*names: str) -> Callable[[Mapper], Mapper]:
     return register
 
 
-def mappers() -> Mapping[str, Mapper]:
-    """All mappers by the name of their operator."""
-    return _mappers
+def find(name: str) -> Mapper | None:
+    """The mapper of an operator, None where there is none."""
+    return _mappers.get(name)
+
+
+def supported_operators() -> frozenset[str]:
+    """Names of the builtins, and custom codes of the other operators, that can be mapped."""
+    return frozenset(_mappers)

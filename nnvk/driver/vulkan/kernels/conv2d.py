@@ -38,6 +38,8 @@ _GPU_LOCAL = {"local_x": 16, "local_y": 8}
 _BUSY_GROUPS = 256
 """Workgroups with which a GPU is busy: below it, smaller tiles are worth their loads."""
 
+_TILES = (8, 16, 24, 28, 32)
+"""Output pixels of a workgroup of TILE=cpu; 28 divides the 196 pixels and half covers the 49 of common networks."""
 # What a step of four channels costs a workgroup of TILE=cpu, in cycles: loads of weights, loads of input for eight
 # rows, multiplications for one row. Measured on llvmpipe.
 _STEP_COST = {"f32": (320, 80, 14), "q8": (120, 80, 14)}
@@ -83,7 +85,7 @@ def rows_per_group(rows: int, columns: int, dtype: str, device: DeviceProfile) -
         return rows
     weights, inputs, products = _STEP_COST[dtype]
     return min(
-        (8, 16, 24, 32),
+        _TILES,
         key=lambda tile: -(-rows // tile) * (weights + inputs * tile // _LANES + products * tile),
     )
 

@@ -59,7 +59,7 @@ def strided_copy(
 def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
     """The tensor in NHWC order: itself, or a copy of one that is in NCHW order."""
     source = g.tensor(tensor)
-    batches, height, width, channels = shape = nhwc_shape(tensor.shape, nchw)
+    _, height, width, channels = shape = nhwc_shape(tensor.shape, nchw)
     if not nchw or channels == 1 or height * width == 1:
         return source
     target = g.scratch(tensor.size * tensor.dtype.itemsize)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tflite
 
 from nnvk.api import OperandCode, OperandType, OperationCode
@@ -193,6 +192,8 @@ def bidirectional_lstm(c: Context) -> Sequence[Value]:
 
 _GATES = 4
 _INTERMEDIATES = 5
+_NORMLESS_SCALE = 2.0**-12
+"""The scale of what enters a gate without a layer norm; the intermediate tensors have none then."""
 _SYMMETRIC = OperandCode.TENSOR_QUANT8_SYMM
 
 
@@ -213,8 +214,9 @@ def _lstm_8bit(c: Context, options: Any) -> Value:
         raise Unmapped(f"the 8-bit kernel has {_INTERMEDIATES} intermediate tensors, got {len(c.intermediates)}")
     if options.FusedActivationFunction() != _Kind.TANH:
         raise Unmapped("NNAPI's QUANTIZED_LSTM has no activation but TANH")
-    # The input's layer norm is absent with the input gate, the scale of an absent gate is 0.
-    scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates]
+    scales = [_NORMLESS_SCALE] * _GATES
+    if c.optional(_NORMS[1]) is not None:
+        scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates[:_GATES]]
     hidden = operand_type(c.intermediates[_GATES])
     output_state_out, cell_state_out, result = c.emit_many(
         Op.QUANTIZED_LSTM,
@@ -229,7 +231,7 @@ def _lstm_8bit(c: Context, options: Any) -> Value:
         *(c.optional(position) for position in _NORMS),
         float(options.CellClip()),
         float(options.ProjClip()),
-        *scales[:_GATES],
+        *scales,
         hidden.zero_point,
         hidden.scale,
         outs=[output_state.type, cell_state.type, output_state.type],
@@ -255,7 +257,9 @@ def _lstm_16bit(c: Context) -> Sequence[Value]:
     order = (0, 2, 1, 3)
     rows = [weights.array[gate * units : (gate + 1) * units] for gate in order]
     bias_rows = [biases.array.reshape(-1)[gate * units : (gate + 1) * units] for gate in order]
-    parts: list[np.ndarray] = [*(row[:, :depth] for row in rows), *(row[:, depth:] for row in rows)]
+    # Android joins recurrent and input weights, in this order, and multiplies them with input and output state, in
+    # that one. What it calls recurrent are the first columns.
+    parts = [*(row[:, units:] for row in rows), *(row[:, :units] for row in rows)]
     values = [c.constant(part, weights.type) for part in parts]
     bias_values = [c.constant(part, biases.type) for part in bias_rows]
     cell, output = c.emit_many(
@@ -267,5 +271,5 @@ def _lstm_16bit(c: Context) -> Sequence[Value]:
         output_state,
         outs=[cell_state.type, output_state.type],
     )
-    # Its states are ordinary inputs and outputs, not variables. Output 3 is a scratch buffer, output 2 its twin.
-    return [output, cell]
+    _update(c, (1, 4), (output, cell))
+    return [output, cell]  # the other two outputs are scratch

@@ -142,25 +142,42 @@ def tile(c: Context) -> Value:
 
 @builtin("TRANSPOSE")
 def transpose(c: Context) -> Value:
-    """Neighbours that stay neighbours are one axis, so that more than `MAX_RANK` axes can be told apart."""
-    source, order = c.input(0), c.ints(1, "the permutation")
+    """Above `MAX_RANK`, neighbours that stay neighbours are one axis, and what is left moves axis by axis."""
+    source = c.input(0)
     rank = len(source.shape)
-    order = [axis_of(axis, rank, "the permutation") for axis in order]
+    order = [axis_of(axis, rank, "the permutation") for axis in c.ints(1, "the permutation")]
     if sorted(order) != list(range(rank)):
         raise Unmapped(f"the permutation must name each of {rank} axes, got {order}")
     if rank <= MAX_RANK:
         return c.keep(Op.TRANSPOSE, source, np.array(order))
-    shape = [source.shape[axis] for axis in order]
-    runs: list[list[int]] = []
-    for axis in (axis for axis in order if source.shape[axis] != 1):
-        if runs and not any(source.shape[between] != 1 for between in range(runs[-1][-1] + 1, axis)) and axis > runs[-1][-1]:
-            runs[-1].append(axis)
+    runs = _runs([axis for axis in order if source.shape[axis] != 1], [axis for axis in range(rank) if source.shape[axis] != 1])
+    axes = sorted(runs)
+    sizes = {run: math.prod(source.shape[axis] for axis in run) for run in runs}
+    value = c.reshape(source, [sizes[run] for run in axes])
+    if len(runs) <= MAX_RANK:
+        value = c.keep(Op.TRANSPOSE, value, np.array([axes.index(run) for run in runs])) if len(runs) > 1 else value
+    else:
+        for place, run in enumerate(runs):
+            now = axes.index(run)
+            if now == place:
+                continue
+            parts = axes[:place], axes[place:now], axes[now : now + 1], axes[now + 1 :]
+            value = c.reshape(value, [math.prod(sizes[one] for one in part) for part in parts])
+            value = c.keep(Op.TRANSPOSE, value, np.array([0, 2, 1, 3]))
+            axes.insert(place, axes.pop(now))
+    return c.reshape(value, [source.shape[axis] for axis in order])
+
+
+def _runs(order: list[int], axes: list[int]) -> list[tuple[int, ...]]:
+    """``order`` cut where the next axis is not the one that follows in ``axes``."""
+    runs: list[tuple[int, ...]] = []
+    for axis in order:
+        place = axes.index(axis)
+        if runs and place and axes[place - 1] == runs[-1][-1]:
+            runs[-1] += (axis,)
         else:
-            runs.append([axis])
-    ascending = sorted(range(len(runs)), key=lambda run: runs[run][0])
-    merged = [math.prod(source.shape[axis] for axis in runs[run]) for run in ascending]
-    moved = c.keep(Op.TRANSPOSE, c.reshape(source, merged), np.array([ascending.index(run) for run in range(len(runs))]))
-    return c.reshape(moved, shape)
+            runs.append((axis,))
+    return runs
 
 
 @builtin("REVERSE_V2")

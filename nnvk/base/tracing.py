@@ -1,0 +1,103 @@
+"""Spans of what nnvk does, for chrome://tracing and Perfetto.
+
+Nothing is recorded, and next to nothing spent, unless somebody listens: ``with tracing.record() as trace: ...``, then
+``trace.write(path)``. Times are those of ``time.perf_counter_ns``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time."""
+
+    name: str
+    category: str
+    """Who did it: compilation, execution, cpuexe, driver, gpu."""
+    start_ns: int
+    duration_ns: int
+    lane: str
+    """What it happened on: a thread, or a device's queue."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Trace:
+    """The spans of one recording."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    def write(self, path: Path) -> None:
+        """Write the Trace Event Format (JSON) that chrome://tracing and Perfetto read."""
+        lanes = {lane: number for number, lane in enumerate(dict.fromkeys(span.lane for span in self.spans))}
+        process = os.getpid()
+        events: list[dict[str, Any]] = [
+            {"name": "thread_name", "ph": "M", "pid": process, "tid": number, "args": {"name": lane}}
+            for lane, number in lanes.items()
+        ]
+        events += [
+            {
+                "name": span.name,
+                "cat": span.category,
+                "ph": "X",
+                "ts": span.start_ns / 1000,
+                "dur": span.duration_ns / 1000,
+                "pid": process,
+                "tid": lanes[span.lane],
+                "args": span.details,
+            }
+            for span in self.spans
+        ]
+        path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}), encoding="utf-8")
+
+
+_listener: Trace | None = None
+_nothing = nullcontext()
+
+
+def is_recording() -> bool:
+    """Whether somebody listens."""
+    return _listener is not None
+
+
+@contextmanager
+def record() -> Iterator[Trace]:
+    """Record what all threads do inside the ``with`` block."""
+    global _listener
+    before, trace = _listener, Trace()
+    _listener = trace
+    try:
+        yield trace
+    finally:
+        _listener = before
+
+
+def span(name: str, category: str, **details: Any) -> AbstractContextManager[None]:
+    """Record the time that a ``with`` block takes."""
+    return _nothing if _listener is None else _recorded(name, category, details)
+
+
+@contextmanager
+def _recorded(name: str, category: str, details: dict[str, Any]) -> Iterator[None]:
+    start = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        add(name, category, start, time.perf_counter_ns() - start, threading.current_thread().name, **details)
+
+
+def add(name: str, category: str, start_ns: int, duration_ns: int, lane: str, **details: Any) -> None:
+    """Record a span that was measured elsewhere."""
+    trace = _listener
+    if trace is not None:
+        trace.spans.append(Span(name, category, start_ns, duration_ns, lane, details))

@@ -1,0 +1,25 @@
+"""Recipes: for each operation, a way to draw valid ones, with all overloads and options, of any leading type.
+
+`draw_case` gives a `Case`, `run_case` its outputs on the reference device. Properties, random graphs and the fuzzer
+live on them.
+"""
+
+from __future__ import annotations
+
+from recipes import control, detection, elementwise, filters, recurrent, shape
+from recipes.draw import Arg, Case, Draw
+from recipes.run import frozen, run_case
+from recipes.table import recipes
+
+from nnvk.ops import registry
+from nnvk.types.codes import OperandCode, OperationCode
+
+__all__ = ["Arg", "Case", "Draw", "draw_case", "frozen", "recipes", "run_case"]
+
+_FAMILIES = (control, detection, elementwise, filters, recurrent, shape)
+
+
+def draw_case(d: Draw, code: OperationCode, leading: OperandCode | None = None) -> Case:
+    """Draw a valid case of an operation, of any leading type unless one is given."""
+    types = list(registry.lookup(code).types)
+    return recipes()[code](d, code, d.pick(types) if leading is None else leading)

@@ -1,0 +1,41 @@
+"""Runs cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from recipes.draw import Arg, Case
+
+from nnvk.driver.cpu.executor import Clock, run
+from nnvk.ops.check import validate_model
+from nnvk.types.model import Lifetime, Model, Operand, Operation
+
+
+def _operand(arg: Arg) -> Operand:
+    if arg.model is not None:
+        return Operand(arg.type, Lifetime.SUBGRAPH, subgraph=arg.model)
+    if arg.data is None:
+        return Operand(arg.type, Lifetime.NO_VALUE)
+    if arg.is_parameter:
+        return Operand(arg.type, Lifetime.CONSTANT, arg.data)
+    return Operand(arg.type, Lifetime.SUBGRAPH_INPUT)
+
+
+def frozen(case: Case) -> Model:
+    """A model of one operation: data is its inputs, parameters are constants."""
+    operands = [_operand(arg) for arg in case.inputs]
+    operands += [Operand(type_, Lifetime.SUBGRAPH_OUTPUT) for type_ in case.outputs]
+    count = len(case.inputs)
+    outputs = tuple(range(count, len(operands)))
+    operation = Operation(case.code, tuple(range(count)), outputs)
+    inputs = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
+    return Model(tuple(operands), (operation,), inputs, outputs)
+
+
+def run_case(case: Case) -> Sequence[np.ndarray]:
+    """Validate and run; the outputs."""
+    model = frozen(case)
+    validate_model(model)
+    with np.errstate(all="ignore"):
+        return run(model, [case.inputs[index].data for index in model.inputs], Clock(None, 2 * 10**9))
