@@ -15,6 +15,7 @@ from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_de
 from nnvk.api import run as run_compilation
 from nnvk.cli.models import choose_devices, compile_model, device_of_operations, load_model
 from nnvk.cli.output import milliseconds, print_table, progress, write_json
+from nnvk.cli.profile import print_profile
 from nnvk.types.operand import OperandType
 from nnvk.types.request import NOT_MEASURED
 
@@ -22,6 +23,7 @@ DEFAULT_RUNS = 100
 DEFAULT_SECONDS = 10.0
 """Without --runs, no model is measured for longer than this, save for `LEAST_RUNS`."""
 LEAST_RUNS = 5
+PROFILED_RUNS = 20
 WARM_UP = 3
 """Runs that are not counted: the first ones touch memory and wake clocks."""
 
@@ -59,6 +61,9 @@ def command(
             help=f"How often each model runs ({DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s).",
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON.")] = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
@@ -67,6 +72,13 @@ def command(
     """
     chosen = [get_device(name) for name in devices] if devices else get_devices()
     loaded = [(path, load_model(path).model) for path in models]
+    if profile:
+        for path, model in loaded:
+            for device in chosen:
+                compilation, _ = prepare(model, device)
+                title = f"{_title(path, models)} on {device.name}"
+                print_profile(title, compilation, random_inputs(compilation), runs or PROFILED_RUNS)
+        return
     measurements = []
     with progress("Measuring", len(loaded) * len(chosen)) as advance:
         for path, model in loaded:
@@ -83,11 +95,10 @@ def measure(title: str, model: Model, device: Device, runs: int | None) -> Measu
 
     Without ``runs``: `DEFAULT_RUNS`, or fewer where they take longer than `DEFAULT_SECONDS`.
     """
-    alone = all(support.supported for support in model.get_support(device))
     started = time.perf_counter_ns()
-    compilation = compile_model(model, [device] if alone else choose_devices(device.name, True))
+    compilation, alone = prepare(model, device)
     compile_ns = time.perf_counter_ns() - started
-    inputs = [_random(type_) for type_ in compilation.model.input_types()]
+    inputs = random_inputs(compilation)
     outputs = [np.empty_like(array) for array in run_compilation(compilation, inputs)]
     execution = _execution(compilation, inputs, outputs)
     for _ in range(WARM_UP):
@@ -109,6 +120,12 @@ def measure(title: str, model: Model, device: Device, runs: int | None) -> Measu
         int(np.percentile(times, 90)),
         int(np.median(on_hardware)) if on_hardware else None,
     )
+
+
+def prepare(model: Model, device: Device) -> tuple[Compilation, bool]:
+    """A model compiled for a device, with fallback where it needs one; whether it needs none."""
+    alone = all(support.supported for support in model.get_support(device))
+    return compile_model(model, [device] if alone else choose_devices(device.name, True)), alone
 
 
 def _execution(
@@ -149,6 +166,11 @@ def _hardware(execution: Execution) -> int:
     execution.compute()
     duration = execution.get_duration(DurationCode.DURATION_ON_HARDWARE)
     return 0 if duration == NOT_MEASURED else duration
+
+
+def random_inputs(compilation: Compilation) -> list[np.ndarray]:
+    """Something for every input of the model."""
+    return [_random(type_) for type_ in compilation.model.input_types()]
 
 
 def _random(type: OperandType) -> np.ndarray:

@@ -18,6 +18,9 @@ from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import EXECUTION_PATHS, Status, connect
 from nnvk.conformance.vectors import find_cases
 
+MOST_JOBS = 8
+"""Processes that are started unasked: each opens the device and takes some of its memory."""
+
 
 def command(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Vector files, or folders of them.")],
@@ -31,7 +34,7 @@ def command(
     ] = "",
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=0, help="Processes (as many as processors); 0: none but this one."),
+        typer.Option("--jobs", metavar="N", min=0, help="Processes (one per processor, at most 8); 0: only this one."),
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a test may take.")
@@ -61,7 +64,7 @@ def command(
         for result in run_cases(
             cases,
             partial(connect, name, execution_path),
-            jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
+            jobs=min(len(os.sched_getaffinity(0)), MOST_JOBS) if jobs is None else jobs,
             timeout=timeout,
         ):
             results.append(result)

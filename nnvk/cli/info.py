@@ -13,6 +13,7 @@ from nnvk.api import Device, Model, get_device, get_devices
 from nnvk.cli.models import compile_model, device_of_operations, load_model
 from nnvk.cli.output import plural, print_table, working
 from nnvk.importers.tflite import Port
+from nnvk.runtime.graphviz import to_dot
 
 
 def command(
@@ -20,6 +21,10 @@ def command(
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Say what this device supports, without fallback."),
+    ] = None,
+    dot: Annotated[
+        Path | None,
+        typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
 ) -> None:
     """Show what a model consists of, and where each part would run.
@@ -40,6 +45,9 @@ def command(
     else:
         places = ["none" if why else device for why in reasons]
     frozen = imported.model.frozen
+    if dot is not None:
+        dot.write_text(to_dot(frozen, dict(enumerate(places)), model.stem), encoding="utf-8")
+        typer.echo(f"wrote {dot}")
     rows = [
         [
             str(number),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from nnvk.api import Compilation, Device, DeviceTypeCode, Model, get_device, get_devices
+from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_device, get_devices
 from nnvk.cli.output import plural
 from nnvk.importers import tflite
 
@@ -40,7 +40,11 @@ def compile_model(model: Model, devices: list[Device] | None) -> Compilation:
 
 def device_of_operations(compilation: Compilation) -> list[str]:
     """The name of the device that runs each operation of the model."""
-    names = {number: step.device.name for step in compilation.steps for number in step.operations}
+    names = {
+        number: step.device.name if isinstance(step, Step) else "runtime"  # control flow whose models are shared out
+        for step in compilation.plan.steps
+        for number in step.operations
+    }
     return [names[number] for number in range(len(compilation.model.operations))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from nnvk.api import run as run_compilation
+from nnvk.base import tracing
 from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import read_inputs
 from nnvk.cli.models import choose_devices, compile_model, load_model, placement
@@ -52,6 +54,10 @@ def command(
     std: Annotated[
         str | None, typer.Option("--std", metavar="S", help="Then divide them by this (255); as for --mean.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
+    ] = None,
 ) -> None:
     """Run a model on images or arrays.
 
@@ -64,17 +70,21 @@ def command(
     imported = load_model(model)
     arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization))
     names = None if labels is None else _read_labels(labels)
-    with working(f"Compiling {model.name}"):
-        compilation = compile_model(imported.model, choose_devices(device, not no_fallback))
-    with working(f"Running {model.name}"):
-        started = time.perf_counter_ns()
-        results = run_compilation(compilation, arrays)
-        elapsed = time.perf_counter_ns() - started
+    with nullcontext() if trace is None else tracing.record() as recorded:
+        with working(f"Compiling {model.name}"):
+            compilation = compile_model(imported.model, choose_devices(device, not no_fallback))
+        with working(f"Running {model.name}"):
+            started = time.perf_counter_ns()
+            results = run_compilation(compilation, arrays)
+            elapsed = time.perf_counter_ns() - started
     outputs, _ = imported.decode(results)
     typer.echo(f"{model.name}: {milliseconds(elapsed)} ms, {placement(compilation)}")
     _print_outputs(imported.outputs, outputs)
     if top is not None or names is not None:
         _print_classes(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP)
+    if trace is not None and recorded is not None:
+        recorded.write(trace)
+        typer.echo(f"wrote {trace}")
     if output is not None:
         np.savez(output, **{str(index): result for index, result in enumerate(outputs)})  # type: ignore[arg-type]
         typer.echo(f"wrote {output}")

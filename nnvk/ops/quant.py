@@ -145,9 +145,10 @@ def map_steps(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) ->
 
 
 def saturate(steps: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """Integers clipped to the limits of a quantised tensor's type, in its dtype."""
+    """Whole numbers clipped to the limits of a quantised tensor's type, in its dtype. NaN is the highest step."""
     low, high = limits(tensor.code)
-    saturated: np.ndarray = np.clip(steps, low, high).astype(tensor.dtype)
+    clipped = np.clip(steps, low, high) if steps.dtype.kind in "iu" else np.maximum(np.fmin(steps, high), low)
+    saturated: np.ndarray = clipped.astype(tensor.dtype)
     return saturated
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import is_quantised, saturate
+from nnvk.ops.quant import is_quantised, limits, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_3, keeps_quantisation
 from nnvk.ops.signature import F32, LAYOUT, Signature, boolean, i32, real, tensor
@@ -94,7 +94,9 @@ def _bilinear(call: Call) -> np.ndarray:
     )
     top, bottom, down = vertical[0][:, None], vertical[1][:, None], vertical[2][:, None, None]
     left, right, along = horizontal[0], horizontal[1], horizontal[2][:, None]
-    source = to_nhwc(call.input.data, call.nchw).astype(np.float32)
+    # Counted from the lowest step, so that signed and unsigned tensors are rounded alike.
+    lowest = np.float32(limits(call.input.code)[0] if is_quantised(call.input.code) else 0)
+    source = to_nhwc(call.input.data, call.nchw).astype(np.float32) - lowest
     mixed = (
         source[:, top, left] * (1 - down) * (1 - along)
         + source[:, bottom, left] * down * (1 - along)
@@ -102,8 +104,7 @@ def _bilinear(call: Call) -> np.ndarray:
         + source[:, bottom, right] * down * along
     )
     if is_quantised(call.output.code):
-        # Half up: the same for signed and unsigned steps.
-        return from_nhwc(saturate(np.floor(mixed + np.float32(0.5)), call.output), call.nchw)
+        return from_nhwc(saturate(np.floor(mixed + np.float32(0.5)) + lowest, call.output), call.nchw)
     return from_nhwc(mixed.astype(call.output.dtype), call.nchw)
 
 

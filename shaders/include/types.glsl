@@ -2,6 +2,7 @@
 // types is here, so that a shader's body is written once.
 //
 //   DTYPE_F32   32-bit floats, four to a vec4 view
+//   DTYPE_I32   32-bit integers, four to an ivec4 view
 //   DTYPE_Q8    dense bytes, read as 32-bit words: TENSOR_QUANT8_ASYMM as it is, TENSOR_QUANT8_ASYMM_SIGNED
 //               moved by 128 to the unsigned range with a sign mask (see quant.glsl)
 //
@@ -15,6 +16,10 @@
 #define ACC float
 #define ACC4 vec4
 #define LANES4 vec4
+#elif defined(DTYPE_I32)
+#define ACC int
+#define ACC4 ivec4
+#define LANES4 ivec4
 #elif defined(DTYPE_Q8)
 #define ACC int
 #define ACC4 ivec4

@@ -182,7 +182,7 @@ def test_hybrid_rounds_activations_as_tflite(name, shape, filter_, table, option
     per_channel = name == "DEPTHWISE_CONV_2D"
     scales = [0.01, 0.02] if per_channel else 0.02
     bias = [] if name == "BATCH_MATMUL" else [f32c(filter_[-1 if per_channel else 0])]
-    check(name, [f32(*shape), q8c(*filter_, scale=scales, dim=3), *bias], (), table, **options)
+    check(name, [f32(*shape), q8c(*filter_, scale=scales, dim=3 if per_channel else 0), *bias], (), table, **options)
 
 
 def test_hybrid_conv_2d_per_channel() -> None:

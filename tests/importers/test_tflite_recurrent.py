@@ -95,7 +95,8 @@ def test_sequence_lstm(cell: str, time_major: bool) -> None:
 
 @pytest.mark.parametrize("merge", [False, True])
 def test_bidirectional_lstm(merge: bool) -> None:
-    forward, backward = lstm_inputs(f32(BATCH, TIME, SIZE)), lstm_inputs(f32(1))
+    source = f32(*((TIME, BATCH) if merge else (BATCH, TIME)), SIZE)
+    forward, backward = lstm_inputs(source), lstm_inputs(source)
     inputs = [*forward[:18], *backward[1:18], *forward[18:20], *backward[18:20], *[None] * 9]
     # Batch-major and merged, TFLite's kernel reads memory that it has not written.
     options = {**LSTM_OPTIONS, "MergeOutputs": merge, "TimeMajor": merge}
@@ -111,25 +112,34 @@ def test_hybrid_lstm_is_near_tflite() -> None:
     check("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (), "UnidirectionalSequenceLSTMOptions", **LSTM_OPTIONS, atol=0.02)
 
 
-def test_lstm_8bit() -> None:
+@pytest.mark.parametrize("cell", ["", "c", "j", "n", "p", "cpj", "cnj"], ids=lambda cell: cell or "plain")
+def test_lstm_8bit(cell: str) -> None:
     """The kernel of 8-bit activations and a 16-bit cell state, whose intermediate scales are in tensors."""
     rng = np.random.default_rng(2)
-    biases = [T("INT32", data=rng.integers(-500, 500, UNITS), scale=1e-4) for _ in range(4)]
+    width = 3 if "j" in cell else UNITS
+    first = 1 if "c" in cell else 0
+    norm, peephole = "n" in cell, "p" in cell
+
+    def gates(make, present: bool = True, begin: int = first) -> list[T | None]:
+        return [make() if present and gate >= begin else None for gate in range(4)]
+
+    def wide(scale: float, low: int = -20000) -> T:
+        return T("INT16", data=rng.integers(low, 20000, UNITS), scale=scale)
+
     inputs = [
         q8(BATCH, SIZE, scale=0.008, zero_point=5),
-        *(q8c(UNITS, SIZE, scale=0.008) for _ in range(4)),
-        *(q8c(UNITS, UNITS, scale=0.008) for _ in range(4)),
-        *[None] * 3,
-        *biases,
-        None,
-        None,
-        T("INT8", (BATCH, UNITS), scale=0.0078, zero_point=2, variable=True),
+        *gates(lambda: q8c(UNITS, SIZE, scale=0.008)),
+        *gates(lambda: q8c(UNITS, width, scale=0.008)),
+        *gates(lambda: wide(1e-5), peephole)[:3],
+        *gates(lambda: T("INT32", data=rng.integers(-500, 500, UNITS), scale=1e-4)),
+        *([q8c(width, UNITS, scale=0.005), T("INT32", data=rng.integers(-500, 500, width))] if "j" in cell else [None, None]),
+        T("INT8", (BATCH, width), scale=0.0078, zero_point=2, variable=True),
         T("INT16", (BATCH, UNITS), scale=1 / 2048, variable=True),
-        *[None] * 4,
+        *gates(lambda: wide(3e-5, 1000), norm),
     ]
     intermediates = [T("INT16", (), scale=2**-12) for _ in range(4)]
-    intermediates.append(T("INT8", (), scale=0.0078, zero_point=2))
-    options = {"FusedActivationFunction": ACTIVATIONS.TANH}
+    intermediates.append(T("INT8", (), scale=0.007, zero_point=-6) if "j" in cell else T("INT8", (), scale=0.0078, zero_point=2))
+    options = {"FusedActivationFunction": ACTIVATIONS.TANH, "CellClip": 5.0}
     result = q8(scale=0.0078, zero_point=2)
     imported = check("LSTM", inputs, result, "LSTMOptions", intermediates=intermediates, steps=1, repeats=3, **options)
     assert [o.code for o in imported.model.frozen.operations] == [Op.QUANTIZED_LSTM]

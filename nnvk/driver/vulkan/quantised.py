@@ -23,6 +23,11 @@ def dtype(tensor: Tensor) -> str:
     return "q8" if is_quantised(tensor.code) else "f32"
 
 
+def element(tensor: Tensor) -> str:
+    """The shader axis value for a tensor's type where integers differ from floats: ``f32``, ``i32`` or ``q8``."""
+    return "i32" if tensor.code is OperandCode.TENSOR_INT32 else dtype(tensor)
+
+
 def offset(tensor: Tensor) -> int:
     """What moves the tensor's steps to 0..255."""
     return 128 if tensor.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED else 0

@@ -104,7 +104,8 @@ class _Import:
 
 def _port(tensor: Tensor, value: Value) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
-    shape = tensor.shape if at_least_1d(tensor.shape) == value.shape else value.shape
+    known = at_least_1d(tensor.shape) == value.shape and (tensor.is_static or bool(tensor.shape))
+    shape = tensor.shape if known else value.shape
     return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape)
 
 

@@ -57,7 +57,7 @@ def pack_filter(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
 
 def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
-    """`pack_filter` of an operand [output channels, ..., channels]: when prepared if it is constant, else by a shader."""
+    """`pack_filter` of an operand [output channels, ..., channels]: now if it is constant, else by a shader."""
     outputs, *window, channels = filter_.shape
     taps = int(np.prod(window))
     dtype = data_type(filter_)

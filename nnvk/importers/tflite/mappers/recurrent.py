@@ -232,7 +232,7 @@ def _lstm_8bit(c: Context, options: Any) -> Value:
         float(options.CellClip()),
         float(options.ProjClip()),
         *scales,
-        hidden.zero_point,
+        -hidden.zero_point,  # NNAPI subtracts it from the hidden state's steps
         hidden.scale,
         outs=[output_state.type, cell_state.type, output_state.type],
     )

@@ -1,0 +1,45 @@
+"""ARGMAX and ARGMIN along any axis."""
+
+from __future__ import annotations
+
+import math
+
+from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.quantised import element, sign_mask
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.quant import is_quantised
+from nnvk.types.codes import OperandCode, OperationCode
+
+ARGMAX = Shader("argmax", KIND=("max", "min"), DTYPE=("f32", "i32", "q8"))
+LOCAL = 64
+LONGEST = 60_000
+"""Elements that an invocation searches at most: Mesa's llvmpipe ends loops after 65,535 rounds."""
+
+_KINDS = {OperationCode.ARGMAX: "max", OperationCode.ARGMIN: "min"}
+
+
+def refuse(call: Call) -> str:
+    """Axes too long for one invocation."""
+    size = call.input.shape[call.axis]
+    return f"axis {call.axis} has {size} elements, the shader searches at most {LONGEST}" if size > LONGEST else ""
+
+
+@kernel(*_KINDS, shaders=(ARGMAX,), types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32), refuse=refuse)
+def lower(call: Call, g: Lowering) -> None:
+    """Four elements of the output an invocation."""
+    source, output = call.input, call.output
+    axis = call.axis % source.rank
+    count = -(-output.size // 4)
+    g.dispatch(
+        ARGMAX.variant(KIND=_KINDS[call.code], DTYPE=element(source)),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={"src": g.tensor(source), "dst": g.tensor(output)},
+        count=count,
+        elements=output.size,
+        size=source.shape[axis],
+        inner=math.prod(source.shape[axis + 1 :]),
+        **({"sign_mask": sign_mask(source)} if is_quantised(source.code) else {}),
+    )

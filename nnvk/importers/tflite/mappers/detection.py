@@ -1,0 +1,63 @@
+"""The custom operator that ends SSD detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from nnvk.api import OperationCode
+from nnvk.importers.tflite.context import F32, I32, Context
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+_DEFAULTS = {"detections_per_class": 100, "use_regular_nms": False}
+
+
+class _Options:
+    """Numbers in a FlexBuffers map. Only those asked for are read, so that nothing in it can be endless."""
+
+    def __init__(self, data: bytes) -> None:
+        self._map = flexbuffers.GetRoot(data).AsMap
+
+    def __getitem__(self, name: str) -> float:
+        try:
+            reference = self._map[name]
+        except KeyError:
+            if name in _DEFAULTS:
+                return _DEFAULTS[name]
+            raise Unmapped(f"the option {name} is missing") from None
+        if not (reference.IsInt or reference.IsFloat or reference.IsBool):
+            raise Unmapped(f"the option {name} must be a number")
+        number: float = reference.Value
+        return number
+
+
+@builtin("TFLite_Detection_PostProcess")
+def detection_postprocess(c: Context) -> Sequence[Value]:
+    """Boxes, classes, scores and their number, which NNAPI gives in another order, classes and number as INT32."""
+    options = _Options(c.operator.custom_options())
+    deltas, scores, anchors = (c.real(c.input(position)) for position in range(3))
+    if len(scores.shape) != 3:
+        raise Unmapped(f"the scores (input 1) must have rank 3, got shape {list(scores.shape)}")
+    background = scores.shape[2] - int(options["num_classes"])
+    if background not in (0, 1):
+        raise Unmapped(f"{scores.shape[2]} scores do not fit num_classes {int(options['num_classes'])}")
+    if not background:  # NNAPI's scores always begin with the background's, which it ignores
+        scores = c.keep(OperationCode.PAD, scores, np.array([[0, 0], [0, 0], [1, 0]]))
+    kept, boxes, classes, count = c.emit_many(
+        OperationCode.DETECTION_POSTPROCESSING,
+        scores,
+        deltas,
+        anchors,
+        *(float(options[f"{axis}_scale"]) for axis in "yxhw"),
+        bool(options["use_regular_nms"]),
+        *(int(options[name]) for name in ("max_detections", "max_classes_per_detection", "detections_per_class")),
+        *(float(options[f"nms_{name}_threshold"]) for name in ("score", "iou")),
+        False,
+        outs=[F32, F32, I32, I32],
+    )
+    numbers = (c.emit(OperationCode.CAST, value, out=F32) for value in (classes, count))
+    return [boxes, next(numbers), kept, next(numbers)]

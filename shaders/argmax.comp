@@ -1,0 +1,63 @@
+#version 450
+// ARGMAX and ARGMIN: the position of the largest or smallest element along an axis, of equal ones the first. An
+// invocation searches for four consecutive elements of the output.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/types.glsl"
+#include "include/quant.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+#ifdef DTYPE_Q8
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+#else
+layout(set = 0, binding = 0) readonly buffer Src { ACC src[]; };
+#endif
+layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint dst_offset;
+    uint count;       // of fours of the output
+    uint elements;    // of the output
+    uint size;        // of the input along the axis
+    uint inner;       // elements from one position along the axis to the next
+#ifdef DTYPE_Q8
+    uint sign_mask;
+#endif
+};
+
+#ifdef DTYPE_Q8
+ACC load(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
+#else
+ACC load(uint at) { return src[src_offset + at]; }
+#endif
+ACC4 load(uvec4 at) { return ACC4(load(at.x), load(at.y), load(at.z), load(at.w)); }
+
+// Where the search for an element of the output begins.
+uint start(uint index) {
+    index = min(index, elements - 1);    // the last four may be more than there are
+    return index / inner * inner * size + index % inner;
+}
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    uvec4 at = uvec4(start(4 * i), start(4 * i + 1), start(4 * i + 2), start(4 * i + 3));
+    ACC4 best = load(at);
+    ivec4 found = ivec4(0);
+    for (int position = 1; position < int(size); ++position) {
+        at += inner;
+        ACC4 candidate = load(at);
+#ifdef KIND_MAX
+        bvec4 better = greaterThan(candidate, best);
+#else
+        bvec4 better = lessThan(candidate, best);
+#endif
+        best = mix(best, candidate, better);
+        found = mix(found, ivec4(position), better);
+    }
+    dst[dst_offset / 4 + i] = found;
+}

@@ -1,0 +1,228 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED on the GPU against the reference device, on sizes that meet every
+variant, tile and tail of the shaders; every case under the device's own profile and under the smallest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from nnvk.api import Compilation, Model, OperandCode, OperandType, OperationCode, get_device, run
+from nnvk.base.settings import override
+from nnvk.driver.vulkan import find_devices
+from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
+from nnvk.driver.vulkan.kernels.filters import pack_filter
+from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.ops.window import axis
+from nnvk.runtime.devices import Device
+from nnvk.types.codes import PaddingCode
+
+CONV, DEPTHWISE, FULL = OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.FULLY_CONNECTED
+SAME, VALID = PaddingCode.SAME, PaddingCode.VALID
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter operation: NHWC input, number of output channels, window."""
+
+    code: OperationCode
+    source: tuple[int, ...]
+    outputs: int
+    window: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: int | tuple[int, int, int, int] = SAME
+    """A scheme, or left, right, top, bottom."""
+    nchw: bool = False
+    at_run_time: bool = False
+    """Weights and bias are inputs of the model."""
+    activation: int = 0
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        if self.code is FULL:
+            return (self.outputs, self.source[-1])
+        if self.code is DEPTHWISE:
+            return (1, *self.window, self.outputs)
+        return (self.outputs, *self.window, self.source[3])
+
+
+CASES = {
+    # Rows and output channels around the tiles, channels for loads by one, four and eight.
+    "one of each": Filter(CONV, (1, 1, 1, 1), 1),
+    "1x1, eights": Filter(CONV, (1, 9, 7, 16), 40),
+    "1x1, fours": Filter(CONV, (2, 5, 7, 12), 32),
+    "1x1, ones": Filter(CONV, (1, 11, 3, 13), 7),
+    "one row over a tile": Filter(CONV, (1, 1, 65, 8), 65),
+    "first layer": Filter(CONV, (1, 23, 25, 3), 32, (3, 3), (2, 2), activation=3),
+    "3x3, eights": Filter(CONV, (1, 14, 14, 24), 36, (3, 3), activation=1),
+    "even window": Filter(CONV, (1, 8, 9, 5), 6, (2, 4), (3, 2)),
+    "dilated": Filter(CONV, (1, 13, 12, 8), 9, (3, 2), dilation=(2, 3)),
+    "explicit padding": Filter(CONV, (1, 6, 5, 4), 8, (3, 3), padding=(2, 0, 1, 3)),
+    "window in the padding only": Filter(CONV, (1, 2, 2, 4), 4, padding=(3, 3, 3, 3)),
+    "valid": Filter(CONV, (3, 7, 8, 17), 33, (3, 3), padding=VALID, activation=2),
+    "conv, NCHW": Filter(CONV, (2, 6, 7, 5), 11, (3, 3), nchw=True),
+    "conv, NCHW, one channel": Filter(CONV, (1, 6, 7, 1), 8, (3, 3), nchw=True),
+    "conv, weights at run time": Filter(CONV, (1, 6, 7, 10), 35, (3, 2), at_run_time=True),
+    # The tile of a depthwise convolution, windows that it can't hold, depth multipliers.
+    "depthwise": Filter(DEPTHWISE, (1, 11, 31, 36), 36, (3, 3), activation=3),
+    "depthwise, stride 2": Filter(DEPTHWISE, (2, 12, 13, 8), 8, (3, 3), (2, 2)),
+    "depthwise, stride beyond the window": Filter(DEPTHWISE, (1, 13, 14, 4), 4, (2, 1), (4, 3)),
+    "depthwise, 5x5": Filter(DEPTHWISE, (1, 9, 9, 4), 4, (5, 5)),
+    "depthwise, tall": Filter(DEPTHWISE, (1, 20, 6, 4), 4, (11, 1), (2, 1)),
+    "depthwise, 7x7": Filter(DEPTHWISE, (1, 9, 10, 4), 4, (7, 7)),
+    "depthwise, wide and dilated": Filter(DEPTHWISE, (1, 4, 40, 4), 4, (1, 5), dilation=(1, 7)),
+    "depthwise, dilated": Filter(DEPTHWISE, (1, 9, 12, 4), 4, (3, 3), dilation=(2, 2)),
+    "depthwise, odd channels": Filter(DEPTHWISE, (2, 5, 6, 7), 7, (3, 3)),
+    "depthwise, multiplier 3": Filter(DEPTHWISE, (1, 5, 6, 4), 12, (3, 3)),
+    "depthwise, multiplier and odd channels": Filter(DEPTHWISE, (1, 5, 6, 3), 15, (2, 3), padding=(1, 0, 0, 2)),
+    "depthwise, NCHW": Filter(DEPTHWISE, (2, 7, 5, 6), 6, (3, 3), nchw=True),
+    "depthwise, weights at run time": Filter(DEPTHWISE, (1, 7, 5, 7), 7, (3, 3), at_run_time=True),
+    # Matrix-vector products, and the matrix products beyond them.
+    "one row": Filter(FULL, (1, 130), 101),
+    "few rows": Filter(FULL, (3, 33), 70),
+    "rows": Filter(FULL, (50, 64), 32, activation=1),
+    "rows of odd size": Filter(FULL, (9, 31), 5, activation=2),
+    "rows, weights at run time": Filter(FULL, (2, 31), 35, at_run_time=True),
+}
+TYPES = {
+    "f32": OperandCode.TENSOR_FLOAT32,
+    "q8": OperandCode.TENSOR_QUANT8_ASYMM,
+    "q8_signed": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    "per_channel": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+}
+
+
+@pytest.fixture(scope="module", params=["", "mobile-min"], ids=["own", "smallest"])
+def device(request) -> Device:
+    with override(device_profile=request.param):
+        found, reason = find_devices()
+    if not found:
+        pytest.skip(reason)
+    return Device(found[0])
+
+
+def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, list[np.ndarray]]:
+    """A model of one operation, and its inputs."""
+    code = TYPES[kind]
+    quantised = kind != "f32"
+    per_channel = kind == "per_channel" and case.code is not FULL
+    model, inputs, values = Model(), [], []
+
+    def tensor(code: OperandCode, value: np.ndarray, scale: float, zero_point: int, is_input: bool) -> int:
+        type_ = OperandType(code, value.shape, scale if quantised else 0.0, zero_point if quantised else 0)
+        index = model.add_operand(type_)
+        if is_input:
+            inputs.append(index)
+            values.append(value)
+        else:
+            model.set_operand_value(index, value)
+        return index
+
+    def scalar(value: int | bool) -> int:
+        index = model.add_operand(OperandType(OperandCode.BOOL if isinstance(value, bool) else OperandCode.INT32))
+        model.set_operand_value(index, value)
+        return index
+
+    def draw(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+        if dtype is np.float32:
+            return rng.standard_normal(shape, np.float32)
+        limits = np.iinfo(dtype)
+        return rng.integers(-127 if per_channel else limits.min, limits.max + 1, shape).astype(dtype)
+
+    dtype = {"f32": np.float32, "q8": np.uint8}.get(kind, np.int8)
+    source = draw(case.source, dtype)
+    if case.nchw:
+        source = np.ascontiguousarray(source.transpose(0, 3, 1, 2))
+    operands = [tensor(code, source, 0.05, 3, True)]
+    weights = draw(case.weights, dtype)
+    if per_channel:
+        index = model.add_operand(OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, weights.shape))
+        scales = rng.uniform(0.01, 0.04, case.outputs).astype(np.float32).tolist()
+        model.set_operand_symm_per_channel_quant_params(index, 3 if case.code is DEPTHWISE else 0, scales)
+        if case.at_run_time:
+            inputs.append(index)
+            values.append(weights)
+        else:
+            model.set_operand_value(index, weights)
+        operands.append(index)
+    else:
+        operands.append(tensor(code, weights, 0.02, -5 if dtype is np.int8 else 140, case.at_run_time))
+    bias = draw((case.outputs,), np.float32) if not quantised else rng.integers(-999, 999, case.outputs, np.int32)
+    bias_scale = 0.0 if per_channel else float(np.float32(0.05) * np.float32(0.02))
+    bias_code = OperandCode.TENSOR_INT32 if quantised else code
+    operands.append(tensor(bias_code, bias, bias_scale, 0, case.at_run_time))
+    if case.code is not FULL:
+        operands += map(scalar, case.padding if isinstance(case.padding, tuple) else (int(case.padding),))
+        operands += [scalar(case.stride[1]), scalar(case.stride[0])]
+        if case.code is DEPTHWISE:
+            operands.append(scalar(case.outputs // case.source[3]))
+    operands.append(scalar(case.activation))
+    if case.code is not FULL:
+        operands += [scalar(case.nchw), scalar(case.dilation[1]), scalar(case.dilation[0])]
+    terms = weights.size // case.outputs
+    output_type = OperandType(code, (0,) * source.ndim, 0.1 * terms**0.5 if quantised else 0.0, 7 if quantised else 0)
+    output = model.add_operand(output_type)
+    model.add_operation(case.code, operands, [output])
+    model.identify_inputs_and_outputs(inputs, [output])
+    model.finish()
+    return model, values
+
+
+def compute(model: Model, device: Device, values: list[np.ndarray]) -> np.ndarray:
+    compilation = Compilation(model, [device])
+    compilation.finish()
+    return run(compilation, values)[0]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_filter(device: Device, name: str, kind: str) -> None:
+    case = CASES[name]
+    model, values = model_of(case, kind, np.random.default_rng(len(name)))
+    expected = compute(model, get_device("nnapi-reference"), values)
+    actual = compute(model, device, values)
+    if kind == "f32":
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5)
+    else:
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (32, 4), (33, 6), (70, 16)])
+def test_packed_bytes(outputs: int, channels: int) -> None:
+    filter_ = np.arange(outputs * 2 * channels, dtype=np.uint32).astype(np.uint8).reshape(outputs, 2, channels)
+    packed = pack_filter(filter_, fill=9).reshape(-1, 2, -(-channels // 4), 32, 4)
+    for (block, tap, four, output, byte), value in np.ndenumerate(packed):
+        o, c = block * 32 + output, four * 4 + byte
+        assert value == (filter_[o, tap, c] if o < outputs and c < channels else 9)
+
+
+@pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (32, 4), (33, 6), (70, 16)])
+def test_packed_floats(outputs: int, channels: int) -> None:
+    filter_ = np.arange(1, outputs * 2 * channels + 1, dtype=np.float32).reshape(outputs, 2, channels)
+    packed = pack_filter(filter_).reshape(-1, 2, -(-channels // 4), 2, 8, 2, 4)
+    for (block, tap, four, pair, lane, step, output), value in np.ndenumerate(packed):
+        o, c = block * 32 + lane * 4 + output, four * 4 + pair * 2 + step
+        assert value == (filter_[o, tap, c] if o < outputs and c < channels else 0)
+
+
+CPU = DeviceProfile("", True, True, 8, 1 << 30, 65535, 1024, 32768, frozenset({"subgroupShuffle", "shaderInt64"}))
+GPU = DeviceProfile("", False, False, 32, 1 << 30, 65535, 1024, 32768, frozenset())
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(1, 1), (7, 7), (8, 8), (49, 28), (196, 28), (3136, 32)])
+def test_rows_per_group_on_a_cpu(rows: int, tile: int) -> None:
+    assert rows_per_group(rows, 64, "f32", CPU) == tile
+
+
+@pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 64, 16), (49, 1280, 16), (3136, 256, 32), (12544, 128, 64)])
+def test_rows_per_group_on_a_gpu(rows: int, columns: int, tile: int) -> None:
+    assert rows_per_group(rows, columns, "f32", GPU) == tile
+
+
+def test_a_window_is_held_in_registers_if_it_fits() -> None:
+    small, tall = axis("height", 30, 3, 1, SAME), axis("height", 30, 3, 1, SAME, dilation=6)
+    assert not choose_tile(small, small, is_cpu=True).window_loops
+    assert choose_tile(tall, small, is_cpu=True).window_loops

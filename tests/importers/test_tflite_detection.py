@@ -1,0 +1,68 @@
+"""TFLite_Detection_PostProcess against TFLite's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flatbuffers import flexbuffers
+from tflite_net import T
+from tflite_oracle import check, f32, q8
+
+from nnvk.importers.tflite import TfliteImportError
+
+OPTIONS = {
+    "max_detections": 5,
+    "max_classes_per_detection": 1,
+    "detections_per_class": 3,
+    "use_regular_nms": False,
+    "nms_score_threshold": 0.3,
+    "nms_iou_threshold": 0.5,
+    "num_classes": 3,
+    "y_scale": 10.0,
+    "x_scale": 10.0,
+    "h_scale": 5.0,
+    "w_scale": 5.0,
+}
+ANCHORS = T("FLOAT32", data=np.stack([*np.mgrid[0.2:1:4j, 0.2:1:4j].reshape(2, -1), np.full(16, 0.3), np.full(16, 0.25)], 1))
+
+
+def post_process(options: dict, inputs: list[T], feed: list[np.ndarray], anchors: T = ANCHORS) -> None:
+    custom = bytes(flexbuffers.Dumps(options))
+    check("TFLite_Detection_PostProcess", [*inputs, anchors], [T() for _ in range(4)], custom=custom, feed=feed)
+
+
+@pytest.mark.parametrize("regular", [False, True])
+@pytest.mark.parametrize("background", [0, 1])
+def test_detections(regular: bool, background: int) -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.random((1, 16, 3 + background)).astype(np.float32)
+    feed = [rng.normal(size=(1, 16, 4)).astype(np.float32), scores]
+    post_process({**OPTIONS, "use_regular_nms": regular}, [f32(1, 16, 4), f32(*scores.shape)], feed)
+
+
+def test_detections_of_quantised_boxes() -> None:
+    rng = np.random.default_rng(5)
+    inputs = [q8(1, 16, 4, type="UINT8", zero_point=128), q8(1, 16, 4, type="UINT8", scale=1 / 256, zero_point=0)]
+    feed = [rng.integers(0, 256, (1, 16, 4), dtype=np.uint8) for _ in range(2)]
+    anchors = T("UINT8", data=np.round(ANCHORS.data * 100), scale=0.01)
+    post_process(OPTIONS, inputs, feed, anchors)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"num_classes": 9}, "4 scores do not fit num_classes 9"),
+        ({"num_classes": "many"}, "num_classes must be a number"),
+        ({"y_scale": None}, "the option y_scale"),
+    ],
+)
+def test_bad_options_are_named(change: dict, message: str) -> None:
+    options = {key: value for key, value in {**OPTIONS, **change}.items() if value is not None}
+    with pytest.raises(TfliteImportError, match=message):
+        post_process(options, [f32(1, 16, 4), f32(1, 16, 4)], [])
+
+
+@pytest.mark.parametrize("custom", [b"", b"\x00" * 3, b"\xff" * 40, bytes(range(64))])
+def test_damaged_options_are_refused(custom: bytes) -> None:
+    with pytest.raises(TfliteImportError):
+        check("TFLite_Detection_PostProcess", [f32(1, 16, 4), f32(1, 16, 4), ANCHORS], [T() for _ in range(4)], custom=custom)
