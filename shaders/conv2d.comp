@@ -3,9 +3,9 @@
 // of the left matrix is the window of one output pixel, gathered from the input while the product runs; a column
 // of the right one is a filter; K runs over the taps and, innermost, over the input's channels.
 //
-// Weights come packed (kernels/conv2d.py): for each block of 32 output channels and each four steps of K, in
-// order, the weights of eight fours of channels: two steps after two steps of 4 floats, or 4 words of four bytes, a
-// byte for a step. Tails of channels are filled with zeros (zero points).
+// Weights come packed (kernels/filters.py): in blocks of 32 output channels; in a block, in fours of steps of K; in
+// a four, for eight lanes of four output channels each, as bytes four words, a byte for a step; as floats first the
+// steps 0 and 1 of every lane, then 2 and 3. Tails of channels are filled with zeros (zero points).
 //
 // TILE_CPU is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There the cost
 // is in loads, which are made lane by lane, also those from shared memory and those whose address is the same in
@@ -26,7 +26,6 @@
 
 #include "include/types.glsl"
 #include "include/quant.glsl"
-#include "include/activation.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
@@ -47,16 +46,10 @@ layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
 layout(set = 0, binding = 0) readonly buffer SrcEights { u64vec4 src_eights[]; };
 layout(set = 0, binding = 1) readonly buffer WeightsEights { u64vec4 weights_eights[]; };
 #endif
-layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
 #else
 #define WEIGHTS4 uvec4
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
 
 layout(push_constant) uniform Push {
@@ -92,6 +85,8 @@ layout(push_constant) uniform Push {
     uint last_word;    // of the input
 #endif
 };
+
+#include "include/filter_output.glsl"
 
 // Where the window of an output pixel begins in the input; y and x may lie in the padding.
 struct Window {
@@ -142,51 +137,6 @@ ACC4 input_steps(LANES4 loaded) {
 #endif
 }
 
-// What the end of a sum needs of its four output channels, loaded once for all pixels.
-struct End {
-    uint channel;
-#ifdef DTYPE_Q8
-    ivec4 mantissa;
-    ivec4 shift;
-#endif
-};
-
-End end_of(uint channel) {
-#ifdef DTYPE_F32
-    return End(channel);
-#else
-    uint at = (multipliers_offset >> 2) + (min(channel, out_channels - 1u) >> 2 << 1);
-    return End(channel, multipliers[at], multipliers[at + 1u]);
-#endif
-}
-
-void store_output(uint row, End end, ACC4 sum) {
-    uint channel = end.channel;
-    if (row >= rows || channel >= out_channels) return;
-#ifdef DTYPE_F32
-    vec4 result = activate(sum, low, high);
-    uint at = dst_offset + row * out_channels + channel;
-    if (VECTOR_STORES) {
-        dst_vectors[at >> 2] = result;
-    } else {
-        dst[at] = result.x;
-        if (channel + 1u < out_channels) dst[at + 1u] = result.y;
-        if (channel + 2u < out_channels) dst[at + 2u] = result.z;
-        if (channel + 3u < out_channels) dst[at + 3u] = result.w;
-    }
-#else
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, end.mantissa, end.shift) + output_zero;
-    dst[dst_offset + row * divide_up(out_channels, 4u) + (channel >> 2)] =
-        pack_bytes(activate(scaled, low, high), sign_mask);
-#endif
-}
-
-ACC4 initial_sum(uint channel) {
-    uint last = out_channels - 1u;
-    return ACC4(bias[bias_offset + min(channel, last)], bias[bias_offset + min(channel + 1u, last)],
-                bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
-}
-
 #ifdef TILE_CPU
 
 const uint LANES = 8;
@@ -233,8 +183,8 @@ void main() {
     Window windows[MAX_GROUPS];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) windows[g] = window_of(first_row + g * LANES + lane);
     ACC4 sums[MAX_ROWS];
-    ACC4 start = initial_sum(channel);
-    [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = start;
+    Output target = output_of(channel);
+    [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = target.bias;
 
     uint at = gl_WorkGroupID.y * kernel_height * kernel_width * divide_up(channels, 4u);
     for (uint ky = 0; ky < kernel_height; ky++) {
@@ -256,8 +206,8 @@ void main() {
             }
         }
     }
-    End end = end_of(channel);
-    [[unroll]] for (uint r = 0; r < ROWS; r++) store_output(first_row + r, end, sums[r]);
+    [[unroll]] for (uint r = 0; r < ROWS; r++)
+        if (first_row + r < rows) store_output(first_row + r, target, sums[r]);
 }
 
 #else
@@ -291,8 +241,8 @@ void main() {
     uint channel = first_channel + column * 4u;
 
     ACC4 sums[MAX_ROWS / 8];
-    ACC4 start = initial_sum(channel);
-    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) sums[r] = start;
+    Output target = output_of(channel);
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) sums[r] = target.bias;
 
     // Four neighbouring invocations read sixteen neighbouring channels of one pixel.
     uint load_quad = invocation % STRETCH;
@@ -358,9 +308,10 @@ void main() {
         }
         barrier();
     }
-    End end = end_of(channel);
-    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
-        store_output(first_row + line * INVOCATION_ROWS + r, end, sums[r]);
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+        uint row = first_row + line * INVOCATION_ROWS + r;
+        if (row < rows) store_output(row, target, sums[r]);
+    }
 }
 
 #endif

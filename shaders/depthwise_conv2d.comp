@@ -11,7 +11,6 @@
 
 #include "include/types.glsl"
 #include "include/quant.glsl"
-#include "include/activation.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -38,15 +37,9 @@ const uint MAX_COLUMN_HEIGHT = 12;
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { uint weights[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
 
 layout(push_constant) uniform Push {
@@ -78,6 +71,8 @@ layout(push_constant) uniform Push {
     int output_zero;
 #endif
 };
+
+#include "include/filter_output.glsl"
 
 // Four input values: those that output channels `channel` to `channel + 3` see at (y, x).
 ACC4 load_input(uint image, int y, int x, uint channel) {
@@ -114,46 +109,6 @@ ACC4 load_weights(uint tap, uint quad) {
 #endif
 }
 
-// What the end of a sum needs of its four output channels, loaded once for all pixels.
-struct End {
-    uint channel;
-#ifdef DTYPE_Q8
-    ivec4 mantissa;
-    ivec4 shift;
-#endif
-};
-
-End end_of(uint channel) {
-#ifdef DTYPE_F32
-    return End(channel);
-#else
-    uint at = (multipliers_offset >> 2) + (channel >> 1);
-    return End(channel, multipliers[at], multipliers[at + 1u]);
-#endif
-}
-
-void store_output(uint image, uint y, uint x, End end, ACC4 sum) {
-    uint channel = end.channel;
-    if (y >= out_height || x >= out_width) return;
-    uint pixel = (image * out_height + y) * out_width + x;
-#ifdef DTYPE_F32
-    vec4 result = activate(sum, low, high);
-    uint at = dst_offset + pixel * out_channels + channel;
-    if (VECTOR_STORES) {
-        dst_vectors[at >> 2] = result;
-    } else {
-        dst[at] = result.x;
-        if (channel + 1u < out_channels) dst[at + 1u] = result.y;
-        if (channel + 2u < out_channels) dst[at + 2u] = result.z;
-        if (channel + 3u < out_channels) dst[at + 3u] = result.w;
-    }
-#else
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, end.mantissa, end.shift) + output_zero;
-    dst[dst_offset + pixel * divide_up(out_channels, 4u) + (channel >> 2)] =
-        pack_bytes(activate(scaled, low, high), sign_mask);
-#endif
-}
-
 void main() {
     uint quads = divide_up(out_channels, 4u);
     uint tiles_x = divide_up(out_width, tile_width);
@@ -167,19 +122,16 @@ void main() {
     uint channel = tile.w * 4u;
     int y = int(out_y * STRIDE_Y) - pad_top;
     int x = int(out_x * STRIDE_X) - pad_left;
-    uint last = out_channels - 1u;
-    ACC4 start = ACC4(bias[bias_offset + channel], bias[bias_offset + min(channel + 1u, last)],
-                      bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
-    End end = end_of(channel);
+    Output target = output_of(channel);
 
     if (WINDOW_LOOPS) {
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
-            ACC4 sum = start;
+            ACC4 sum = target.bias;
             for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
                            load_weights(ky * KERNEL_WIDTH + kx, tile.w);
-            store_output(image, out_y, out_x, end, sum);
+            store_output((image * out_height + out_y) * out_width + out_x, target, sum);
         }
         return;
     }
@@ -196,11 +148,12 @@ void main() {
                 columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
                                                      : load_input(image, y + int(row), x + int(column), channel);
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-            ACC4 sum = start;
+            ACC4 sum = target.bias;
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            store_output(image, out_y + r, out_x, end, sum);
+            if (out_y + r < out_height)
+                store_output((image * out_height + out_y + r) * out_width + out_x, target, sum);
         }
     }
 }

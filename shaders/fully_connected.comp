@@ -1,14 +1,13 @@
 #version 450
 // FULLY_CONNECTED of few rows: products of a matrix and a vector, bound by the reading of weights. A workgroup
 // computes 32 outputs of one row. Its invocations along x take four outputs each, so that they read a whole line
-// of packed weights (kernels/conv2d.py) together; along y they share K out and add up in the end.
+// of packed weights (kernels/filters.py) together; along y they share K out and add up in the end.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
 #include "include/types.glsl"
 #include "include/quant.glsl"
-#include "include/activation.glsl"
 #include "include/indexing.glsl"
 
 const uint QUADS = 8;              // invocations along x: four outputs each
@@ -16,18 +15,14 @@ const uint MAX_SLICES = 16;        // invocations along y
 const uint BLOCK = QUADS * 4;      // outputs in a block of packed weights
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
+layout(constant_id = 3) const bool VECTOR_STORES = true;   // a multiple of four outputs, or (bytes) rows padded to it
 
 #ifdef DTYPE_F32
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
 
 layout(push_constant) uniform Push {
@@ -39,7 +34,7 @@ layout(push_constant) uniform Push {
     uint multipliers_offset;
 #endif
     uint inputs;     // K
-    uint outputs;
+    uint out_channels;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8
@@ -49,6 +44,8 @@ layout(push_constant) uniform Push {
     int output_zero;
 #endif
 };
+
+#include "include/filter_output.glsl"
 
 shared ACC4 partial_sums[MAX_SLICES][QUADS];
 
@@ -85,20 +82,8 @@ void main() {
     }
     partial_sums[slice][quad] = sum;
     barrier();
-    uint output_index = gl_WorkGroupID.y * BLOCK + quad * 4u;
-    if (slice > 0u || output_index >= outputs) return;
+    if (slice > 0u) return;
     for (uint other = 1; other < gl_WorkGroupSize.y; other++) sum += partial_sums[other][quad];
-    uint last = outputs - 1u;
-    sum += ACC4(bias[bias_offset + output_index], bias[bias_offset + min(output_index + 1u, last)],
-                bias[bias_offset + min(output_index + 2u, last)], bias[bias_offset + min(output_index + 3u, last)]);
-#ifdef DTYPE_F32
-    vec4 result = activate(sum, low, high);
-    [[unroll]] for (uint i = 0; i < 4u; i++)
-        if (output_index + i < outputs) dst[dst_offset + row * outputs + output_index + i] = result[i];
-#else
-    uint at = (multipliers_offset >> 2) + (output_index >> 1);
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, multipliers[at], multipliers[at + 1u]) + output_zero;
-    dst[dst_offset + row * divide_up(outputs, 4u) + (output_index >> 2)] =
-        pack_bytes(activate(scaled, low, high), sign_mask);
-#endif
+    Output target = output_of(gl_WorkGroupID.y * BLOCK + quad * 4u);
+    store_output(row, target, sum + target.bias);
 }

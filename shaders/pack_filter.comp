@@ -1,8 +1,6 @@
 #version 450
-// Packs a filter (output channels, taps, channels) that is known only when the model runs, as kernels/conv2d.py
-// packs a constant one: blocks of 32 output channels, in them fours of K, in them
-// eight fours of channels: two steps after two steps of 4 floats, or 4 words of four bytes. An invocation writes one
-// word.
+// Packs a filter (output channels, taps, channels) that is known only when the model runs, as kernels/filters.py
+// packs a constant one; conv2d.comp says how. An invocation writes one word.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nnvk.api import Burst, Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
+from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
 from nnvk.conformance import compare
+from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath, NotApplicable
 from nnvk.conformance.vectors import VectorOperand, VectorTest, build_model, read_test
 
 GUARD = 64
@@ -43,68 +44,33 @@ class Verdict:
 PASSED = Verdict(Status.PASSED)
 
 
-class NotApplicable(Exception):
-    """Raised by an execution path that a model can't be run through; the test is then UNSUPPORTED."""
-
-
-ExecutionPath = Callable[[Compilation, Execution], None]
-"""Runs an execution whose inputs and outputs are set, to its end. Raises `NnapiError` or `NotApplicable`."""
-
-
-def _compute(compilation: Compilation, execution: Execution) -> None:
-    execution.compute()
-
-
-def _start_compute(compilation: Compilation, execution: Execution) -> None:
-    execution.start_compute().wait()
-
-
-def _burst(compilation: Compilation, execution: Execution) -> None:
-    execution.burst_compute(Burst(compilation))
-
-
-def _fenced(compilation: Compilation, execution: Execution) -> None:
-    if not all(type_.is_fully_specified for type_ in compilation.model.output_types()):
-        raise NotApplicable("a fenced execution needs all dimensions of its outputs")
-    execution.start_compute_with_dependencies(()).wait()
-
-
-EXECUTION_PATHS: Mapping[str, ExecutionPath] = {
-    "sync": _compute,
-    "async": _start_compute,
-    "burst": _burst,
-    "fenced": _fenced,
-}
-"""The ways to execute that the vectors can be run through."""
-
-
 def connect(device: str, path: str) -> Callable[[Path, int], Verdict]:
     """A function that runs a test, named by file and position, on a device through an execution path."""
-    return partial(_run_from_file, device=get_device(device), execute=EXECUTION_PATHS[path])
+    return partial(_run_from_file, device=get_device(device), through=EXECUTION_PATHS[path])
 
 
-def _run_from_file(file: Path, index: int, *, device: Device, execute: ExecutionPath) -> Verdict:
+def _run_from_file(file: Path, index: int, *, device: Device, through: ExecutionPath) -> Verdict:
     try:
         test = read_test(file, index)
     except (OSError, ValueError) as error:
         return Verdict(Status.FAILED, str(error))
-    return run_test(test, device, execute)
+    return run_test(test, device, through)
 
 
-def run_test(test: VectorTest, device: Device, execute: ExecutionPath) -> Verdict:
+def run_test(test: VectorTest, device: Device, through: ExecutionPath) -> Verdict:
     """Run a test on exactly this device; nothing falls back to another.
 
     What the device doesn't support is UNSUPPORTED, be the test one that is expected to fail or not. Any
     exception but `NnapiError` is a failure, of a test that is expected to fail too.
     """
     try:
-        model = build_model(test)
+        model = build_model(test, unspecified_outputs=through.unspecified)
         unsupported = _unsupported(model, device)
         if unsupported:
             return Verdict(Status.UNSUPPORTED, unsupported)
         compilation = Compilation(model, [device])
         compilation.finish()
-        wrong = _execute(test, compilation, execute)
+        wrong = _execute(test, compilation, through)
     except NnapiError as error:
         lost = error.code is ResultCode.DEAD_OBJECT
         return PASSED if test.expect_failure and not lost else Verdict(Status.FAILED, str(error), lost)
@@ -125,15 +91,14 @@ def _unsupported(model: Model, device: Device) -> str:
     return ""
 
 
-def _execute(test: VectorTest, compilation: Compilation, execute: ExecutionPath) -> str | None:
+def _execute(test: VectorTest, compilation: Compilation, through: ExecutionPath) -> str | None:
     """Execute and compare. What is wrong, or None."""
     execution = Execution(compilation)
-    for index, operand in enumerate(test.inputs()):
-        execution.set_input(index, operand.array() if operand.data else None)
+    inputs = [_given(operand) for operand in test.inputs()]
     outputs = [_Output(operand) for operand in test.outputs()]
-    for index, output in enumerate(outputs):
-        execution.set_output(index, output.array)
-    execute(compilation, execution)
+    fetch = through.feed(compilation, execution, inputs, [output.array for output in outputs])
+    through.run(compilation, execution)
+    fetch()
     for index, output in enumerate(outputs):
         wrong = output.overrun()
         if not wrong and output.operand.type.is_tensor:  # a scalar has no dimensions to ask for
@@ -147,6 +112,10 @@ def _execute(test: VectorTest, compilation: Compilation, execute: ExecutionPath)
         if wrong:
             return f"output {index}: {wrong}"
     return None
+
+
+def _given(operand: VectorOperand) -> np.ndarray | None:
+    return operand.array() if operand.data else None
 
 
 class _Output:

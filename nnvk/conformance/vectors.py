@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -143,10 +143,20 @@ def read_test(path: Path, index: int) -> VectorTest:
         raise ValueError(f"{path}: test {index} is malformed: {error!r}") from error
 
 
-def build_model(test: VectorTest) -> Model:
-    """The test's model, finished. Raises `nnvk.NnapiError` where it breaks a rule."""
+def build_model(test: VectorTest, *, unspecified_outputs: bool = False) -> Model:
+    """The test's model, finished, on demand with the sizes of its outputs left open.
+
+    Raises `nnvk.NnapiError` where it breaks a rule.
+    """
+    main = test.main
+    if unspecified_outputs:
+        operands = list(main.operands)
+        for index in main.outputs:
+            type_ = operands[index].type
+            operands[index] = replace(operands[index], type=type_.with_dimensions([0] * len(type_.dimensions)))
+        main = replace(main, operands=tuple(operands))
     built: dict[int, Model] = {}
-    return _build(test.main, test, built, ())
+    return _build(main, test, built, ())
 
 
 def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], within: tuple[int, ...]) -> Model:

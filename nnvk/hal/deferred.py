@@ -2,32 +2,89 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.hal.device import IFencedExecution
-from nnvk.types.request import ExecutionResult
+from nnvk.types.request import NOT_MEASURED, ExecutionResult, Timing
 
-_workers = ThreadPoolExecutor(max_workers=64, thread_name_prefix="nnvk-deferred")
+_IDLE_SECONDS = 5.0
+
+
+class _Workers:
+    """Threads that end when nothing has come for a while.
+
+    Work never waits for a thread: what it waits for itself may be what comes later. The threads are daemons, so that
+    a fence that never signals does not keep the process from ending.
+    """
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._idle = 0
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+                self._work.put(work)
+                return
+        threading.Thread(target=self._serve, args=(work,), name="nnvk-deferred", daemon=True).start()
+
+    def _serve(self, work: Callable[[], None]) -> None:
+        while True:
+            work()
+            del work  # with all that it refers to, which may be large
+            with self._lock:
+                self._idle += 1
+            try:
+                work = self._work.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._idle:
+                        self._idle -= 1
+                        return
+                work = self._work.get()  # somebody has counted on this thread just now
+
+
+_workers = _Workers()
 
 
 class DeferredExecution(IFencedExecution):
     """Runs ``work`` on a thread once everything in ``wait_for`` has ended well; if one failed, so does this.
 
-    Workers take executions in the order of their making, and an execution depends on earlier ones only: the first
-    of those that wait can always go on, so that a full pool can't lock itself up.
+    ``deadline_ns`` limits how long it waits for them. The durations of the result count from the start of the work,
+    and beside these there are those that count from now, with the time spent waiting.
     """
 
-    def __init__(self, work: Callable[[], ExecutionResult], wait_for: Sequence[IFencedExecution] = ()) -> None:
+    def __init__(
+        self,
+        work: Callable[[], ExecutionResult],
+        wait_for: Sequence[IFencedExecution] = (),
+        deadline_ns: int | None = None,
+    ) -> None:
+        launched = time.perf_counter_ns()
         dependencies = tuple(wait_for)
+        future: Future[ExecutionResult] = Future()
+        self._future = future
 
-        def run() -> ExecutionResult:
-            for dependency in dependencies:
-                dependency.result()
-            return work()
+        def run() -> None:
+            try:
+                for dependency in dependencies:
+                    _await(dependency, deadline_ns)
+                waited = time.perf_counter_ns() - launched
+                result = work()
+                future.set_result(_with_waiting(result, waited) if dependencies else result)
+            except BaseException as error:  # raised again by `result`
+                future.set_exception(error)
 
-        self._future: Future[ExecutionResult] = _workers.submit(run)
+        _workers.submit(run)
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """Wait for the end of the work."""
@@ -55,3 +112,19 @@ class FinishedExecution(IFencedExecution):
     def result(self) -> ExecutionResult:
         """The result it was made with."""
         return self._result
+
+
+def _await(dependency: IFencedExecution, deadline_ns: int | None) -> None:
+    if deadline_ns is not None and not dependency.wait(max(0, deadline_ns - time.monotonic_ns())):
+        raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, "the deadline passed before what was waited for")
+    result = dependency.result()
+    if result.code is not ResultCode.NO_ERROR:
+        raise NnapiError(result.code, "an execution that was waited for has no outputs: a buffer was too small")
+
+
+def _with_waiting(result: ExecutionResult, waited_ns: int) -> ExecutionResult:
+    """The result with the time spent waiting in its durations, and without it in the fenced ones."""
+    timing = result.timing
+    if timing.in_driver_ns == NOT_MEASURED:
+        return result
+    return replace(result, timing=Timing(timing.on_hardware_ns, timing.in_driver_ns + waited_ns), fenced_timing=timing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 from nnvk.base.errors import ResultCode
@@ -11,6 +12,7 @@ __all__ = [
     "MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES",
     "DeviceTypeCode",
     "DurationCode",
+    "ExtensionCode",
     "FeatureLevelCode",
     "FuseCode",
     "OperandCode",
@@ -25,6 +27,8 @@ MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES = 128
 """Bytes up to which `Model.set_operand_value` copies at once; above it refers to the caller's buffer."""
 BYTE_SIZE_OF_CACHE_TOKEN = 32
 """Bytes of a compilation's cache token."""
+EXTENSION_LOW_BITS = 16
+"""An extension's code as a number: the extension's prefix above so many bits, the code within it below."""
 
 
 class OperandCode(IntEnum):
@@ -221,3 +225,18 @@ class FeatureLevelCode(IntEnum):
     LEVEL_6 = 1000006
     LEVEL_7 = 1000007
     LEVEL_8 = 1000008
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionCode:
+    """An operation of a vendor extension, in the place of an `OperationCode`; only its driver knows what it does."""
+
+    extension: str
+    """The extension's name, e.g. ``com.example.filters``."""
+    code: int
+    """Which of the extension's operations, from 0."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.extension}/{self.code}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import ExtensionCode, OperationCode
 from nnvk.types.operand import OperandType
 
 
@@ -37,7 +37,7 @@ class Operand:
 class Operation:
     """One operation; ``inputs`` and ``outputs`` index the model's operands."""
 
-    code: OperationCode
+    code: OperationCode | ExtensionCode
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -63,3 +63,17 @@ class Model:
     def output_types(self) -> tuple[OperandType, ...]:
         """Types of the model's outputs, in order."""
         return tuple(self.operands[index].type for index in self.outputs)
+
+    def with_relaxed(self, relaxed: bool) -> Model:
+        """The model, and all that it refers to, with the setting of a main model, which overrides theirs."""
+        operands = tuple(_with_relaxed(operand, relaxed) for operand in self.operands)
+        if relaxed == self.relaxed and operands == self.operands:
+            return self
+        return replace(self, operands=operands, relaxed=relaxed)
+
+
+def _with_relaxed(operand: Operand, relaxed: bool) -> Operand:
+    if operand.subgraph is None:
+        return operand
+    subgraph = operand.subgraph.with_relaxed(relaxed)
+    return operand if subgraph is operand.subgraph else replace(operand, subgraph=subgraph)

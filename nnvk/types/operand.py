@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -72,6 +73,18 @@ class OperandType:
     zero_point: int = 0
     channel_quant: ChannelQuant | None = field(default=None)
 
+    def __post_init__(self) -> None:
+        """Take numbers as C code has them. Raises BAD_DATA where the code is none, or a dimension no whole number."""
+        if not isinstance(self.code, OperandCode):
+            try:
+                object.__setattr__(self, "code", OperandCode(self.code))
+            except ValueError:
+                raise bad_data(f"{self.code!r} is no operand code of feature level 8 (0 to 15)") from None
+        try:
+            object.__setattr__(self, "dimensions", tuple(map(operator.index, self.dimensions)))
+        except TypeError:
+            raise bad_data(f"dimensions must be whole numbers, got {self.dimensions!r}") from None
+
     @property
     def is_tensor(self) -> bool:
         """Whether this is a tensor; otherwise it is a scalar or a model."""
@@ -118,6 +131,23 @@ class OperandType:
         low, high = _ZERO_POINTS.get(self.code, (0, 0))
         if not low <= self.zero_point <= high:
             raise bad_data(f"{what}: zero point {self.zero_point} of {self.code.name} must be in [{low}, {high}]")
+
+    def check_channels(self, what: str) -> None:
+        """Raise BAD_DATA unless exactly a TENSOR_QUANT8_SYMM_PER_CHANNEL has scales, one for each channel."""
+        quant = self.channel_quant
+        if (self.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL) != (quant is not None):
+            raise bad_data(f"{what} is {self.code.name} and has {'no ' if quant is None else ''}scales of channels")
+        if quant is None:
+            return
+        if not 0 <= quant.channel_dim < len(self.dimensions):
+            raise bad_data(f"{what}: channel_dim {quant.channel_dim} is no dimension of {list(self.dimensions)}")
+        channels = self.dimensions[quant.channel_dim]
+        if len(quant.scales) != channels:
+            raise bad_data(
+                f"{what}: expected {channels} scales, as dimension {quant.channel_dim} has, got {len(quant.scales)}"
+            )
+        if not all(math.isfinite(scale) and scale > 0 for scale in quant.scales):
+            raise bad_data(f"{what}: every scale of a channel must be finite and positive")
 
     def __str__(self) -> str:
         quant = f" scale {self.scale:g} zero point {self.zero_point}" if self.scale else ""

@@ -78,6 +78,8 @@ class ExecutionResult:
     code: ResultCode
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = field(default_factory=Timing)
+    fenced_timing: Timing | None = None
+    """Of a fenced execution, without the time that it waited for others; None where it did not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnvk.cli.main import app
-from nnvk.conformance.runner import EXECUTION_PATHS
+from nnvk.conformance.paths import EXECUTION_PATHS
 
 CPU = ["--device", "nnapi-reference"]
 

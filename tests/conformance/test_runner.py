@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from nnvk import Compilation, Execution, NnapiError, ResultCode, get_device
-from nnvk.conformance.runner import EXECUTION_PATHS, Status, Verdict, connect, run_test
+from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath
+from nnvk.conformance.runner import Status, Verdict, connect, run_test
 from nnvk.conformance.vectors import read_test
 
 CPU = "nnapi-reference"
@@ -74,7 +75,8 @@ def test_random_draws_are_compared_by_frequency(run: Any, write_vectors: Any, ma
 
 
 def _run_with(path: Path, index: int, execute: Callable[[Compilation, Execution], None]) -> Verdict:
-    return run_test(read_test(path, index), get_device(CPU), execute)
+    through = ExecutionPath(execute, EXECUTION_PATHS["sync"].feed)
+    return run_test(read_test(path, index), get_device(CPU), through)
 
 
 def test_a_write_outside_the_buffer_is_a_failure(write_vectors: Any, monkeypatch: pytest.MonkeyPatch) -> None:

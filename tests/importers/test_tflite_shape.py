@@ -70,7 +70,7 @@ def test_expand_dims_of_booleans() -> None:
 
 def test_shape_and_rank() -> None:
     assert codes(check("SHAPE", [f32(2, 3)], out("INT32"), "ShapeOptions", OutType=tflite.TensorType.INT32)) == [Op.RESHAPE]
-    check("RANK", [f32(2, 3)], out("INT32"), "RankOptions")
+    check("RANK", [f32(2, 3)], out("INT32", ()), "RankOptions")
     check("SHAPE", [f32(2, 3)], out("INT64"), "ShapeOptions", OutType=tflite.TensorType.INT64)
 
 

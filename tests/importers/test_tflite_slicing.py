@@ -67,7 +67,7 @@ def test_gather(axis: int) -> None:
 
 def test_gather_of_one_index_takes_the_axis_away() -> None:
     check("GATHER", [f32(3, 4, 5), scalar(2)], (), "GatherOptions", Axis=1)
-    check("GATHER", [f32(7), scalar(2)], (), "GatherOptions")
+    check("GATHER", [f32(7), scalar(2)], out("FLOAT32", ()), "GatherOptions")
 
 
 def test_gather_by_what_the_model_computes() -> None:
@@ -110,7 +110,8 @@ REDUCTIONS = ["MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"]
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("axes", [(1, 2), (-1,), (0, 1, 2, 3)], ids=str)
 def test_reduce(name: str, keep: bool, axes: tuple[int, ...]) -> None:
-    check(name, [f32(2, 3, 4, 2), i32c(*axes)], (), "ReducerOptions", KeepDims=keep)
+    result = out("FLOAT32", () if len(axes) == 4 and not keep else None)
+    check(name, [f32(2, 3, 4, 2), i32c(*axes)], result, "ReducerOptions", KeepDims=keep)
 
 
 def test_reduce_one_axis_given_as_a_scalar() -> None:

@@ -173,6 +173,6 @@ def boolean(*shape: int) -> net.T:
     return net.T("BOOL", shape)
 
 
-def out(type: str = "FLOAT32") -> net.T:
-    """An output that is not quantised, of a shape that the file leaves open."""
-    return net.T(type)
+def out(type: str = "FLOAT32", shape: tuple[int, ...] | None = None) -> net.T:
+    """An output that is not quantised; None leaves its shape open in the file."""
+    return net.T(type, shape)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
+from dataclasses import replace
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
 from nnvk.driver.vulkan.profile import constrain, profile_of
 from nnvk.driver.vulkan.shader_library import FOLDER, ShaderLibrary
 
-__all__ = ["VulkanDevice", "find_devices"]
+if TYPE_CHECKING:
+    from nnvk import _native as native
 
+__all__ = ["VulkanDevice", "find_devices", "take_validation_messages"]
+
+_log = logger("driver")
 _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 
 _native: ModuleType | None
@@ -24,25 +32,42 @@ except ImportError as error:  # not built, or the Vulkan loader (libvulkan.so.1)
     _missing = f"the native module can't be loaded: {error}"
 
 
+_validated: list[native.Instance] = []
+"""Instances under the validation layer, which collect its messages."""
+
+
 def find_devices() -> tuple[list[VulkanDevice], str]:
     """One device per Vulkan physical device, the most capable first, or the reason why there is none."""
     if _native is None:
         return [], _missing
     try:
         library = ShaderLibrary()
-    except FileNotFoundError:
-        return [], f"there are no compiled shaders in {FOLDER}"
+    except (OSError, ValueError) as error:
+        return [], f"the compiled shaders in {FOLDER} can't be used: {error}"
+    validation = settings().validation
     try:
-        instance = _native.Instance(validation=settings().validation)
+        instance = _native.Instance(validation=validation)
         physical = instance.physical_devices()
     except RuntimeError as error:
         return [], f"Vulkan does not start: {error}"
     if not physical:
         return [], "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
+    if validation:
+        if not _validated:
+            atexit.register(take_validation_messages)
+        _validated.append(instance)
     ranked = sorted(physical, key=lambda device: (_RANK.index(device.type), device.index))
     devices = []
     for number, device in enumerate(ranked):
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
-        profile = constrain(found, settings().device_profile)
+        profile = replace(constrain(found, settings().device_profile), barriers_by_buffer=validation)
         devices.append(VulkanDevice(f"vulkan-{number}", device, profile, library))
     return devices, ""
+
+
+def take_validation_messages() -> list[str]:
+    """What the validation layer has said since the last call (``NNVK_VALIDATION=1``); it is logged as warnings too."""
+    messages = [message for instance in _validated for message in instance.take_validation_messages()]
+    for message in messages:
+        _log.warning("%s", message)
+    return messages

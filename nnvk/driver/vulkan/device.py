@@ -95,7 +95,9 @@ class VulkanDevice(IDevice):
         with self._lock:
             if self._device is None:
                 try:
-                    self._device = self._physical.create_device()
+                    # Only what shaders use: some features slow every access down, some ask for others.
+                    features = self._profile.features & self._library.features
+                    self._device = self._physical.create_device(sorted(features))
                 except RuntimeError as error:
                     raise NnapiError(ResultCode.UNAVAILABLE_DEVICE, f"{self._name}: {error}") from error
             return self._device
@@ -178,9 +180,9 @@ class VulkanDevice(IDevice):
             if tensor.code not in kernel.types:
                 return f"{tensor.name} is {tensor.code.name}, the shaders take {', '.join(sorted(code.name for code in kernel.types))}"
         for shader in kernel.shaders:
-            lacking = self._library.missing_features(shader, self._profile.features)
-            if lacking:
-                return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks"
+            reason = self._library.refuse(shader, self._profile.features)
+            if reason:
+                return reason
         return ""
 
     def _refuse_sizes(self, call: Call) -> str:

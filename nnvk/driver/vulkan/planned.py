@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,6 +60,7 @@ class Planned:
         self._constants = upload_constants(device.native(), plan)
         self._idle: OrderedDict[Key, list[Instance]] = OrderedDict()
         self._lock = threading.Lock()
+        self._gone: deque[int] = deque()
         self._sizes = tuple(
             math.prod(shape) * type_.dtype.itemsize
             for shape, type_ in zip(plan.output_shapes, model.output_types(), strict=True)
@@ -76,6 +77,7 @@ class Planned:
     def take(self, binding: Binding, timestamps: str) -> Instance:
         """An instance for the caller alone; `put` it back."""
         with self._lock:
+            self._drop_gone()
             idle = self._idle.get(binding.key(timestamps))
             if idle:
                 return idle.pop()
@@ -95,6 +97,7 @@ class Planned:
         key = binding.key(timestamps)
         with self._lock:
             self._idle.setdefault(key, []).append(instance)
+            self._drop_gone()
             if key[0]:
                 self._idle.move_to_end(key)
                 bound = [key for key in self._idle if key[0]]
@@ -102,8 +105,21 @@ class Planned:
                     del self._idle[old]
 
     def forget(self, token: int) -> None:
-        """Drop the instances that are recorded on device memory that goes away."""
-        with self._lock:
+        """Drop the instances that are recorded on device memory that goes away.
+
+        Called by a destructor, and so perhaps in the middle of another method of the same thread: where that holds
+        the lock, the next one drops them.
+        """
+        self._gone.append(token)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_gone()
+            finally:
+                self._lock.release()
+
+    def _drop_gone(self) -> None:
+        while self._gone:
+            token = self._gone.popleft()
             for key in [key for key in self._idle if any(used == token for _, used in key[0])]:
                 del self._idle[key]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -82,30 +83,37 @@ class _Bound(IExecution):
         """Submit and return the fence.
 
         What was submitted to the same device before is over when this begins, because the queue keeps the order;
-        fences of others are awaited by a thread that then executes.
+        fences of others are awaited by a thread that then executes. So are all where the host gives an input: what
+        is waited for may write it, and it is copied when this is submitted.
         """
-        if options.duration_ns or not all(self._is_ahead(dependency) for dependency in wait_for):
+        from_host = any(array is not None for array in self._binding.inputs)
+        ahead = all(self._is_ahead(dependency) for dependency in wait_for)
+        if options.duration_ns or not ahead or (wait_for and from_host):
             return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
-        return self._start(options)
+        return self._start(options, wait_for)
 
     def _is_ahead(self, dependency: IFencedExecution) -> bool:
         """Whether the device's queue alone makes a submission wait for ``dependency``."""
         return isinstance(dependency, VulkanExecution) and dependency.is_submitted_to(self._device)
 
-    def _start(self, options: ExecuteOptions) -> IFencedExecution:
+    def _start(self, options: ExecuteOptions, wait_for: Sequence[IFencedExecution] = ()) -> IFencedExecution:
         began = time.perf_counter_ns()
         binding = self._binding
         if binding.short is not None:
             return FinishedExecution(binding.short)
         _check_deadline(options)
-        timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
+        timestamps = "none"
+        if self._device.profile.timestamps:
+            timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
         instance = self._planned.take(binding, timestamps)
         try:
             fence = self._device.scheduler.submit(self._priority, lambda: instance.program.submit(binding.inputs))
         except RuntimeError as error:
             raise self._device.failure(error) from error
         self._device.counters.bytes_from_host += binding.bytes_in
-        return VulkanExecution(self._device, fence, instance, timestamps, self._planned, binding, options, began)
+        return VulkanExecution(
+            self._device, fence, instance, timestamps, self._planned, binding, options, began, wait_for
+        )
 
 
 class VulkanExecution(IFencedExecution):
@@ -121,6 +129,7 @@ class VulkanExecution(IFencedExecution):
         binding: Binding,
         options: ExecuteOptions,
         began: int,
+        wait_for: Sequence[IFencedExecution],
     ) -> None:
         self._device = device
         self._fence = fence
@@ -130,6 +139,7 @@ class VulkanExecution(IFencedExecution):
         self._binding = binding
         self._options = options
         self._began = began
+        self._wait_for = tuple(wait_for)
         self._outcome: ExecutionResult | NnapiError | None = None
         self._lock = threading.Lock()
 
@@ -162,16 +172,23 @@ class VulkanExecution(IFencedExecution):
         if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
             threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
             raise _missed()
+        wait_for, self._wait_for = self._wait_for, ()
+        for dependency in wait_for:
+            dependency.result()  # they write their outputs first, and where one failed so does this
         self._instance.program.fetch(self._binding.outputs)
         self._device.counters.bytes_to_host += self._binding.bytes_out
+        measure = self._options.measure
         if self._timestamps == "none":
             self._planned.put(self._instance, self._binding, "none")
-            return self._planned.done
+            if not measure:
+                return self._planned.done
+            timing = Timing(in_driver_ns=time.perf_counter_ns() - self._began)
+            return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
         now, stamps = time.perf_counter_ns(), self._instance.program.timestamps_ns()
         self._planned.put(self._instance, self._binding, self._timestamps)
         if self._timestamps == "each":
             self._trace(now, stamps)
-        timing = Timing(stamps[-1] - stamps[0], now - self._began) if self._options.measure else Timing()
+        timing = Timing(stamps[-1] - stamps[0], now - self._began) if measure else Timing()
         return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
 
     def _trace(self, now: int, stamps: Sequence[int]) -> None:
@@ -184,12 +201,18 @@ class VulkanExecution(IFencedExecution):
 
     def _recover(self) -> None:
         """Bring back the instance of an execution that was given up, once the device is done with it."""
-        self._fence.wait()
-        self._planned.put(self._instance, self._binding, self._timestamps)
+        with contextlib.suppress(RuntimeError):  # it died with its device
+            self._fence.wait()
+            self._planned.put(self._instance, self._binding, self._timestamps)
 
     def export_sync_fd(self) -> int | None:
-        """The VkFence as a sync file, where the device exports such."""
-        return self._fence.export_sync_fd() if self._device.native().exports_sync_fd else None
+        """The VkFence as a sync file, where the device exports such.
+
+        None too where the host takes an output: that is written by `result`, which comes after the fence.
+        """
+        if any(array is not None for array in self._binding.outputs) or not self._device.native().exports_sync_fd:
+            return None
+        return self._fence.export_sync_fd()
 
 
 def _check_deadline(options: ExecuteOptions) -> None:

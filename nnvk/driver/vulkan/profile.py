@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from nnvk.base.errors import bad_data
 
 
+LARGEST_BUFFER = 2**32 - 256
+"""Bytes of a buffer: the native module counts them in 32 bits, in steps of 256."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
     """Limits and features of a device; all a plan depends on."""
@@ -27,6 +31,10 @@ class DeviceProfile:
     max_shared_memory: int
     """Bytes of shared memory per workgroup."""
     features: frozenset[str]
+    timestamps: bool = True
+    """The device can tell how long its work took."""
+    barriers_by_buffer: bool = False
+    """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
 
 
 def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
@@ -36,11 +44,12 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
         is_cpu=kind == "cpu",
         unified_memory=kind in ("cpu", "integrated_gpu"),
         subgroup_size=int(limits["subgroupSize"]),
-        max_buffer=int(limits["maxStorageBufferRange"]) // 64 * 64,
+        max_buffer=min(int(limits["maxStorageBufferRange"]), LARGEST_BUFFER) // 256 * 256,
         max_groups=min(int(limits[f"maxComputeWorkGroupCount{axis}"]) for axis in range(3)),
         max_invocations=int(limits["maxComputeWorkGroupInvocations"]),
         max_shared_memory=int(limits["maxComputeSharedMemorySize"]),
         features=features,
+        timestamps=bool(limits["timestampValidBits"]),
     )
 
 
@@ -48,7 +57,7 @@ def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
     """The profile under ``NNVK_DEVICE_PROFILE``.
 
     ``mobile-min`` is the smallest device that Vulkan 1.1 allows: no optional feature, 16 KiB of shared memory, 128
-    invocations per workgroup, 128 MiB per binding, and no memory that host and device share.
+    invocations per workgroup, 128 MiB per binding, no timestamps, and no memory that host and device share.
     """
     if not constraint:
         return profile
@@ -64,4 +73,5 @@ def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
         max_invocations=min(profile.max_invocations, 128),
         max_shared_memory=min(profile.max_shared_memory, 16 << 10),
         features=frozenset(),
+        timestamps=False,
     )

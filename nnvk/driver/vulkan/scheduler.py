@@ -7,9 +7,11 @@ nothing waits, a submission costs a lock and a glance at the fences in flight.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -54,9 +56,14 @@ class Ticket:
         return self._fence
 
     def wait(self, timeout_ns: int = -1) -> bool:
-        """Wait for the turn and then for the fence, each at most ``timeout_ns`` (-1: without limit)."""
-        if not self._begun.wait(None if timeout_ns < 0 else timeout_ns / 1e9):
-            return False
+        """Wait for the turn and then for the fence, together at most ``timeout_ns`` (-1: without limit)."""
+        if timeout_ns < 0:
+            self._begun.wait()
+        else:
+            give_up = time.monotonic_ns() + timeout_ns
+            if not self._begun.wait(timeout_ns / 1e9):
+                return False
+            timeout_ns = max(0, give_up - time.monotonic_ns())
         if self._error is not None:
             raise self._error
         assert self._fence is not None
@@ -108,7 +115,7 @@ class Scheduler:
             return ticket
 
     def _forget_signaled(self) -> None:
-        while self._in_flight and self._in_flight[0].signaled:
+        while self._in_flight and _is_over(self._in_flight[0]):
             self._in_flight.popleft()
 
     def _serve(self) -> None:
@@ -124,4 +131,13 @@ class Scheduler:
                         self._in_flight.append(fence)
                     continue
                 oldest = self._in_flight[0]
-            oldest.wait()
+            with contextlib.suppress(RuntimeError):  # whoever waits for it hears of it; here it is just over
+                oldest.wait()
+
+
+def _is_over(fence: Fence) -> bool:
+    """Whether the device is done with a submission, or will never be."""
+    try:
+        return fence.signaled
+    except RuntimeError:
+        return True

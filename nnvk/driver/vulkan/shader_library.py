@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Mapping
@@ -84,11 +85,25 @@ class CompiledShader:
 
 
 class ShaderLibrary:
-    """All compiled variants."""
+    """All compiled variants.
+
+    Raises:
+        FileNotFoundError: there is no manifest.
+        ValueError: the manifest can't be read.
+    """
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["variants"]
-        self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in manifest.items()}
+        manifest = (folder / "manifest.json").read_bytes()
+        self.digest = hashlib.sha256(manifest).hexdigest()
+        """Of the manifest, which has the digests of all sources and of the compiler."""
+        try:
+            variants = json.loads(manifest)["variants"]
+            self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in variants.items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
+        self.features = frozenset().union(*(shader.features for shader in self._compiled.values()))
+        """Device features that any of the shaders needs."""
+        self._files = {path.name for path in folder.glob("*.spv")}
 
     def __getitem__(self, variant: Variant) -> CompiledShader:
         try:
@@ -96,7 +111,10 @@ class ShaderLibrary:
         except KeyError:
             raise KeyError(f"shader variant {variant.name} is not compiled; run tools/compile_shaders.py") from None
 
-    def missing_features(self, shader: Shader, available: frozenset[str]) -> frozenset[str]:
-        """Features that ``shader`` lacks on a device: those without which none of its variants runs."""
-        lacking = [self[variant].features - available for variant in shader.variants]
-        return min(lacking, key=len)
+    def refuse(self, shader: Shader, available: frozenset[str]) -> str:
+        """Why no variant of ``shader`` runs on a device with these features; empty where one does."""
+        for variant in shader.variants:
+            if variant.name not in self._compiled or f"{variant.name}.spv" not in self._files:
+                return f"shader {variant.name} is not compiled; run tools/compile_shaders.py"
+        lacking = min((self[variant].features - available for variant in shader.variants), key=len)
+        return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks" if lacking else ""

@@ -168,6 +168,8 @@ class Context:
         if not is_quantised(value):
             return value
         if value.array is None:
+            if value.code is OperandCode.TENSOR_QUANT16_SYMM:
+                raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
             return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
         return self.graph.constant(dequantized(value), F32)
 

@@ -56,7 +56,7 @@ def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:
     g.dispatch(
         SHADER.variant(DTYPE=data_type(call.input)),
         groups=(rows, -(-outputs // BLOCK), 1),
-        spec=_LOCAL,
+        spec={**_LOCAL, "VECTOR_STORES": outputs % 4 == 0},
         tensors={
             "src": g.tensor(call.input),
             "weights": packed_filter(g, call.weights),
@@ -65,7 +65,7 @@ def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:
             **multipliers(g, call, call.weights, outputs),
         },
         inputs=call.weights.shape[1],
-        outputs=outputs,
+        out_channels=outputs,
         **activation_push(call),
         **quantisation_push(call, call.weights),
     )

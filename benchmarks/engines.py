@@ -1,0 +1,181 @@
+"""The engines that are compared, each behind the same two things: `run()`, and `outputs` of the last run.
+
+LiteRT (PyPI ``ai-edge-litert``) and ncnn (PyPI ``ncnn``) are optional: `LITERT` and `NCNN` say whether they are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nnvk
+from nnvk.importers import tflite
+
+try:
+    from ai_edge_litert.interpreter import Interpreter
+except ImportError:
+    Interpreter = None
+try:
+    import ncnn
+except ImportError:
+    ncnn = None
+
+LITERT = Interpreter is not None
+NCNN = ncnn is not None
+
+
+class NnvkModel:
+    """A model compiled for a device, its input and output arrays set once."""
+
+    def __init__(self, model: nnvk.Model, device: nnvk.Device, inputs: Sequence[np.ndarray]) -> None:
+        """What the device doesn't support goes to the CPU reference device."""
+        alone = all(support.supported for support in model.get_support(device))
+        cpus = [d for d in nnvk.get_devices() if d.type is nnvk.DeviceTypeCode.CPU and d.name != device.name]
+        began = time.perf_counter_ns()
+        self.compilation = nnvk.Compilation(model, [device] if alone else [device, *cpus])
+        self.compilation.finish()
+        self.prepare_ns = time.perf_counter_ns() - began
+        self.alone = alone
+        """Whether all of it runs on the device."""
+        self.operations = len(self.compilation.model.operations)
+        self.operations_on_device = sum(
+            len(step.operations) for step in self.compilation.steps if step.device.name == device.name
+        )
+        self._inputs = list(inputs)
+        self.outputs = nnvk.run(self.compilation, self._inputs)
+        self._execution = self.execution()
+        self.run = self._execution.compute
+
+    def execution(self, *, measure: bool = False) -> nnvk.Execution:
+        """A reusable execution on the arrays."""
+        execution = nnvk.Execution(self.compilation)
+        execution.set_reusable(True)
+        if measure:
+            execution.set_measure_timing(True)
+        for index, array in enumerate(self._inputs):
+            execution.set_input(index, array)
+        for index, array in enumerate(self.outputs):
+            execution.set_output(index, array)
+        return execution
+
+    def hardware_ns(self, runs: int) -> float | None:
+        """Median that the device itself measures; None where it can't, or isn't alone."""
+        if not self.alone:
+            return None
+        execution = self.execution(measure=True)
+        times = []
+        for _ in range(runs):
+            execution.compute()
+            times.append(execution.get_duration(nnvk.DurationCode.DURATION_ON_HARDWARE))
+        return None if max(times) >= 1 << 63 else float(np.median(times))
+
+
+def nnvk_graph(graph: bytes, device: nnvk.Device, inputs: Sequence[np.ndarray]) -> NnvkModel:
+    """A model of one operator, as `graphs` makes it."""
+    imported = tflite.load(graph)
+    arrays = [port.encode(array) for port, array in zip(imported.inputs, inputs, strict=True)]
+    return NnvkModel(imported.model, device, arrays)
+
+
+class LiteRtModel:
+    """A ``.tflite`` model in LiteRT on the CPU."""
+
+    def __init__(self, model: Path | bytes, threads: int, inputs: Sequence[np.ndarray]) -> None:
+        source = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
+        began = time.perf_counter_ns()
+        with quiet():
+            self._interpreter = Interpreter(**source, num_threads=threads)
+            self._interpreter.allocate_tensors()
+        self.prepare_ns = time.perf_counter_ns() - began
+        self._inputs = [
+            (detail["index"], array)
+            for detail, array in zip(self._interpreter.get_input_details(), inputs, strict=True)
+        ]
+        self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
+        self.outputs: list[np.ndarray] = []
+        self.run()
+
+    def run(self) -> None:
+        """From inputs to outputs."""
+        for index, array in self._inputs:
+            self._interpreter.set_tensor(index, array)
+        self._interpreter.invoke()
+        self.outputs = [self._interpreter.get_tensor(index) for index in self._outputs]
+
+
+class NcnnLayer:
+    """One layer in ncnn on its Vulkan path, float32 throughout."""
+
+    def __init__(
+        self, kind: str, parameters: Mapping[int, int | float], weights: Sequence[np.ndarray], data: np.ndarray, gpu: int
+    ) -> None:
+        """``weights`` are written to the model's file as they are, ``data`` is the input, channels first."""
+        values = " ".join(f"{key}={value}" for key, value in parameters.items())
+        text = f"7767517\n2 2\nInput data 0 1 data\n{kind} layer 1 1 data out {values}\n"
+        with quiet(), tempfile.TemporaryDirectory() as folder:
+            self._net = ncnn.Net()
+            self._net.opt.use_vulkan_compute = True
+            for option in dir(self._net.opt):
+                if option.startswith(("use_fp16_", "use_bf16_", "use_int8_")):
+                    setattr(self._net.opt, option, False)
+            self._net.set_vulkan_device(gpu)
+            Path(folder, "layer.param").write_text(text)
+            Path(folder, "layer.bin").write_bytes(b"".join(array.tobytes() for array in weights))
+            if self._net.load_param(f"{folder}/layer.param") or self._net.load_model(f"{folder}/layer.bin"):
+                raise RuntimeError(f"ncnn does not load the layer {kind} {values}")
+        self._input = ncnn.Mat(data)
+        self._output: Any = None
+        self.run()
+
+    def run(self) -> None:
+        """From the input to the output."""
+        extractor = self._net.create_extractor()
+        extractor.input("data", self._input)
+        status, self._output = extractor.extract("out")
+        if status:
+            raise RuntimeError(f"ncnn fails to compute: {status}")
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """Of the last run."""
+        return [np.array(self._output)]
+
+
+def ncnn_gpu(device: nnvk.Device) -> int | None:
+    """The number that ncnn has for a device of nnvk; None where it doesn't see it."""
+    with quiet():
+        names = [ncnn.get_gpu_info(number).device_name() for number in range(ncnn.get_gpu_count())]
+    return next((number for number, name in enumerate(names) if device.version.startswith(name)), None)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what C++ libraries print on standard error."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def random_input(type_: nnvk.OperandType, seed: int = 0) -> np.ndarray:
+    """Values of a plausible range: floats from -1 to 1, any quantised value, 0 for indexes."""
+    generator = np.random.default_rng(seed)
+    if type_.dtype.kind == "f":
+        return generator.uniform(-1, 1, type_.dimensions).astype(type_.dtype)
+    if type_.scale:
+        limits = np.iinfo(type_.dtype)
+        return generator.integers(limits.min, limits.max, type_.dimensions, type_.dtype, endpoint=True)
+    return np.zeros(type_.dimensions, type_.dtype)

@@ -1,0 +1,286 @@
+"""What an import refuses, and how it says so: operators without a counterpart, and files that are damaged."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import pytest
+import tflite_net
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tflite_net import Net, T, write
+
+from nnvk.api import NnapiError, ResultCode
+from nnvk.importers.tflite import TfliteImportError, load
+
+
+def floats(*shape: int) -> T:
+    return T("FLOAT32", shape)
+
+
+def classifier() -> bytes:
+    """A convolution with scales per channel, a reshape and a softmax: something of everything."""
+    source = T("INT8", (1, 6, 6, 2), scale=0.05, zero_point=3, name="image")
+    weights = T("INT8", data=np.arange(54).reshape(3, 3, 3, 2), scale=[0.01, 0.02, 0.03], name="weights")
+    bias = T("INT32", data=[1, 2, 3], scale=[0.1] * 3, name="bias")
+    image, flat = T("INT8", (1, 4, 4, 3), scale=0.1), T("INT8", (1, 48), scale=0.1)
+    result = T("INT8", (1, 48), scale=1 / 256, zero_point=-128, name="probabilities")
+    net = Net([source], [result])
+    options = {"Padding": 1, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    net.op("CONV_2D", [source, weights, bias], image, "Conv2DOptions", **options)
+    net.op("RESHAPE", [image, T("INT32", data=[1, 48])], flat, "ReshapeOptions", NewShape=[1, 48])
+    net.op("SOFTMAX", [flat], result, "SoftmaxOptions", Beta=1.0)
+    return write(net, description="a small one")
+
+
+def branches() -> bytes:
+    """Control flow over two subgraphs, a state and shapes computed from constants."""
+    flag, source, result = T("BOOL", ()), floats(2, 3), floats(2, 3)
+    main = Net([flag, source], [result])
+    middle = floats(2, 3)
+    main.op("IF", [flag, source], middle, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    shape = T("INT32", (2,))
+    main.op("SHAPE", [source], shape, "ShapeOptions", OutType=2)
+    flat = floats(2, 3)
+    main.op("RESHAPE", [middle, shape], flat, "ReshapeOptions")
+    cell = [flat, T(data=np.ones((3, 3))), T(data=np.ones((3, 3))), T(data=np.ones(3))]
+    main.op("RNN", [*cell, T("FLOAT32", (2, 3), variable=True)], result, "RNNOptions")
+    nets = [main]
+    for name in ("ADD", "MUL"):
+        net = Net([floats(2, 3)], [floats(2, 3)])
+        net.op(name, [net.inputs[0], T(data=[2.0])], net.outputs[0])
+        nets.append(net)
+    return write(*nets)
+
+
+CORPUS = {"classifier": classifier(), "branches": branches()}
+
+# --- operators -----------------------------------------------------------------------------------------------
+
+
+def test_every_operator_without_a_counterpart_is_listed() -> None:
+    source = floats(2, 3)
+    values = [source, *(floats(2, 3) for _ in range(4))]
+    net = Net([source], [values[-1]])
+    net.op("CUMSUM", [values[0], T("INT32", data=0)], values[1])
+    net.op("NEG", [values[1]], values[2])
+    net.op("TFLite_Unknown", [values[2]], values[3], custom=b"")
+    net.op("ATAN2", [source, source], values[4])
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(net))
+    error = caught.value
+    assert isinstance(error, ValueError)
+    assert isinstance(error, NnapiError)
+    assert error.code is ResultCode.BAD_DATA
+    # What reads a lost tensor is not to blame, and not listed.
+    assert [(p.operation, p.index) for p in error.problems] == [("CUMSUM", 0), ("ATAN2", 3)]
+    assert "operator 0 (CUMSUM): NNAPI has no counterpart of this operator" in str(error)
+
+
+def test_a_custom_operator_is_named() -> None:
+    source = floats(2)
+    net = Net([source], [floats(2)])
+    net.op("MyOwn", [source], net.outputs[0], custom=b"")
+    with pytest.raises(TfliteImportError, match=r"operator 0 \(MyOwn\): NNAPI has no counterpart of this custom"):
+        load(write(net))
+
+
+def test_many_problems_are_counted() -> None:
+    source = floats(2)
+    net = Net([source], [])
+    for _ in range(25):
+        net.outputs.append(net.op("ATAN2", [source, source], floats(2)))
+    with pytest.raises(TfliteImportError, match="and 5 more") as caught:
+        load(write(net))
+    assert len(caught.value.problems) == 25
+
+
+def single(name: str, inputs: list[T | None], result: T | None = None, table: str | None = None, **options) -> bytes:
+    result = result or T()
+    net = Net([t for t in inputs if t is not None and t.is_free], [result])
+    net.op(name, inputs, result, table, **options)
+    return write(net)
+
+
+REFUSED = {
+    "a type that NNAPI does not have": (
+        single("NEG", [T("INT64", (2,)), T("STRING", (2,), name="words")]),
+        "'words' is of type STRING, which NNAPI does not have",
+    ),
+    "activations of 16 bits": (
+        single("NEG", [T("INT16", (2,), scale=0.1)]),
+        "NNAPI has no operation that makes real numbers of TENSOR_QUANT16_SYMM",
+    ),
+    "an input that is missing": (single("ADD", [floats(2)]), r"operator 0 \(ADD\): input 1 is missing"),
+    "an output of another shape": (
+        single("NEG", [floats(2, 3)], T("FLOAT32", (3, 2), name="result")),
+        r"'result' is declared \[3, 2\], its inputs give \[2, 3\]",
+    ),
+    "an output of another type": (
+        single("NEG", [floats(2, 3)], T("INT32", (2, 3), name="result")),
+        "'result' is declared TENSOR_INT32, its inputs give TENSOR_FLOAT32",
+    ),
+    "axes that only the model knows": (
+        single("SUM", [floats(2, 3), T("INT32", (1,))], None, "ReducerOptions"),
+        r"the axes \(input 1\) must be a constant",
+    ),
+    "a reshape to another size": (
+        single("RESHAPE", [floats(2, 3), T("INT32", data=[4, 2])]),
+        r"shape \[2, 3\] has not as many elements as one of \[4, 2\]",
+    ),
+    "options of another operator": (
+        single("SOFTMAX", [floats(2, 3)], None, "PackOptions"),
+        "expected options of type SoftmaxOptions",
+    ),
+    "zero points with scales per channel": (
+        single("RESHAPE", [T("INT8", data=[[1, 2]], scale=[0.1, 0.2], zero_point=3, dim=1, name="w"), T("INT32", data=[2])]),
+        "'w' has a scale per channel and zero points",
+    ),
+    "scales that don't fit": (
+        single("RESHAPE", [T("INT8", data=[[1, 2]], scale=[0.1, 0.2, 0.3], dim=1, name="w"), T("INT32", data=[2])]),
+        r"'w' of shape \[1, 2\] has 3 scales along dimension 1",
+    ),
+    "a scale that is no number": (
+        single("DEQUANTIZE", [T("INT8", (2,), scale=float("nan"), name="x")]),
+        "'x' must have a finite scale",
+    ),
+    "a zero point out of range": (
+        single("DEQUANTIZE", [T("INT8", (2,), scale=0.1, zero_point=300, name="x")]),
+        r"'x'.*zero point 300 .* must be in \[-128, 127\]",
+    ),
+    "int64 beyond 32 bits": (
+        single("ADD", [T("INT64", data=[2**40], name="big"), T("INT64", data=[1])]),
+        "'big' of type INT64 has values beyond 32 bits",
+    ),
+    "an input without elements": (single("NEG", [floats(0, 3)]), r"input 0: tensor 0 't0' is an input of shape \[0, 3\]"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(what: str) -> None:
+    data, message = REFUSED[what]
+    with pytest.raises(TfliteImportError, match=message):
+        load(data)
+
+
+def test_a_tensor_read_before_it_is_written() -> None:
+    source, late, result = floats(2), T("FLOAT32", (2,), name="late"), floats(2)
+    net = Net([source], [result])
+    net.op("ADD", [source, late], result)
+    net.op("NEG", [source], late)
+    with pytest.raises(TfliteImportError, match="'late' is read before an operator writes it"):
+        load(write(net))
+
+
+def test_a_tensor_written_twice() -> None:
+    source, result = floats(2), T("FLOAT32", (2,), name="result")
+    net = Net([source], [result])
+    net.op("NEG", [source], result)
+    net.op("ABS", [source], result)
+    with pytest.raises(TfliteImportError, match=r"operator 1 \(ABS\): its output .*'result' has a value already"):
+        load(write(net))
+
+
+def test_the_path_is_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(b"not a model at all")
+    with pytest.raises(TfliteImportError, match=r"broken\.tflite: malformed: no TFLite model"):
+        load(path)
+    with pytest.raises(OSError, match="absent"):
+        load(tmp_path / "absent.tflite")
+
+
+# --- damage --------------------------------------------------------------------------------------------------
+
+
+def attempt(data: bytes) -> None:
+    """Import; the one error that may come out is the import's own."""
+    try:
+        load(data)
+    except TfliteImportError as error:
+        assert error.reason
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_truncated(name: str) -> None:
+    data = CORPUS[name]
+    load(data)
+    for length in range(0, len(data), 7):
+        attempt(data[:length])
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_every_word_overwritten(name: str) -> None:
+    data = CORPUS[name]
+    for offset in range(0, len(data) - 4, 4):
+        for word in (0, 0xFFFFFFFF, 0x7FFFFFFF, len(data)):
+            attempt(data[:offset] + struct.pack("<I", word) + data[offset + 4 :])
+
+
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(CORPUS)), count=st.integers(1, 20))
+@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+def test_random_bytes_overwritten(seed: int, name: str, count: int) -> None:
+    data, source = bytearray(CORPUS[name]), random.Random(seed)
+    for _ in range(count):
+        data[source.randrange(len(data))] = source.choice((0, 1, 2, 4, 127, 128, 255, source.randrange(256)))
+    attempt(bytes(data))
+
+
+@given(data=st.binary(max_size=200))
+@settings(max_examples=100)
+def test_bytes_behind_the_identifier(data: bytes) -> None:
+    attempt(struct.pack("<I", 8) + b"TFL3" + data)
+
+
+def test_no_identifier() -> None:
+    with pytest.raises(TfliteImportError, match="bytes 4 to 8 must be b'TFL3'"):
+        load(b"\0" * 100)
+
+
+def test_tables_that_refer_to_one_another_many_times_over() -> None:
+    """A megabyte can name one tensor a quarter of a million times: that is not a model of so many."""
+    b = flatbuffers.Builder(1024)
+    buffers = tflite_net._offsets(b, [tflite_net._table(b, "Buffer")])
+    tensor = tflite_net._tensor(b, floats(2), 0, [])
+    edges = [tflite_net._ints(b, [0]) for _ in range(2)]
+    tensors = tflite_net._offsets(b, [tensor] * 250_000)
+    subgraph = tflite_net._table(b, "SubGraph", Tensors=tensors, Inputs=edges[0], Outputs=edges[1])
+    subgraphs = tflite_net._offsets(b, [subgraph])
+    b.Finish(tflite_net._table(b, "Model", Version=3, Subgraphs=subgraphs, Buffers=buffers), b"TFL3")
+    with pytest.raises(TfliteImportError, match="its tables describe more than its 10..... bytes can hold"):
+        load(bytes(b.Output()))
+
+
+def test_constants_can_not_fill_the_memory() -> None:
+    """Each broadcast would make 64 MiB out of a byte."""
+    source, one = floats(1), T(data=[1.0])
+    net = Net([source], [])
+    for _ in range(40):
+        big, result = T(), T()
+        net.op("BROADCAST_TO", [one, T("INT32", data=[4096, 4096])], big)
+        net.op("ADD", [big, source], result)
+        net.outputs.append(result)
+    with pytest.raises(TfliteImportError, match="computed at import grow beyond"):
+        load(write(net))
+
+
+def test_a_huge_shape() -> None:
+    with pytest.raises(TfliteImportError, match="4 GiB or more"):
+        load(single("NEG", [T("FLOAT32", (2**16, 2**16), name="huge")]))
+
+
+def test_a_constant_of_another_size() -> None:
+    constant = T("FLOAT32", data=[1, 2, 3], name="short")
+    constant.shape = (2, 2)
+    with pytest.raises(TfliteImportError, match=r"'short' of FLOAT32 \[2, 2\] needs 16 bytes, its buffer has 12"):
+        load(single("ADD", [floats(2, 2), constant]))
+
+
+def test_a_long_name_is_cut() -> None:
+    with pytest.raises(TfliteImportError) as caught:
+        load(single("NEG", [T("FLOAT32", (2**16, 2**16), name="x" * 1000)]))
+    assert len(str(caught.value)) < 250

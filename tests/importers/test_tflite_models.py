@@ -1,0 +1,164 @@
+"""Real models against what TFLite's reference kernels gave, and the edge of an import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_net import Net, T, write
+
+import nnvk
+from nnvk.importers.tflite import ImportedModel, load, supported_operators
+
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+NAMES = sorted(path.parent.name for path in MODELS.glob("*/model.tflite"))
+
+
+def compute(imported: ImportedModel, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    device = nnvk.get_device("nnapi-reference")
+    compilation = nnvk.Compilation(imported.model, [device])
+    compilation.finish()
+    outputs, _ = imported.decode(nnvk.run(compilation, imported.encode(inputs)))
+    return outputs
+
+
+@pytest.mark.skipif(not NAMES, reason="the models are not here")
+@pytest.mark.parametrize("name", NAMES)
+def test_model(name: str) -> None:
+    folder = MODELS / name
+    imported = load(folder / "model.tflite")
+    given, wanted = np.load(folder / "input.npz"), np.load(folder / "expected.npz")
+    outputs = compute(imported, [given[str(position)] for position in range(len(imported.inputs))])
+    assert len(outputs) == len(wanted.files)
+    for position, (port, got) in enumerate(zip(imported.outputs, outputs, strict=True)):
+        want = wanted[str(position)]
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        if want.size > 1 and "autoencoder" not in name:
+            assert got.argmax() == want.argmax()
+        if not port.is_quantised:
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-4)
+            continue
+        steps = np.abs(got.astype(int) - want.astype(int))
+        if name.startswith("mobilenet"):
+            assert (steps <= 1).mean() >= 0.99
+            assert steps.max() <= 3
+        else:
+            assert steps.max() <= 1
+
+
+def quantised() -> bytes:
+    source, weights = T("FLOAT32", (2, 6), name="features"), T("INT8", data=np.arange(24).reshape(4, 6), scale=0.02)
+    result = T("FLOAT32", (2, 4), name="scores")
+    net = Net([source], [result])
+    net.op("FULLY_CONNECTED", [source, weights, None], result, "FullyConnectedOptions")
+    return write(net, description="hybrid")
+
+
+def test_hybrid_activations_are_real_on_demand() -> None:
+    """Without the rounding one operation is left, and the results are those of the weights."""
+    data = quantised()
+    assert len(load(data).model.frozen.operations) > 1
+    imported = load(data, round_hybrid=False)
+    assert [operation.code.name for operation in imported.model.frozen.operations] == ["FULLY_CONNECTED"]
+    features = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    weights = (np.arange(24).reshape(4, 6) * np.float32(0.02)).astype(np.float32)
+    (scores,) = compute(imported, [features])
+    np.testing.assert_allclose(scores, features @ weights.T, rtol=1e-5, atol=1e-6)
+
+
+def test_ports_say_what_tflite_has() -> None:
+    source = T("UINT8", (1, 4), scale=0.5, zero_point=10, name="image")
+    best = T("INT64", (1,), name="best")
+    net = Net([source], [best])
+    net.op("ARG_MAX", [source, T("INT32", data=1)], best, "ArgMaxOptions", OutputType=4)
+    imported = load(write(net, description="what it is"))
+    assert imported.description == "what it is"
+    (image,), (label,) = imported.inputs, imported.outputs
+    assert (image.name, image.tflite_type, image.dtype, image.shape) == ("image", "UINT8", np.uint8, (1, 4))
+    assert (image.is_quantised, image.scale, image.zero_point) == (True, 0.5, 10)
+    assert image.type.code is nnvk.OperandCode.TENSOR_QUANT8_ASYMM
+    assert (label.dtype, label.type.code, label.is_quantised, label.scale) == (np.int64, nnvk.OperandCode.TENSOR_INT32, False, 0)
+    steps = image.quantize(np.array([[-5.0, 0.1, 3.0, 1000]]))
+    np.testing.assert_array_equal(steps, np.uint8([[0, 10, 16, 255]]))
+    np.testing.assert_array_equal(image.dequantize(steps), np.float32([[-5, 0, 3, 122.5]]))
+    (found,) = compute(imported, [steps])
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, [3])
+
+
+def test_inputs_by_name_or_position() -> None:
+    sources = [T("FLOAT32", (2,), name=name) for name in ("first", "second")]
+    net = Net(sources, [T("FLOAT32", (2,))])
+    net.op("SUB", sources, net.outputs[0])
+    imported = load(write(net))
+    values = {"second": np.float32([1, 2]), "first": np.float32([5, 5])}
+    np.testing.assert_array_equal(imported.encode(values), [[5, 5], [1, 2]])
+    with pytest.raises(nnvk.NnapiError, match=r"expected the inputs \['first', 'second'\], got \['first'\]"):
+        imported.encode({"first": values["first"]})
+    with pytest.raises(nnvk.NnapiError, match="expected 2 inputs, got 1"):
+        imported.encode([values["first"]])
+    with pytest.raises(nnvk.NnapiError, match="'first' must be an array of float32, got float64"):
+        imported.encode([np.zeros(2), values["second"]])
+    with pytest.raises(nnvk.NnapiError, match=r"'second' must have shape \[2\], got \[3\]"):
+        imported.encode([values["first"], np.zeros(3, np.float32)])
+
+
+def test_int64_inputs_are_narrowed() -> None:
+    source = T("INT64", (2,), name="indexes")
+    net = Net([source], [T("INT64", (2,))])
+    net.op("ADD", [source, T("INT64", data=[1, 2])], net.outputs[0])
+    imported = load(write(net))
+    (total,) = compute(imported, [np.int64([10, 20])])
+    assert total.dtype == np.int64
+    np.testing.assert_array_equal(total, [11, 22])
+    with pytest.raises(nnvk.NnapiError, match="'indexes' must have values of 32 bits"):
+        imported.encode([np.int64([2**40, 0])])
+
+
+def test_a_state_is_an_input_and_an_output() -> None:
+    source = T("FLOAT32", (1, 2), name="x")
+    state = T("FLOAT32", (1, 2), variable=True, name="memory")
+    one = T(data=np.eye(2))
+    net = Net([source], [T("FLOAT32", (1, 2))])
+    net.op("RNN", [source, one, one, T(data=[0.0, 0.0]), state], net.outputs[0], "RNNOptions")
+    imported = load(write(net))
+    assert [(s.input.name, s.output.name) for s in imported.states] == [("memory", "memory")]
+    frozen = imported.model.frozen
+    assert (len(frozen.inputs), len(frozen.outputs)) == (2, 2)
+    given = imported.encode([np.float32([[1, 2]])], [np.float32([[10, 20]])])
+    np.testing.assert_array_equal(given[1], [[10, 20]])
+    np.testing.assert_array_equal(imported.initial_state(), [[[0, 0]]])
+
+
+def test_inputs_and_outputs_above_rank_4_are_merged() -> None:
+    source = T("FLOAT32", (2, 3, 1, 2, 2))
+    net = Net([source], [T("FLOAT32", (2, 3, 1, 2, 2))])
+    net.op("NEG", [source], net.outputs[0])
+    imported = load(write(net))
+    assert imported.inputs[0].type.dimensions == (6, 1, 2, 2)
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 1, 2, 2)
+    (negated,) = compute(imported, [values])
+    np.testing.assert_array_equal(negated, -values)
+
+
+def test_an_input_that_is_an_output_is_copied() -> None:
+    source = T("FLOAT32", (2,))
+    net = Net([source], [source])
+    net.op("NEG", [source], T("FLOAT32", (2,)))
+    imported = load(write(net))
+    assert [operation.code.name for operation in imported.model.frozen.operations] == ["RESHAPE"]
+
+
+def test_an_output_named_twice_is_copied() -> None:
+    source, result = T("FLOAT32", (2,)), T("FLOAT32", (2,))
+    net = Net([source], [result, result])
+    net.op("NEG", [source], result)
+    outputs = compute(load(write(net)), [np.float32([1, 2])])
+    np.testing.assert_array_equal(outputs, [[-1, -2]] * 2)
+
+
+def test_supported_operators() -> None:
+    names = supported_operators()
+    assert {"CONV_2D", "UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE", "TFLite_Detection_PostProcess"} <= names
+    assert "STABLEHLO_ADD" not in names
