@@ -5,7 +5,7 @@ BUILD ?= build/tree
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test check install demo clean
+.PHONY: build shaders native test check docs install demo clean
 
 build: native shaders
 
@@ -27,6 +27,12 @@ check:
 	ruff check .
 	mypy
 	lint-imports --no-logo
+
+# What is generated of docs/: the page of operations, and the README's picture.
+docs:
+	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
+	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output build/docs
+	cp build/docs/nnvk-demo.png docs/images/demo.png
 
 install:
 	bash scripts/install.sh

@@ -115,7 +115,12 @@ class NcnnLayer:
     """One layer in ncnn on its Vulkan path, float32 throughout."""
 
     def __init__(
-        self, kind: str, parameters: Mapping[int, int | float], weights: Sequence[np.ndarray], data: np.ndarray, gpu: int
+        self,
+        kind: str,
+        parameters: Mapping[int, int | float],
+        weights: Sequence[np.ndarray],
+        data: np.ndarray,
+        gpu: int,
     ) -> None:
         """``weights`` are written to the model's file as they are, ``data`` is the input, channels first."""
         values = " ".join(f"{key}={value}" for key, value in parameters.items())
@@ -123,6 +128,7 @@ class NcnnLayer:
         with quiet(), tempfile.TemporaryDirectory() as folder:
             self._net = ncnn.Net()
             self._net.opt.use_vulkan_compute = True
+            self._net.opt.num_threads = 1  # only packs on the way in and out, and is a little faster so on two cores
             for option in dir(self._net.opt):
                 if option.startswith(("use_fp16_", "use_bf16_", "use_int8_")):
                     setattr(self._net.opt, option, False)

@@ -11,10 +11,11 @@ import numpy as np
 from tflite import ActivationFunctionType, Padding
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
-from tflite_writer import Graph, Operator, Quantization, Tensor, serialize  # noqa: E402  (needs the path)
+from tflite_writer import Graph, Operator, Quantization, Tensor, serialize
 
 FLOAT, INT8 = np.dtype(np.float32), np.dtype(np.int8)
 Shape = tuple[int, ...]
+_UNDILATED = {"DilationHFactor": 1, "DilationWFactor": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def single(kind: Kind, inputs: Sequence[Tensor], output: Tensor) -> Single:
 
 def convolution(source: Shape, out_channels: int, window: int, stride: int, dtype: np.dtype) -> Single:
     """CONV_2D with SAME padding on NHWC."""
-    options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride, "DilationHFactor": 1, "DilationWFactor": 1}
+    options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride, **_UNDILATED}
     filter_ = (out_channels, window, window, source[3])
     target = (source[0], -(-source[1] // stride), -(-source[2] // stride), out_channels)
     return _linear(Kind("CONV_2D", (1, 3), "Conv2DOptions", options), source, filter_, target, 0, dtype)
@@ -77,8 +78,7 @@ def convolution(source: Shape, out_channels: int, window: int, stride: int, dtyp
 
 def depthwise(source: Shape, window: int, stride: int, dtype: np.dtype) -> Single:
     """DEPTHWISE_CONV_2D with SAME padding on NHWC, a multiplier of 1."""
-    options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride, "DepthMultiplier": 1}
-    options |= {"DilationHFactor": 1, "DilationWFactor": 1}
+    options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride, "DepthMultiplier": 1, **_UNDILATED}
     filter_ = (1, window, window, source[3])
     target = (source[0], -(-source[1] // stride), -(-source[2] // stride), source[3])
     kind = Kind("DEPTHWISE_CONV_2D", (1, 3), "DepthwiseConv2DOptions", options)
@@ -161,7 +161,7 @@ def binary(builtin: str, first: Shape, second: Shape, dtype: np.dtype) -> Single
 def unary(builtin: str, source: Shape, dtype: np.dtype) -> Single:
     """An operator of one element at a time; some have one output scale in int8."""
     scale, zero_point = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(builtin, (1 / 127, 0))
-    kind = Kind(builtin, (1, {"LOGISTIC": 2, "TANH": 2}.get(builtin, 2)))
+    kind = Kind(builtin, (1, 1 if builtin == "RELU_N1_TO_1" else 2))
     return single(kind, [activation("input", source, dtype)], activation("o", source, dtype, scale, zero_point))
 
 
@@ -183,7 +183,8 @@ def pad(source: Shape, by: int, dtype: np.dtype) -> Single:
     """PAD of height and width."""
     paddings = _constant("paddings", [[0, 0], [by, by], [by, by], [0, 0]])
     target = (source[0], source[1] + 2 * by, source[2] + 2 * by, source[3])
-    return single(Kind("PAD", table="PadOptions"), [activation("i", source, dtype), paddings], activation("o", target, dtype))
+    inputs = [activation("i", source, dtype), paddings]
+    return single(Kind("PAD", table="PadOptions"), inputs, activation("o", target, dtype))
 
 
 def mean(source: Shape, axes: Sequence[int], dtype: np.dtype) -> Single:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 import nnvk
 from nnvk.cli.output import milliseconds, print_table, write_json
+from nnvk.driver.vulkan import VulkanDevice
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
@@ -201,12 +202,22 @@ def device_of(arguments: argparse.Namespace, *, vulkan: bool = True) -> nnvk.Dev
     try:
         device = nnvk.get_device(arguments.device) if arguments.device else nnvk.get_devices()[0]
     except nnvk.NnapiError as error:
-        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+        give_up(str(error))
     if vulkan and device.type is not nnvk.DeviceTypeCode.GPU:
-        reason = "; ".join(nnvk.unavailable()) or f"{device.name} is none"
-        print(f"{Path(sys.argv[0]).name}: there is no Vulkan device to measure: {reason}", file=sys.stderr)
-        sys.exit(2)
+        give_up(f"{device.name} is no Vulkan device" + "".join(f"; {reason}" for reason in nnvk.unavailable()))
     return device
+
+
+def driver_of(device: nnvk.Device) -> VulkanDevice:
+    """The driver's side of a Vulkan device."""
+    assert isinstance(device.driver, VulkanDevice)
+    return device.driver
+
+
+def give_up(reason: str) -> NoReturn:
+    """Say why there is nothing to measure."""
+    print(f"{Path(sys.argv[0]).name}: {reason}", file=sys.stderr)
+    sys.exit(2)
 
 
 def report(section: Section, device: nnvk.Device, arguments: argparse.Namespace) -> int:

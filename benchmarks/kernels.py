@@ -7,6 +7,7 @@ Every command is timed alone: it waits for the one before, so that the sum is a 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,15 +16,23 @@ from pathlib import Path
 
 import numpy as np
 from engines import random_input
-from harness import Section, Table, device_of, options, report
+from harness import Section, Table, device_of, driver_of, options, report
 
 import nnvk
+from nnvk import OperationCode
 from nnvk.cli.output import milliseconds
-from nnvk.driver.vulkan.plan import Command, Dispatch, Plan
+from nnvk.driver.vulkan.plan import Command, Dispatch
 from nnvk.driver.vulkan.recorder import Instance, upload_constants
 from nnvk.importers import tflite
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
+
+_WEIGHTED = {
+    OperationCode.CONV_2D: ("conv2d",),
+    OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
+    OperationCode.FULLY_CONNECTED: ("fully_connected", "conv2d"),
+}
+"""Operations with weights, and the shaders that multiply by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +44,20 @@ class Timed:
     """Code and output shape of the operation it belongs to."""
     groups: tuple[int, int, int] | None
     nanoseconds: float
+    products: int
+    """Multiplications of inputs with weights; 0 where the operation has none."""
+
+    @property
+    def rate(self) -> str:
+        """Products a nanosecond."""
+        return f"{self.products / self.nanoseconds:.1f}" if self.products else "-"
 
 
 def profile(model: Model, device: nnvk.Device, runs: int) -> list[Timed]:
     """Median time of each command of a model that the device runs whole."""
-    driver = device.driver
+    driver = driver_of(device)
     types = model.input_types()
-    plan: Plan = driver.plan(model, [type_.dimensions for type_ in types], PrepareOptions())
+    plan = driver.plan(model, [type_.dimensions for type_ in types], PrepareOptions())
     native = driver.native()
     instance = Instance(native, plan, upload_constants(native, plan), timestamps="each")
     inputs = [random_input(t) for t, address in zip(types, plan.inputs, strict=True) if address is not None]
@@ -57,10 +73,15 @@ def profile(model: Model, device: nnvk.Device, runs: int) -> list[Timed]:
 
 def _timed(model: Model, command: Command, nanoseconds: float) -> Timed:
     if not isinstance(command, Dispatch):
-        return Timed("copy", "", None, nanoseconds)
+        return Timed("copy", "", None, nanoseconds, 0)
     operation = model.operations[command.operation]
-    shape = "x".join(map(str, model.operands[operation.outputs[0]].type.dimensions))
-    return Timed(command.shader.name, f"{operation.code.name} -> {shape}", command.groups, nanoseconds)
+    target = model.operands[operation.outputs[0]].type.dimensions
+    products = 0
+    if operation.code in _WEIGHTED and command.shader.name.startswith(_WEIGHTED[operation.code]):
+        weights = model.operands[operation.inputs[1]].type.dimensions
+        products = math.prod(target) * math.prod(weights) // target[-1]
+    name = f"{operation.code.name} -> {'x'.join(map(str, target))}"
+    return Timed(command.shader.name, name, command.groups, nanoseconds, products)
 
 
 def parts(path: Path, device: nnvk.Device) -> list[Model]:
@@ -91,7 +112,7 @@ def tables(title: str, commands: Sequence[Timed], top: int) -> list[Table]:
         ),
         Table(
             f"{title}: slowest commands",
-            ["shader", "operation", "workgroups", "ms", "share"],
+            ["shader", "operation", "workgroups", "ms", "share", "products/ns"],
             [
                 [
                     c.shader,
@@ -99,6 +120,7 @@ def tables(title: str, commands: Sequence[Timed], top: int) -> list[Table]:
                     "x".join(map(str, c.groups or ())),
                     milliseconds(c.nanoseconds),
                     f"{c.nanoseconds / total:.0%}",
+                    c.rate,
                 ]
                 for c in slowest
             ],

@@ -8,6 +8,7 @@ LiteRT on the CPU stand beside for comparison.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,20 @@ import engines
 import numpy as np
 from engines import LiteRtModel, NcnnLayer, NnvkModel, ncnn_gpu, nnvk_graph
 from graphs import FLOAT, INT8, Single, convolution, depthwise, fully_connected
-from harness import Effort, Section, Table, Times, cell, device_of, effort_of, interleave, options, ratio, report
+from harness import (
+    Effort,
+    Section,
+    Table,
+    Times,
+    cell,
+    device_of,
+    driver_of,
+    effort_of,
+    interleave,
+    options,
+    ratio,
+    report,
+)
 
 from nnvk.cli.output import milliseconds, progress
 
@@ -112,7 +126,7 @@ CASES = (
 
 
 def ncnn_layer(kind: NcnnKind, single: Single, gpu: int) -> NcnnLayer:
-    """ncnn's layer with the case's data, channels first."""
+    """The layer of ncnn with the case's data, channels first."""
     assert single.weights is not None and single.bias is not None
     (data,), weights = single.inputs, single.weights
     if data.ndim == 4:
@@ -166,18 +180,20 @@ def contenders(case: Case, device: Any, gpu: int | None) -> tuple[dict[str, Any]
 def main() -> int:
     """Measure every case."""
     parser = options("Single operations against ncnn's Vulkan path on the same device.")
+    parser.add_argument("--filter", default="", metavar="REGEX", help="only operations whose names match")
     arguments = parser.parse_args()
     device = device_of(arguments)
     effort = effort_of(arguments, Effort(seconds=8.0, least=7))
+    cases = [case for case in CASES if re.search(arguments.filter, case.name)]
     gpu = ncnn_gpu(device) if engines.NCNN else None
     results: dict[str, tuple[Case, dict[str, Times], dict[str, float]]] = {}
-    with progress("Measuring", len(CASES)) as advance:
-        for case in CASES:
+    with progress("Measuring", len(cases)) as advance:
+        for case in cases:
             found, differences = contenders(case, device, gpu)
             times = interleave({name: engine.run for name, engine in found.items()}, effort)
             results[case.name] = case, times, differences
             advance(case.name)
-    return report(section(results, software=device.driver.profile.is_cpu), device, arguments)
+    return report(section(results, software=driver_of(device).profile.is_cpu), device, arguments)
 
 
 def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]]], *, software: bool) -> Section:
@@ -229,12 +245,20 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                 "Medians in ms",
                 ["operation", "nnvk", "ncnn", "nnvk / ncnn", "limit", "nnvk int8", "LiteRT CPU", "nnvk / LiteRT"],
                 rows,
-                note="float32 but for nnvk int8. ncnn: its Vulkan path on the same device, the fastest of its layers for "
-                "the operation. LiteRT: two threads. All from host input to host output, taking turns in one run.",
+                note="float32 but for nnvk int8, from host input to host output, taking turns in one run. ncnn: its "
+                "Vulkan path on the same device, the fastest of its layers for the operation. LiteRT: two threads.",
             ),
             Table(
                 "Minima in ms, and differences from NumPy",
-                ["operation", "nnvk", "ncnn", "nnvk / ncnn", "nnvk int8", "LiteRT CPU", "nnvk off", "ncnn off", "int8 off"],
+                [
+                    "operation",
+                    "nnvk",
+                    "ncnn",
+                    "nnvk / ncnn",
+                    "nnvk int8",
+                    "LiteRT CPU",
+                    *("nnvk off", "ncnn off", "int8 off"),
+                ],
                 minima,
                 note="Off: the largest difference relative to the largest result; for int8 in steps of the output.",
             ),

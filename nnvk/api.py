@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
 
 import numpy as np
 
 from nnvk.base import log
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import find_devices
@@ -15,7 +17,16 @@ from nnvk.hal import IDevice
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
 from nnvk.runtime.device_memory import DeviceMemory, MemoryDesc
-from nnvk.runtime.devices import Device, get_device, get_devices, manager, unavailable
+from nnvk.runtime.devices import (
+    Device,
+    get_default_loop_timeout,
+    get_device,
+    get_devices,
+    get_maximum_loop_timeout,
+    get_runtime_feature_level,
+    manager,
+    unavailable,
+)
 from nnvk.runtime.event import Event
 from nnvk.runtime.execution import Execution
 from nnvk.runtime.memory import HardwareBuffer, Memory
@@ -58,11 +69,18 @@ __all__ = [
     "PriorityCode",
     "ResultCode",
     "Step",
+    "get_default_loop_timeout",
     "get_device",
     "get_devices",
+    "get_maximum_loop_timeout",
+    "get_runtime_feature_level",
     "run",
     "unavailable",
 ]
+
+_log = logger("manager")
+PLUGINS = "nnvk.drivers"
+"""Entry point group of third-party drivers: each names an object that, called, returns `nnvk.hal.IDevice` objects."""
 
 
 def _vulkan() -> tuple[Sequence[IDevice], str]:
@@ -71,12 +89,35 @@ def _vulkan() -> tuple[Sequence[IDevice], str]:
     return find_devices()
 
 
+def _plugins() -> tuple[Sequence[IDevice], str]:
+    """Devices of other packages' drivers: what the objects give that their entry points name, called."""
+    devices: list[IDevice] = []
+    failures: list[str] = []
+    for plugin in sorted(entry_points(group=PLUGINS), key=lambda plugin: plugin.name):
+        try:
+            devices += _devices_of(plugin)
+        except Exception as error:  # whatever it is, it is not nnvk's to break on
+            _log.warning("driver %s fails", plugin.name, exc_info=error)
+            failures.append(f"driver {plugin.name} ({plugin.value}) fails: {type(error).__name__}: {error}")
+    return devices, "; ".join(failures)
+
+
+def _devices_of(plugin: EntryPoint) -> list[IDevice]:
+    found = list(plugin.load()())
+    for device in found:
+        if not isinstance(device, IDevice):
+            raise TypeError(f"it gives {device!r}, which is no nnvk.hal.IDevice")
+        if not isinstance(device.name, str) or not device.name:
+            raise ValueError(f"a device of it has the name {device.name!r}")
+    return found
+
+
 def _cpu() -> tuple[Sequence[IDevice], str]:
     return (CpuDevice(),), ""
 
 
 log.configure()
-manager.install([_vulkan, _cpu])
+manager.install([_vulkan, _plugins, _cpu])
 
 
 def run(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:

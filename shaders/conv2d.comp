@@ -29,10 +29,12 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
-layout(constant_id = 3) const uint ROWS = 16;              // output pixels per workgroup
-layout(constant_id = 4) const uint SPAN = 4;               // channels that a load of input takes, a divisor of all: 1, 4
-                                                           // or, where the tile can load eight floats, 8
-layout(constant_id = 5) const bool VECTOR_STORES = true;   // the output has, or (bytes) its pixels are padded to it
+// Output pixels per workgroup.
+layout(constant_id = 3) const uint ROWS = 16;
+// Channels that a load of input takes, a divisor of all: 1, 4 or, where the tile can load eight floats, 8.
+layout(constant_id = 4) const uint SPAN = 4;
+// A pixel of floats has a multiple of four output channels.
+layout(constant_id = 5) const bool VECTOR_STORES = true;
 
 const uint BLOCK = 32;               // output channels in a block of packed weights
 const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
@@ -88,44 +90,56 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
+#ifdef DTYPE_F32
+const uint VALUES = 1;    // of a tensor, in a word
+#else
+const uint VALUES = 4;
+#endif
+
 // Where the window of an output pixel begins in the input; y and x may lie in the padding.
 struct Window {
-    uint image;    // flat index of the batch's first pixel, OUTSIDE past the last row
+    uint base;    // index in src of the image's first value, OUTSIDE past the last row
     int y;
     int x;
 };
 
 Window window_of(uint row) {
     uvec4 at = nhwc_coordinates(row, out_height, out_width, 1u);
-    return Window(row < rows ? at.x * height * width : OUTSIDE, int(at.y * stride_y) - pad_top,
-                  int(at.z * stride_x) - pad_left);
+    return Window(row < rows ? src_offset * VALUES + at.x * height * width * channels : OUTSIDE,
+                  int(at.y * stride_y) - pad_top, int(at.z * stride_x) - pad_left);
 }
 
-// The flat index of a tap's first channel, or OUTSIDE.
-uint tap_address(Window window, uint ky, uint kx) {
-    int y = window.y + int(ky * dilation_y);
-    int x = window.x + int(kx * dilation_x);
-    bool inside = window.image != OUTSIDE && uint(y) < height && uint(x) < width;
-    return inside ? (window.image + uint(y) * width + uint(x)) * channels : OUTSIDE;
+// The index in src of the first channel of the tap that is so far down and right in a window, or OUTSIDE.
+uint tap_address(Window window, uint down, uint right) {
+    int y = window.y + int(down);
+    int x = window.x + int(right);
+    bool inside = window.base != OUTSIDE && uint(y) < height && uint(x) < width;
+    return inside ? window.base + (uint(y) * width + uint(x)) * channels : OUTSIDE;
+}
+
+// What stands for four values outside.
+LANES4 padding() {
+#ifdef DTYPE_F32
+    return vec4(0.0);
+#else
+    return (uint(input_zero) * 0x01010101u) ^ sign_mask;
+#endif
 }
 
 // Four steps of K of one pixel: channels c to c + 3 of the tap at an address.
-LANES4 load_input(uint address, uint c) {
+LANES4 load_input(uint address, uint c, LANES4 outside) {
     bool inside = address != OUTSIDE;
     uint at = inside ? address + c : 0u;
 #ifdef DTYPE_F32
-    if (SPAN >= 4u) {
-        vec4 loaded = src_vectors[(src_offset + at) >> 2];
-        return mix(vec4(0.0), loaded, bvec4(inside));
-    }
-    uint left = channels - c - 1u;    // weights are 0 past the last channel, but 0 * inf is not
-    vec4 loaded = vec4(src[src_offset + at], src[src_offset + at + min(left, 1u)], src[src_offset + at + min(left, 2u)],
-                       src[src_offset + at + min(left, 3u)]);
-    return mix(vec4(0.0), loaded, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(inside ? left + 1u : 0u)));
+    if (SPAN >= 4u) return mix(outside, src_vectors[at >> 2], bvec4(inside));
+    uint left = inside ? channels - c : 0u;    // weights are 0 past the last channel, but 0 * inf is not
+    uvec4 steps = uvec4(0u, 1u, 2u, 3u);
+    uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
+    return mix(outside, vec4(src[from.x], src[from.y], src[from.z], src[from.w]), lessThan(steps, uvec4(left)));
 #else
-    uint loaded = src[src_offset + (at >> 2)];
-    if (SPAN < 4u) loaded = join_words(loaded, src[src_offset + min((at + 3u) >> 2, last_word)], at);
-    return inside ? loaded : (uint(input_zero) * 0x01010101u) ^ sign_mask;
+    uint loaded = src[at >> 2];
+    if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
+    return inside ? loaded : outside;
 #endif
 }
 
@@ -150,53 +164,73 @@ vec4 floats(u64vec2 pairs) { return uintBitsToFloat(uvec4(unpack32(pairs.x), unp
 #endif
 
 // Channels c to c + 3 and, if SPAN is 8, c + 4 to c + 7 of the tap at an address.
-void load_fours(uint address, uint c, out ACC4 first, out ACC4 second) {
+void load_fours(uint address, uint c, LANES4 outside, out ACC4 first, out ACC4 second) {
 #ifdef DTYPE_F32
     if (SPAN == 8u) {
         bool inside = address != OUTSIDE;
-        u64vec4 eight = src_eights[(src_offset + (inside ? address + c : 0u)) >> 3];
-        first = mix(vec4(0.0), floats(eight.xy), bvec4(inside));
-        second = mix(vec4(0.0), floats(eight.zw), bvec4(inside));
+        u64vec4 eight = src_eights[(inside ? address + c : 0u) >> 3];
+        first = mix(outside, floats(eight.xy), bvec4(inside));
+        second = mix(outside, floats(eight.zw), bvec4(inside));
         return;
     }
 #endif
-    first = input_steps(load_input(address, c));
+    first = input_steps(load_input(address, c, outside));
 }
 
-// The weights of four steps for four output channels, at an index in fours of steps.
-void load_weights(uint at, out ACC4 steps[4]) {
 #ifdef DTYPE_F32
-    u64vec4 front = weights_eights[(weights_offset >> 3) + at * 2u * LANES + gl_LocalInvocationID.x];
-    u64vec4 back = weights_eights[(weights_offset >> 3) + (at * 2u + 1u) * LANES + gl_LocalInvocationID.x];
+const uint LOAD_VALUES = 8;     // that a load of weights takes
+const uint FOUR_LOADS = 2;      // such loads for a four of steps of K
+#else
+const uint LOAD_VALUES = 16;
+const uint FOUR_LOADS = 1;
+#endif
+
+// The weights of four steps for four output channels, by loads that begin at an index.
+void load_weights(uint at, int zero, out ACC4 steps[4]) {
+#ifdef DTYPE_F32
+    u64vec4 front = weights_eights[at];
+    u64vec4 back = weights_eights[at + LANES];
     steps = vec4[](floats(front.xy), floats(front.zw), floats(back.xy), floats(back.zw));
 #else
-    uvec4 words = weights[(weights_offset >> 2) + at * LANES + gl_LocalInvocationID.x];
-    [[unroll]] for (uint k = 0; k < 4u; k++) steps[k] = ivec4((words >> (8u * k)) & 0xffu) - weight_zero;
+    uvec4 words = weights[at];
+    [[unroll]] for (uint k = 0; k < 4u; k++) steps[k] = ivec4((words >> (8u * k)) & 0xffu) - zero;
 #endif
 }
 
+// Push constants are read before the first loop or branch, or they would be loaded lane by lane as well.
 void main() {
     uint lane = gl_LocalInvocationID.x;
     uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * ROWS;
-    uint channel = gl_WorkGroupID.y * BLOCK + lane * 4u;
+    uvec2 taps = uvec2(kernel_height, kernel_width);
+    uvec2 dilation = uvec2(dilation_y, dilation_x);
+    LANES4 outside = padding();
+#ifdef DTYPE_F32
+    int zero = 0;
+#else
+    int zero = weight_zero;
+#endif
 
     Window windows[MAX_GROUPS];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) windows[g] = window_of(first_row + g * LANES + lane);
+    Output target = output_of(gl_WorkGroupID.y * BLOCK + lane * 4u);
     ACC4 sums[MAX_ROWS];
-    Output target = output_of(channel);
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = target.bias;
 
-    uint at = gl_WorkGroupID.y * kernel_height * kernel_width * divide_up(channels, 4u);
-    for (uint ky = 0; ky < kernel_height; ky++) {
-        for (uint kx = 0; kx < kernel_width; kx++) {
+    uint fours = taps.x * taps.y * divide_up(channels, 4u);
+    uint at = weights_offset * VALUES / LOAD_VALUES + gl_WorkGroupID.y * fours * FOUR_LOADS * LANES + lane;
+    for (uint ky = 0; ky < taps.x; ky++) {
+        for (uint kx = 0; kx < taps.y; kx++) {
             uint addresses[MAX_GROUPS];
-            [[unroll]] for (uint g = 0; g < GROUPS; g++) addresses[g] = tap_address(windows[g], ky, kx);
+            [[unroll]] for (uint g = 0; g < GROUPS; g++)
+                addresses[g] = tap_address(windows[g], ky * dilation.x, kx * dilation.y);
             for (uint c = 0; c < channels; c += FOURS * 4u) {
                 ACC4 inputs[2][MAX_GROUPS];
-                [[unroll]] for (uint g = 0; g < GROUPS; g++) load_fours(addresses[g], c, inputs[0][g], inputs[1][g]);
+                [[unroll]] for (uint g = 0; g < GROUPS; g++)
+                    load_fours(addresses[g], c, outside, inputs[0][g], inputs[1][g]);
                 [[unroll]] for (uint four = 0; four < FOURS; four++) {
                     ACC4 weight[4];
-                    load_weights(at++, weight);
+                    load_weights(at, zero, weight);
+                    at += FOUR_LOADS * LANES;
                     // Row by row, not step by step: there are more sums than registers, and so each is fetched and
                     // put away once for four steps.
                     [[unroll]] for (uint r = 0; r < ROWS; r++)
@@ -258,8 +292,10 @@ void main() {
         uint tap = (step + load_quad) / quads;
         uint c = (step + load_quad) % quads * 4u;
         [[unroll]] for (uint i = 0; i < LOADS; i++) {
-            uint address = step + load_quad < steps ? tap_address(windows[i], tap / kernel_width, tap % kernel_width) : OUTSIDE;
-            LANES4 loaded = load_input(address, c);
+            uint address = OUTSIDE;
+            if (step + load_quad < steps)
+                address = tap_address(windows[i], tap / kernel_width * dilation_y, tap % kernel_width * dilation_x);
+            LANES4 loaded = load_input(address, c, padding());
             uint r = load_row + i * LOAD_ROWS;
             if (r < ROWS) {
 #ifdef DTYPE_F32

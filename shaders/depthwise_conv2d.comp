@@ -20,10 +20,14 @@ layout(constant_id = 5) const uint STRIDE_Y = 1;
 layout(constant_id = 6) const uint STRIDE_X = 1;
 layout(constant_id = 7) const uint DILATION_Y = 1;
 layout(constant_id = 8) const uint DILATION_X = 1;
-layout(constant_id = 9) const uint TILE_HEIGHT = 4;         // output rows per invocation
-layout(constant_id = 10) const bool WINDOW_LOOPS = false;   // a large window is walked by loops, not held; TILE_HEIGHT is 1
-layout(constant_id = 11) const bool VECTOR_LOADS = true;    // a multiple of four channels, depth multiplier 1
-layout(constant_id = 12) const bool VECTOR_STORES = true;   // a multiple of four channels, or (bytes) pixels padded to it
+// Output rows per invocation.
+layout(constant_id = 9) const uint TILE_HEIGHT = 4;
+// A window that is too large to be held in registers is walked by loops; TILE_HEIGHT is 1.
+layout(constant_id = 10) const bool WINDOW_LOOPS = false;
+// There is a multiple of four channels, and the depth multiplier is 1.
+layout(constant_id = 11) const bool VECTOR_LOADS = true;
+// A pixel of floats has a multiple of four output channels.
+layout(constant_id = 12) const bool VECTOR_STORES = true;
 
 // The part of the input under one column of the tile.
 const uint COLUMNS = (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
@@ -74,29 +78,51 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-// Four input values: those that output channels `channel` to `channel + 3` see at (y, x).
-ACC4 load_input(uint image, int y, int x, uint channel) {
-    bool inside = uint(y) < height && uint(x) < width;
-    uint pixel = inside ? (image * height + uint(y)) * width + uint(x) : 0u;
-    uint at = pixel * channels;
+// The part of the input that an invocation sees: four channels of an image.
+struct Input {
+    uint base;    // index in src of the image's first pixel
+    uint height;
+    uint width;
+    uint stride;    // values from one pixel to the next
+    uvec4 channels;
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    int zero;
+#endif
+};
+
+Input input_of(uint image, uint channel) {
+    uvec4 seen = uvec4(channel);
+    if (!VECTOR_LOADS) seen = min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u)) / depth_multiplier;
+    uint first = image * height * width * channels;
+#ifdef DTYPE_F32
+    return Input(src_offset + first, height, width, channels, seen);
+#else
+    return Input(src_offset * 4u + first, height, width, channels, seen, sign_mask, input_zero);
+#endif
+}
+
+// The four values at (y, x), less the zero point; zeros in the padding.
+ACC4 load_input(Input from, int y, int x) {
+    bool inside = uint(y) < from.height && uint(x) < from.width;
+    uint pixel = inside ? from.base + (uint(y) * from.width + uint(x)) * from.stride : from.base;
+    uvec4 at = pixel + from.channels;
 #ifdef DTYPE_F32
     vec4 loaded;
     if (VECTOR_LOADS) {
-        loaded = src_vectors[(src_offset + at + channel) >> 2];
+        loaded = src_vectors[at.x >> 2];
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++)
-            loaded[i] = src[src_offset + at + min(channel + i, out_channels - 1u) / depth_multiplier];
+        loaded = vec4(src[at.x], src[at.y], src[at.z], src[at.w]);
     }
     return mix(vec4(0.0), loaded, bvec4(inside));
 #else
     ivec4 loaded;
     if (VECTOR_LOADS) {
-        loaded = unpack_bytes(src[src_offset + ((at + channel) >> 2)], sign_mask);
+        loaded = unpack_bytes(src[at.x >> 2], from.sign_mask);
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++)
-            loaded[i] = LOAD_BYTE(src, src_offset, at + min(channel + i, out_channels - 1u) / depth_multiplier, sign_mask);
+        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_BYTE(src, 0u, at[i], from.sign_mask);
     }
-    return mix(ivec4(0), loaded - input_zero, bvec4(inside));
+    return mix(ivec4(0), loaded - from.zero, bvec4(inside));
 #endif
 }
 
@@ -109,51 +135,55 @@ ACC4 load_weights(uint tap, uint quad) {
 #endif
 }
 
+// What depends on push constants comes before the first loop or branch: past it, llvmpipe loads them lane by lane.
 void main() {
     uint quads = divide_up(out_channels, 4u);
     uint tiles_x = divide_up(out_width, tile_width);
     uint tiles_y = divide_up(out_height, TILE_HEIGHT);
     uvec4 tile = nhwc_coordinates(flat_invocation(), tiles_y, tiles_x, quads);
-    uint image = tile.x;
-    if (image >= batch) return;
     uint out_y = tile.y * TILE_HEIGHT;
     uint out_x = tile.z * tile_width;
     uint right = min(out_x + tile_width, out_width);
-    uint channel = tile.w * 4u;
+    uint bottom = out_height;
+    uint out_line = tile.x * out_height + out_y;    // of all images
+    uint line_pixels = out_width;
     int y = int(out_y * STRIDE_Y) - pad_top;
     int x = int(out_x * STRIDE_X) - pad_left;
-    Output target = output_of(channel);
+    bool exists = tile.x < batch;
+    Input source = input_of(exists ? tile.x : 0u, tile.w * 4u);
+    Output target = output_of(tile.w * 4u);
 
     if (WINDOW_LOOPS) {
+        if (!exists) return;
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
             ACC4 sum = target.bias;
             for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                    sum += load_input(image, y + int(ky * DILATION_Y), x + int(kx * DILATION_X), channel) *
+                    sum += load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X)) *
                            load_weights(ky * KERNEL_WIDTH + kx, tile.w);
-            store_output((image * out_height + out_y) * out_width + out_x, target, sum);
+            store_output(out_line * line_pixels + out_x, target, sum);
         }
         return;
     }
 
     ACC4 window[MAX_TAPS];
     [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+    if (!exists) return;
     ACC4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
     [[unroll]] for (uint column = 0; column < KEPT; column++)
         [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
-            columns[STRIDE_X + column][row] = load_input(image, y + int(row), x + int(column), channel);
+            columns[STRIDE_X + column][row] = load_input(source, y + int(row), x + int(column));
     [[dont_unroll]] for (; out_x < right; out_x++, x += int(STRIDE_X)) {
         [[unroll]] for (uint column = 0; column < COLUMNS; column++)
             [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
                 columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
-                                                     : load_input(image, y + int(row), x + int(column), channel);
+                                                     : load_input(source, y + int(row), x + int(column));
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
             ACC4 sum = target.bias;
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            if (out_y + r < out_height)
-                store_output((image * out_height + out_y + r) * out_width + out_x, target, sum);
+            if (out_y + r < bottom) store_output((out_line + r) * line_pixels + out_x, target, sum);
         }
     }
 }

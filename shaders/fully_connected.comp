@@ -15,7 +15,8 @@ const uint MAX_SLICES = 16;        // invocations along y
 const uint BLOCK = QUADS * 4;      // outputs in a block of packed weights
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
-layout(constant_id = 3) const bool VECTOR_STORES = true;   // a multiple of four outputs, or (bytes) rows padded to it
+// A row of floats has a multiple of four outputs.
+layout(constant_id = 3) const bool VECTOR_STORES = true;
 
 #ifdef DTYPE_F32
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };

@@ -1,6 +1,7 @@
 #version 450
 // MEAN over any axes. The kept dimensions and the reduced ones are folded to at most four each. An invocation
-// computes four consecutive elements of the output, or (WIDE) a workgroup computes them together.
+// computes four consecutive elements of the output, or (WIDE) a workgroup computes them together. Where very much
+// goes into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -11,20 +12,31 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const uint LOCAL = 64;
+#ifdef PASS_SUM
+layout(constant_id = 5) const bool PARTIAL = false;
+#endif
 
-#ifdef DTYPE_F32
+#if defined(PASS_COMBINE)
+layout(set = 0, binding = 0) readonly buffer Src { ACC4 src[]; };
+#elif defined(DTYPE_F32)
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 #endif
 layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
+#ifdef PASS_SUM
+layout(set = 0, binding = 1) writeonly buffer DstSums { ACC4 dst_sums[]; };
+#endif
 
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
     uint count;      // of fours of the output
-    uint elements;   // of the output
     uint reduced;    // elements that go into one
+    uint parts;      // of what goes into one
+#ifdef PASS_SUM
+    uint part;       // elements of one of them
+    uint elements;   // of the output
     uint keep_size_1;
     uint keep_size_2;
     uint keep_size_3;
@@ -39,13 +51,18 @@ layout(push_constant) uniform Push {
     uint fold_stride_1;
     uint fold_stride_2;
     uint fold_stride_3;
+#endif
 #ifdef DTYPE_Q8
     uint sign_mask;
     int zero;
 #endif
 };
 
+const uint BLOCK = 64;
+
 shared ACC4 partial[LOCAL];
+
+#ifdef PASS_SUM
 
 uint kept(uint index) {
     index = min(index, elements - 1);    // the last four may be more than there are
@@ -65,34 +82,51 @@ uint folded(uint index) {
 }
 
 #ifdef DTYPE_F32
-
-vec4 load(uvec4 at) { return vec4(src[at.x], src[at.y], src[at.z], src[at.w]); }
-uvec4 base(uvec4 at) { return at + src_offset; }
-void finish(uint i, vec4 sum) { dst[dst_offset / 4 + i] = sum / float(reduced); }
-
+vec4 load(uvec4 at) {
+    at += src_offset;
+    return vec4(src[at.x], src[at.y], src[at.z], src[at.w]);
+}
 #else
-
 ivec4 load(uvec4 at) {
     return ivec4(LOAD_BYTE(src, src_offset, at.x, sign_mask), LOAD_BYTE(src, src_offset, at.y, sign_mask),
                  LOAD_BYTE(src, src_offset, at.z, sign_mask), LOAD_BYTE(src, src_offset, at.w, sign_mask))
         - zero;
 }
-uvec4 base(uvec4 at) { return at; }
+#endif
+
+#endif
+
+#ifdef DTYPE_F32
+void finish(uint i, vec4 sum) { dst[dst_offset / 4 + i] = sum / float(reduced); }
+#else
 // Rounded about the zero point, halves away from it.
 void finish(uint i, ivec4 sum) {
     ivec4 mean = (abs(sum) + int(reduced) / 2) / int(reduced);
     dst[dst_offset + i] = pack_bytes(clamp(mean * sign(sum) + zero, 0, 255), sign_mask);
 }
-
 #endif
 
 void main() {
-    uint i = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    if (i >= count) return;    // whole workgroups where WIDE, so that the barriers below are uniform
-    uvec4 at = base(uvec4(kept(4 * i), kept(4 * i + 1), kept(4 * i + 2), kept(4 * i + 3)));
-    ACC4 sum = ACC4(0);
+    uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     uint first = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
-    for (uint k = first; k < reduced; k += step) sum += load(at + folded(k));
+#ifdef PASS_SUM
+    if (item >= count * parts) return;    // whole workgroups where WIDE, so that the barriers below are uniform
+    uint i = item / parts;
+    uint start = item % parts * part;
+    uint end = min(start + part, reduced);
+    uvec4 at = uvec4(kept(4 * i), kept(4 * i + 1), kept(4 * i + 2), kept(4 * i + 3));
+    ACC4 sum = ACC4(0);
+    for (uint k = start + first; k < end;) {
+        ACC4 block = ACC4(0);    // sums of sums of few elements lose less than one long sum
+        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(at + folded(k));
+        sum += block;
+    }
+#else
+    uint i = item;
+    if (i >= count) return;
+    ACC4 sum = ACC4(0);
+    for (uint k = first; k < parts; k += step) sum += src[src_offset / 4 + i * parts + k];
+#endif
     if (WIDE) {
         partial[first] = sum;
         barrier();
@@ -103,5 +137,11 @@ void main() {
         if (first != 0) return;
         sum = partial[0];
     }
+#ifdef PASS_SUM
+    if (PARTIAL) {
+        dst_sums[dst_offset / 4 + item] = sum;
+        return;
+    }
+#endif
     finish(i, sum);
 }

@@ -1,6 +1,7 @@
 #version 450
 // AVERAGE_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the output:
-// four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come.
+// four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large windows a
+// workgroup computes them together (WIDE).
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -11,6 +12,8 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
+layout(constant_id = 4) const bool WIDE = false;
+layout(constant_id = 5) const uint LOCAL = 64;
 
 #ifdef DTYPE_F32
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
@@ -23,7 +26,8 @@ layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;    // of fours
+    uint count;       // of fours
+    uint elements;    // of the output
     uint height;
     uint width;
     uint channels;
@@ -47,6 +51,7 @@ uvec4 window(uint y, uint x) {
     ivec2 start = ivec2(y * stride_y, x * stride_x) - ivec2(pad_top, pad_left);
     ivec2 end = min(start + ivec2(filter_height, filter_width), ivec2(height, width));
     start = max(start, ivec2(0));
+    end = max(start, end);
     return uvec4(start.x, end.x, start.y, end.y);
 }
 
@@ -54,58 +59,82 @@ uvec4 window(uint y, uint x) {
 #define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
 vec4 load4(uint at) { return src_vectors[(src_offset + at) / 4]; }
 float load1(uint at) { return src[src_offset + at]; }
-#define MEAN(sum, area) ((sum) / float(area))
+vec4 mean(vec4 sum, uvec4 area) { return sum / vec4(area); }
 #else
 #define LOWEST 0
 ivec4 load4(uint at) { return unpack_bytes(src[src_offset + at / 4], sign_mask); }
 int load1(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
 // Halves go away from the middle of the range, as TFLite has it for int8.
-int mean(int sum, int area) {
-    int about = sum - 128 * area;
-    return sign(about) * ((abs(about) + area / 2) / area) + 128;
-}
-ivec4 mean(ivec4 sum, int area) {
+ivec4 mean(ivec4 sum, uvec4 areas) {
+    ivec4 area = ivec4(areas);
     ivec4 about = sum - 128 * area;
     return sign(about) * ((abs(about) + area / 2) / area) + 128;
 }
-#define MEAN(sum, area) mean(sum, int(area))
 #endif
 
 #ifdef KIND_AVG
 #define FIRST ACC(0)
 #define FOLD(a, b) ((a) + (b))
-#define RESULT(folded, area) MEAN(folded, area)
+#define RESULT(folded, areas) mean(folded, areas)
 #else
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) max(a, b)
-#define RESULT(folded, area) (folded)
+#define RESULT(folded, areas) (folded)
 #endif
 
-ACC4 pool4(uvec4 at) {
-    uvec4 rows = window(at.y, at.z);
-    ACC4 folded = ACC4(FIRST);
-    for (uint y = rows.x; y < rows.y; ++y)
-        for (uint x = rows.z; x < rows.w; ++x)
-            folded = FOLD(folded, load4(nhwc_index(at.x, y, x, at.w, height, width, channels)));
-    return RESULT(folded, (rows.y - rows.x) * (rows.w - rows.z));
-}
+shared ACC4 partial[LOCAL];
 
-ACC pool1(uint index) {
-    uvec4 at = nhwc_coordinates(index, out_height, out_width, channels);
-    uvec4 rows = window(at.y, at.z);
-    ACC folded = FIRST;
-    for (uint y = rows.x; y < rows.y; ++y)
-        for (uint x = rows.z; x < rows.w; ++x)
-            folded = FOLD(folded, load1(nhwc_index(at.x, y, x, at.w, height, width, channels)));
-    return RESULT(folded, (rows.y - rows.x) * (rows.w - rows.z));
-}
+// The fold of what `load` gives under an output pixel's window, or of this invocation's share of it; and its size.
+#define POOL(type, load)                                                                                \
+    type pool(uvec4 at, type folded, out uint area) {                                                   \
+        uvec4 rows = window(at.y, at.z);                                                                \
+        uint wide = rows.w - rows.z;                                                                    \
+        area = (rows.y - rows.x) * wide;                                                                \
+        if (WIDE) {                                                                                     \
+            for (uint k = gl_LocalInvocationID.x; k < area; k += LOCAL) {                               \
+                uint y = rows.x + k / wide, x = rows.z + k % wide;                                      \
+                folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels)));     \
+            }                                                                                           \
+        } else {                                                                                        \
+            for (uint y = rows.x; y < rows.y; ++y)                                                      \
+                for (uint x = rows.z; x < rows.w; ++x)                                                  \
+                    folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels))); \
+        }                                                                                               \
+        return folded;                                                                                  \
+    }
+
+POOL(ACC4, load4)
+POOL(ACC, load1)
 
 void main() {
-    uint i = flat_invocation();
-    if (i >= count) return;
-    ACC4 result = VECTOR ? pool4(nhwc_coordinates(4 * i, out_height, out_width, channels))
-                         : ACC4(pool1(4 * i), pool1(4 * i + 1), pool1(4 * i + 2), pool1(4 * i + 3));
-    result = activate(result, low, high);
+    uint i = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    if (i >= count) return;    // whole workgroups where WIDE, so that the barriers below are uniform
+    ACC4 result;
+    uvec4 areas;
+    if (VECTOR) {
+        uint area;
+        result = pool(nhwc_coordinates(4 * i, out_height, out_width, channels), ACC4(FIRST), area);
+        areas = uvec4(area);
+    } else {
+        for (uint k = 0; k < 4; ++k) {
+            uint area;
+            uint index = min(4 * i + k, elements - 1);    // the last four may be more than there are
+            result[k] = pool(nhwc_coordinates(index, out_height, out_width, channels), FIRST, area);
+            areas[k] = area;
+        }
+    }
+    if (WIDE) {
+        uint lane = gl_LocalInvocationID.x;
+        partial[lane] = result;
+        barrier();
+        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
+            if (lane < half_) partial[lane] = FOLD(partial[lane], partial[lane + half_]);
+            barrier();
+        }
+        if (lane != 0) return;
+        result = partial[0];
+    }
+    result = activate(RESULT(result, areas), low, high);
 #ifdef DTYPE_F32
     dst[dst_offset / 4 + i] = result;
 #else

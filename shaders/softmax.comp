@@ -1,6 +1,7 @@
 #version 450
-// SOFTMAX along any axis, in two passes. PASS_STATISTICS finds each slice's largest element and the sum of its
-// exponentials; PASS_APPLY computes four consecutive elements of the output an invocation, wherever their slices are.
+// SOFTMAX along any axis, in passes. PASS_STATISTICS finds each slice's largest element and the sum of its
+// exponentials, or those of parts of a long slice, from which PASS_COMBINE makes the slice's; PASS_APPLY computes four
+// consecutive elements of the output an invocation, wherever their slices are.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -13,13 +14,17 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;    // a workgroup takes a slice, not an invocation
 layout(constant_id = 4) const uint LOCAL = 64;
 
-#ifdef DTYPE_F32
+#if defined(PASS_COMBINE)
+layout(set = 0, binding = 0) readonly buffer Src { vec2 src[]; };
+#elif defined(DTYPE_F32)
 layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 #endif
-#ifdef PASS_STATISTICS
+#if defined(PASS_STATISTICS)
 layout(set = 0, binding = 1) writeonly buffer Statistics { vec2 statistics[]; };
+#elif defined(PASS_COMBINE)
+layout(set = 0, binding = 1) writeonly buffer Combined { vec2 combined[]; };
 #else
 layout(set = 0, binding = 1) readonly buffer Statistics { vec2 statistics[]; };
 layout(set = 0, binding = 2) writeonly buffer Dst { LANES4 dst[]; };
@@ -27,19 +32,40 @@ layout(set = 0, binding = 2) writeonly buffer Dst { LANES4 dst[]; };
 
 layout(push_constant) uniform Push {
     uint src_offset;
+#if defined(PASS_COMBINE)
+    uint combined_offset;
+#else
     uint statistics_offset;
+#endif
 #ifdef PASS_APPLY
     uint dst_offset;
     uint elements;
 #endif
     uint count;     // of slices, or of fours
+#ifndef PASS_APPLY
+    uint parts;     // of a slice
+#endif
+#ifdef PASS_STATISTICS
+    uint part;      // elements of one of them
+#endif
+#ifndef PASS_COMBINE
     uint length;    // of a slice
     uint inner;     // elements from one of a slice to the next
+#endif
     float factor;   // beta, and the input's scale where it is quantised
-#ifdef DTYPE_Q8
+#if defined(DTYPE_Q8) && !defined(PASS_COMBINE)
     uint sign_mask;
 #endif
 };
+
+#define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
+
+#ifdef PASS_COMBINE
+
+float load(uint at) { return src[src_offset / 2 + at].x; }
+float weight(uint at) { return src[src_offset / 2 + at].y; }
+
+#else
 
 float load(uint at) {
 #ifdef DTYPE_F32
@@ -48,24 +74,37 @@ float load(uint at) {
     return float(LOAD_BYTE(src, src_offset, at, sign_mask));
 #endif
 }
+float weight(uint at) { return 1.0; }
 
-#ifdef PASS_STATISTICS
+#endif
+
+#ifndef PASS_APPLY
 
 shared float partial[LOCAL];
 
 void main() {
-    uint i = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    if (i >= count) return;    // whole workgroups where WIDE, so that the barriers below are uniform
-    uint start = i / inner * length * inner + i % inner;
-    uint first = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    // Whole workgroups leave here where WIDE, so that the barriers below are uniform.
+#ifdef PASS_STATISTICS
+    if (item >= count * parts) return;
+    uint slice = item / parts;
+    uint start = slice / inner * length * inner + slice % inner;
+    uint first = item % parts * part;
+    uint end = min(first + part, length), stride = inner;
+#else
+    if (item >= count) return;
+    uint start = item * parts, first = 0, end = parts, stride = 1;
+#endif
+    first += lane;
 
-    float largest = uintBitsToFloat(0xff800000u);
-    for (uint k = first; k < length; k += step) largest = max(largest, load(start + k * inner));
+    float largest = LOWEST;
+    for (uint k = first; k < end; k += step) largest = max(largest, load(start + k * stride));
     if (WIDE) {
-        partial[first] = largest;
+        partial[lane] = largest;
         barrier();
         for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (first < half_) partial[first] = max(partial[first], partial[first + half_]);
+            if (lane < half_) partial[lane] = max(partial[lane], partial[lane + half_]);
             barrier();
         }
         largest = partial[0];
@@ -73,17 +112,25 @@ void main() {
     }
 
     float sum = 0.0;
-    for (uint k = first; k < length; k += step) sum += exact_exp((load(start + k * inner) - largest) * factor);
+    float about = largest == LOWEST ? 0.0 : largest;    // a part may be masked out by minus infinity altogether
+    for (uint k = first; k < end; k += step) {
+        uint at = start + k * stride;
+        sum += exact_exp((load(at) - about) * factor) * weight(at);
+    }
     if (WIDE) {
-        partial[first] = sum;
+        partial[lane] = sum;
         barrier();
         for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (first < half_) partial[first] += partial[first + half_];
+            if (lane < half_) partial[lane] += partial[lane + half_];
             barrier();
         }
         sum = partial[0];
     }
-    if (first == 0) statistics[statistics_offset / 2 + i] = vec2(largest, sum);
+#ifdef PASS_STATISTICS
+    if (lane == 0) statistics[statistics_offset / 2 + item] = vec2(largest, sum);
+#else
+    if (lane == 0) combined[combined_offset / 2 + item] = vec2(largest, sum);
+#endif
 }
 
 #else

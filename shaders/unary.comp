@@ -1,29 +1,50 @@
 #version 450
-// Operations that map each float by itself; an invocation maps four.
+// Operations that map each number by itself; an invocation maps four.
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/types.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Src { vec4 src[]; };
-layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
+layout(set = 0, binding = 0) readonly buffer Src { LANES4 src[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
 
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
     uint count;    // of vectors of four
-    float low;     // of CLAMP
+    float low;     // of CLAMP; of ELU the factor of the negative part
     float high;
 };
 
-float map(float x) {
-#if defined(KIND_CLAMP)
+ACC map(ACC x) {
+#if defined(KIND_ABS)
+    return abs(x);
+#elif defined(KIND_CLAMP)
     return isnan(x) ? x : min(max(x, low), high);
+#elif defined(KIND_ELU)
+    return isnan(x) ? x : max(x, 0.0) + min(low * exact_expm1(min(x, 0.0)), 0.0);
+#elif defined(KIND_EXP)
+    return exact_exp(x);
+#elif defined(KIND_FLOOR)
+    return floor(x);
+#elif defined(KIND_HARD_SWISH)
+    return x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+#elif defined(KIND_LOG)
+    return exact_log(x);
 #elif defined(KIND_LOGISTIC)
     return exact_logistic(x);
+#elif defined(KIND_NEG)
+    return -x;
+#elif defined(KIND_RSQRT)
+    return inversesqrt(x);
+#elif defined(KIND_SIN)
+    return exact_sin(x);
+#elif defined(KIND_SQRT)
+    return sqrt(x);
 #elif defined(KIND_TANH)
     return exact_tanh(x);
 #endif
@@ -32,6 +53,6 @@ float map(float x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    vec4 x = src[src_offset / 4 + i];
-    dst[dst_offset / 4 + i] = vec4(map(x.x), map(x.y), map(x.z), map(x.w));
+    LANES4 x = src[src_offset / 4 + i];
+    dst[dst_offset / 4 + i] = LANES4(map(x.x), map(x.y), map(x.z), map(x.w));
 }

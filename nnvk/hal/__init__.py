@@ -1,6 +1,6 @@
 """The driver interface (HAL 1.3): what the runtime asks of a device, and nothing about how it is done."""
 
-from nnvk.hal.deferred import DeferredExecution, FinishedExecution
+from nnvk.hal.deferred import DeferredExecution, FinishedExecution, in_background
 from nnvk.hal.device import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "IFencedExecution",
     "IPreparedModel",
     "Support",
+    "in_background",
 ]

@@ -56,6 +56,11 @@ class _Workers:
 _workers = _Workers()
 
 
+def in_background(work: Callable[[], None]) -> None:
+    """Call ``work``, which must not raise, on a thread of its own; returns at once."""
+    _workers.submit(work)
+
+
 class DeferredExecution(IFencedExecution):
     """Runs ``work`` on a thread once everything in ``wait_for`` has ended well; if one failed, so does this.
 
@@ -84,7 +89,7 @@ class DeferredExecution(IFencedExecution):
             except BaseException as error:  # raised again by `result`
                 future.set_exception(error)
 
-        _workers.submit(run)
+        in_background(run)
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """Wait for the end of the work."""

@@ -156,6 +156,7 @@ class IDevice(ABC):
 
     def wait(self) -> None:
         """Wait until the device is alive again after an internal error (DEAD_OBJECT); the default one always is."""
+        return
 
 
 class _PlainBurst(IBurst):

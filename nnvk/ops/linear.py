@@ -112,10 +112,15 @@ def check_channels(call: Call, depth_out: int) -> None:
 
 
 def output_multipliers(source: Tensor, filter_: Tensor, output: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel."""
+    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel.
+
+    Convolutions multiply the two scales in double precision, FULLY_CONNECTED and BATCH_MATMUL in single, as TFLite.
+    """
     channels = filter_.type.channel_quant
-    scales = np.array(channels.scales if channels else [filter_.scale], np.float32).astype(np.float64)
-    return quantize_multipliers(scales * float32(source.scale) / float32(output.scale))
+    scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
+    precision = np.float64 if filter_.name == "filter" else np.float32
+    products = scales.astype(precision) * precision(float32(source.scale))
+    return quantize_multipliers(products.astype(np.float64) / float32(output.scale))
 
 
 def centred(tensor_: Tensor) -> np.ndarray:

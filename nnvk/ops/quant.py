@@ -157,7 +157,7 @@ def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, in
     low, high = limits(tensor.code)
 
     def step(real: float) -> int:
-        return tensor.zero_point + math.floor(real / tensor.scale + 0.5)
+        return tensor.zero_point + int(round_half_away(np.float32(real) / np.float32(tensor.scale)))
 
     if activation == FuseCode.RELU:
         low = max(low, step(0.0))

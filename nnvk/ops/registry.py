@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import Param, Signature, same, tensor
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import Shape
 
@@ -61,12 +61,12 @@ def define(
     return definition
 
 
-def lookup(code: OperationCode) -> OpDef:
+def lookup(code: OperationCode | ExtensionCode) -> OpDef:
     """The definition of an operation; BAD_DATA where there is none."""
-    try:
-        return _registry[code]
-    except KeyError:
-        raise bad_data(f"{code.name}: this operation is not defined") from None
+    definition = None if isinstance(code, ExtensionCode) else _registry.get(code)
+    if definition is None:
+        raise bad_data(f"{code.name}: this operation is not defined")
+    return definition
 
 
 def definitions() -> Mapping[OperationCode, OpDef]:
@@ -107,7 +107,7 @@ def bind(operation: Operation, operands: Sequence[Operand], values: Values, shap
             named[param.name] = value
     outputs = _bind_outputs(definition, operation, operands, leading, shapes)
     named.update({output.name: output for output in outputs})
-    return Call(operation.code, named, outputs, relaxed)
+    return Call(definition.code, named, outputs, relaxed)
 
 
 def _bind_outputs(
@@ -198,7 +198,8 @@ def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operati
     """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
 
     A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known. Raises what `bind` and `infer` raise,
-    with the operand indexes named.
+    with the operand indexes named. Operations of extensions are known by their drivers only: their calls name no
+    operands, and their outputs have the shapes that are declared.
     """
     shapes: dict[int, Shape] = {
         index: operand.value.shape for index, operand in enumerate(model.operands) if operand.value is not None
@@ -207,6 +208,11 @@ def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operati
         if model.operands[index].type.with_dimensions(shape).is_fully_specified:
             shapes[index] = shape
     for operation in model.operations:
+        if isinstance(operation.code, ExtensionCode):
+            declared = {index: model.operands[index].type for index in operation.outputs}
+            shapes.update((index, type_.dimensions) for index, type_ in declared.items() if type_.is_fully_specified)
+            yield operation, Call(cast(OperationCode, operation.code), {}, [])  # no table of operations has it
+            continue
         try:
             call = bind(operation, model.operands, lambda index: model.operands[index].value, shapes.get, model.relaxed)
             inferred = infer(call)

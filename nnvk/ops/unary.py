@@ -8,10 +8,11 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import dequantize, is_quantised, quantize, saturate
+from nnvk.ops.fused import activate
+from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, QUANT8, Signature, tensor
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -55,17 +56,11 @@ def _reference(function: Map) -> Callable[[Call], np.ndarray]:
     return run
 
 
-def _clip_reference(low: float, high: float) -> Callable[[Call], np.ndarray]:
+def _clip_reference(activation: FuseCode) -> Callable[[Call], np.ndarray]:
     """Clipping keeps the quantisation, so that quantised elements are clipped as steps."""
 
     def run(call: Call) -> np.ndarray:
-        source = call.input
-        if not is_quantised(source.code):
-            return np.clip(source.data, low, high).astype(source.dtype)
-        lowest, highest = (
-            round(bound / source.scale) + source.zero_point if np.isfinite(bound) else bound for bound in (low, high)
-        )
-        return saturate(np.clip(source.data.astype(np.int64), lowest, highest), call.output)
+        return activate(call.input.data, activation, call.output)
 
     return run
 
@@ -98,16 +93,16 @@ for _code, (_map, _types, _rule) in _MAPS.items():
     )
 
 _CLIPS = {
-    OperationCode.RELU: (0.0, np.inf),
-    OperationCode.RELU1: (-1.0, 1.0),
-    OperationCode.RELU6: (0.0, 6.0),
+    OperationCode.RELU: FuseCode.RELU,
+    OperationCode.RELU1: FuseCode.RELU1,
+    OperationCode.RELU6: FuseCode.RELU6,
 }
-for _code, _bounds in _CLIPS.items():
+for _code, _activation in _CLIPS.items():
     define(
         _code,
         types={**FLOATS, **QUANT8},
         signatures=Signature(tensor("input")),
         infer=same_shape,
-        reference=_clip_reference(*_bounds),
+        reference=_clip_reference(_activation),
         validate=_same_quantisation,
     )

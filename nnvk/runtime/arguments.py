@@ -8,13 +8,13 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.registry import compatible
-from nnvk.runtime.graph import as_array
+from nnvk.runtime.graph import as_array, check_dtype
 from nnvk.types.operand import OperandType
 
 
 def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
     """The operand's type with the dimensions that ``given`` adds. BAD_DATA where they contradict each other."""
-    if given.code is not operand.code:
+    if (given.code, given.scale, given.zero_point) != (operand.code, operand.scale, operand.zero_point):
         raise bad_data(f"{what}: the model says {operand}, the execution {given}")
     if operand.dimensions and not compatible(operand.dimensions, given.dimensions):
         raise bad_data(f"{what}: dimensions {list(given.dimensions)} don't fit the model's {list(operand.dimensions)}")
@@ -31,8 +31,8 @@ def input_array(
     fits = isinstance(value, np.ndarray) and full.is_tensor and value.dtype.itemsize == full.dtype.itemsize
     if given is None and fits and (not full.dimensions or compatible(full.dimensions, value.shape)):
         full = full.with_dimensions(value.shape)
-    elif not full.is_fully_specified and given is None:
-        raise bad_data(f"{what}: the model leaves dimensions of {operand} open, and {_describe(value)} does not give them")
+    if not full.is_fully_specified:
+        raise bad_data(f"{what}: {operand} leaves dimensions open, and {_describe(given, value)} does not give them")
     return as_array(_unpadded(value, full) if padding else value, full, what)
 
 
@@ -46,6 +46,7 @@ def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = Fa
         raise bad_data(f"{what}: expected a writable array or buffer, got {value!r}: {error}") from None
     if not buffer.flags.c_contiguous or not buffer.flags.writeable:
         raise bad_data(f"{what}: the array must be C-contiguous and writable")
+    check_dtype(buffer, operand, what)
     if operand.is_fully_specified:
         needed = operand.size
         if buffer.nbytes < needed or (buffer.nbytes > needed and not padding):
@@ -62,7 +63,9 @@ def _unpadded(value: Any, type_: OperandType) -> Any:
     return flat[: type_.size] if flat.nbytes > type_.size else value
 
 
-def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}{list(value.shape)}"
-    return repr(type(value).__name__)
+def _describe(given: OperandType | None, value: Any) -> str:
+    if given is not None:
+        return str(given)
+    return (
+        f"an array of {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(type(value).__name__)
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
-from nnvk.runtime.devices import Device, get_devices
+from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.model import Model
 from nnvk.runtime.plan import Cache, Plan, Planner, Step
 from nnvk.types import model as frozen
@@ -29,12 +29,9 @@ class Compilation:
     """
 
     def __init__(self, model: Model, devices: Sequence[Device] | None = None) -> None:
-        self._model: frozen.Model = model.frozen
+        self._model: frozen.Model = model.frozen.with_relaxed(model.frozen.relaxed)
         if devices is not None:
-            if not devices:
-                raise bad_data("devices must not be empty")
-            if len(set(map(id, devices))) != len(devices):
-                raise bad_data(f"a device is named twice: {', '.join(device.name for device in devices)}")
+            check_distinct(devices)
         self._devices = None if devices is None else tuple(devices)
         self._preference = PreferenceCode.FAST_SINGLE_ANSWER
         self._priority = PriorityCode.MEDIUM
@@ -100,7 +97,7 @@ class Compilation:
         deadline = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else None
         options = PrepareOptions(self._preference, self._priority, deadline)
         if self._devices is not None:
-            plan = Planner(self._devices, options, cache=self._cache).plan(self._model)
+            plan = Planner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
         else:
             plan = self._planned_by_choice(options)
         if deadline is not None and time.monotonic_ns() > deadline:
@@ -116,14 +113,24 @@ class Compilation:
             raise bad_data(f"NNVK_PARTITION must be 0, 1 or 2, got {mode}")
         if mode == 0:
             return Planner([cpu], options, cache=self._cache).plan(self._model)
-        planner = Planner(devices, options, cpu if mode == 1 else None, self._cache)
+        planner = Planner(self._in_order(devices), options, cpu if mode == 1 else None, self._cache)
         try:
             return planner.plan(self._model)
-        except NnapiError as error:
+        except Exception as error:
             if mode == 2:
                 raise
-            _log.warning("the whole model goes to %s: %s", cpu.name, error)
-            return Planner([cpu], options).plan(self._model)
+            try:
+                plan = Planner([cpu], options).plan(self._model)
+            except NnapiError:
+                raise error from None
+            _log.warning("the whole model goes to %s: %r", cpu.name, error)
+            return plan
+
+    def _in_order(self, devices: Sequence[Device]) -> list[Device]:
+        """The devices, the one first that promises most of what is preferred; equal ones stay in their order."""
+        if self._preference is PreferenceCode.LOW_POWER:
+            return sorted(devices, key=lambda device: device.capabilities.relative_power)
+        return sorted(devices, key=lambda device: device.capabilities.relative_time)
 
     # --- after finish --------------------------------------------------------------------------------------------
 
@@ -161,7 +168,15 @@ class Compilation:
         operands = self._model.inputs if what == "input" else self._model.outputs
         if not 0 <= index < len(operands):
             raise bad_data(f"{what} {index} does not exist, the model has {len(operands)}")
-        return max((of(step) for step in plan.leaves()), default=1)
+        operand = operands[index]
+        return max(
+            (
+                of(step)
+                for step in plan.steps
+                if isinstance(step, Step) and operand in (step.part.inputs if what == "input" else step.part.outputs)
+            ),
+            default=1,
+        )
 
     @property
     def plan(self) -> Plan:

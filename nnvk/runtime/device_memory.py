@@ -126,6 +126,7 @@ class DeviceMemory(Memory):
             raise op_failed(f"memory of {self.type} needs all its dimensions, got {list(self._dimensions)}")
         self._size = math.prod(self._dimensions) * self.type.dtype.itemsize
         self._initialized = False
+        self._writers = 0
         self._lock = threading.Lock()
         self.buffer: IBuffer | None = self._allocate()
         """The device's memory; None where it is the host's."""
@@ -161,10 +162,26 @@ class DeviceMemory(Memory):
         """Whether it holds something."""
         return self._initialized
 
+    @property
+    def is_expected(self) -> bool:
+        """Whether it holds something, or will once the executions under way have ended."""
+        return self._initialized or self._writers > 0
+
     def set_initialized(self, initialized: bool) -> None:
-        """Say what became of it; called by executions and copies."""
+        """Say what became of it; called by copies."""
         with self._lock:
             self._initialized = initialized
+
+    def begin_write(self) -> None:
+        """An execution that has it as output is under way."""
+        with self._lock:
+            self._writers += 1
+
+    def end_write(self, begun: bool, succeeded: bool) -> None:
+        """An execution that has it as output has ended; ``begun``: `begin_write` was called for it."""
+        with self._lock:
+            self._writers -= begun
+            self._initialized = succeeded
 
     def check_role(self, compilation: Compilation, what: str, index: int, dimensions: Shape) -> None:
         """Raise BAD_DATA unless it may be this input or output, with these dimensions where they are known."""

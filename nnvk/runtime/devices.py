@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from nnvk.base.errors import bad_data
 from nnvk.base.log import logger
 from nnvk.hal import IDevice
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
-from nnvk.types.request import Capabilities
+from nnvk.types.request import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS, Capabilities
 
 _log = logger("manager")
 
@@ -42,8 +43,12 @@ class Device:
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Names of vendor extensions (``ANeuralNetworksDevice_getExtensionSupport``)."""
+        """Names of the vendor extensions that it knows."""
         return self.driver.extensions
+
+    def get_extension_support(self, extension: str) -> bool:
+        """Whether it knows a vendor extension (``ANeuralNetworksDevice_getExtensionSupport``)."""
+        return extension in self.driver.extensions
 
     @property
     def capabilities(self) -> Capabilities:
@@ -58,8 +63,16 @@ class Device:
         return f"<nnvk.Device {self.name} ({self.type.name}, {self.version})>"
 
 
+def check_distinct(devices: Sequence[Device]) -> None:
+    """Raise BAD_DATA unless there is at least one device, and none twice."""
+    if not devices:
+        raise bad_data("devices must not be empty")
+    if len(set(map(id, devices))) != len(devices):
+        raise bad_data(f"a device is named twice: {', '.join(device.name for device in devices)}")
+
+
 Driver = Callable[[], tuple[Sequence[IDevice], str]]
-"""Finds a driver's devices; the text says why there are none, or is empty."""
+"""Finds a driver's devices; the text says why there are none, or not all, or is empty."""
 
 
 class DeviceManager:
@@ -69,6 +82,7 @@ class DeviceManager:
         self._drivers: list[Driver] = []
         self._devices: list[Device] | None = None
         self._unavailable: list[str] = []
+        self._lock = threading.Lock()
 
     def install(self, drivers: Iterable[Driver]) -> None:
         """Add drivers; their devices are looked for on the first need."""
@@ -77,15 +91,25 @@ class DeviceManager:
 
     def devices(self) -> list[Device]:
         """All devices, the preferred first."""
-        if self._devices is None:
-            self._devices, self._unavailable = [], []
-            for driver in self._drivers:
-                found, reason = driver()
-                self._devices += [Device(device) for device in found]
-                if reason:
-                    self._unavailable.append(reason)
-            _log.debug("devices: %s; unavailable: %s", self._devices, self._unavailable)
-        return list(self._devices)
+        with self._lock:
+            if self._devices is None:
+                self._devices, self._unavailable = self._find()
+                _log.debug("devices: %s; unavailable: %s", self._devices, self._unavailable)
+            return list(self._devices)
+
+    def _find(self) -> tuple[list[Device], list[str]]:
+        """The devices of all drivers; of those with the same name, the first."""
+        devices: dict[str, Device] = {}
+        unavailable: list[str] = []
+        for driver in self._drivers:
+            found, reason = driver()
+            if reason:
+                unavailable.append(reason)
+            for device in map(Device, found):
+                if device.name in devices:
+                    unavailable.append(f"there is a device {device.name} already, {device!r} is left out")
+                devices.setdefault(device.name, device)
+        return list(devices.values()), unavailable
 
     def unavailable(self) -> list[str]:
         """Why drivers have no device, one text each."""
@@ -115,4 +139,16 @@ def unavailable() -> list[str]:
     return manager.unavailable()
 
 
-__all__ = ["Device", "DeviceManager", "get_device", "get_devices", "manager", "unavailable"]
+def get_default_loop_timeout() -> int:
+    """Nanoseconds that a WHILE may run if nothing is set (``ANeuralNetworks_getDefaultLoopTimeout``)."""
+    return DEFAULT_LOOP_TIMEOUT_NS
+
+
+def get_maximum_loop_timeout() -> int:
+    """Nanoseconds that a WHILE may run at most (``ANeuralNetworks_getMaximumLoopTimeout``)."""
+    return MAXIMUM_LOOP_TIMEOUT_NS
+
+
+def get_runtime_feature_level() -> FeatureLevelCode:
+    """The feature level of this runtime (``ANeuralNetworks_getRuntimeFeatureLevel``)."""
+    return FeatureLevelCode.LEVEL_8

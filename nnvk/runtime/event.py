@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
-from nnvk.hal import IFencedExecution
+from nnvk.base.log import logger
+from nnvk.hal import IFencedExecution, in_background
 from nnvk.types.request import ExecutionResult
+
+_log = logger("execution")
 
 
 class Event:
     """The end of an asynchronous execution (``ANeuralNetworksEvent``).
 
-    `wait` writes the outputs; before it they are not defined. An event that is dropped waits first.
+    `wait` writes the outputs; before it they are not defined. When an event is dropped its execution still comes to
+    its end: at once if it is from `start_compute`, else in the background.
     """
 
     def __init__(
@@ -24,11 +30,14 @@ class Event:
         finish: Callable[[IFencedExecution], None],
         *,
         has_sync_fence: bool = False,
+        writes_host: bool = False,
     ) -> None:
         self.fence = fence
         """What signals."""
-        self._finish: Callable[[IFencedExecution], None] | None = finish
+        self._finish: Callable[[IFencedExecution], None] = finish
         self._has_sync_fence = has_sync_fence
+        self._writes_host = writes_host
+        self._done = False
         self._error: NnapiError | None = None
         self._lock = threading.Lock()
 
@@ -41,21 +50,29 @@ class Event:
         return cls(_SyncFence(sync_fence_fd), _await, has_sync_fence=True)
 
     def wait(self) -> None:
-        """Wait for the end (``ANeuralNetworksEvent_wait``). Raises what the execution raised; may be called again."""
+        """Wait for the end (``ANeuralNetworksEvent_wait``).
+
+        Raises what the execution raised. Any number of threads may wait, and as often as they like.
+        """
         with self._lock:
-            if self._finish is not None:
-                finish, self._finish = self._finish, None
+            if not self._done:
                 try:
-                    finish(self.fence)
+                    self._finish(self.fence)
                 except NnapiError as error:
                     self._error = error
+                self._done = True
         if self._error is not None:
-            raise self._error
+            raise NnapiError(self._error.code, self._error.reason) from self._error
+
+    def check(self) -> None:
+        """Raise the error of an execution that has ended badly already; don't wait for one that has not ended."""
+        if self.fence.wait(0):
+            _await(self.fence)
 
     @property
-    def error(self) -> NnapiError | None:
-        """How it ended badly, as far as anybody has waited for it."""
-        return self._error
+    def writes_host(self) -> bool:
+        """Whether memory of the host is still to be written when the fence signals: by `wait`."""
+        return self._writes_host and not self._done
 
     def get_sync_fence_fd(self) -> int:
         """A descriptor that becomes readable when the event signals (``ANeuralNetworksEvent_getSyncFenceFd``).
@@ -70,15 +87,26 @@ class Event:
         return exported if exported is not None and exported >= 0 else _pollable(self.fence)
 
     def __del__(self) -> None:
-        try:
-            if hasattr(self, "_lock"):
-                self.wait()
-        except NnapiError:
-            pass  # nobody is left to hear it
+        if not hasattr(self, "_lock") or self._done or isinstance(self.fence, _SyncFence) or sys.is_finalizing():
+            return
+        finish = partial(_finish_quietly, self._finish, self.fence)
+        if self._has_sync_fence:  # what it waits for may be anybody's, and chains of executions shall not stop here
+            in_background(finish)
+        else:
+            finish()
+
+
+def _finish_quietly(finish: Callable[[IFencedExecution], None], fence: IFencedExecution) -> None:
+    try:
+        finish(fence)
+    except Exception as error:  # nobody is left to hear it
+        _log.debug("an event that was dropped ended with %r", error)
 
 
 def _await(fence: IFencedExecution) -> None:
-    fence.result()
+    result = fence.result()
+    if result.code is not ResultCode.NO_ERROR:
+        raise NnapiError(result.code, "the execution has no outputs: a buffer was too small")
 
 
 class _SyncFence(IFencedExecution):
@@ -117,10 +145,10 @@ def _pollable(fence: IFencedExecution) -> int:
     def signal() -> None:
         try:
             fence.wait()
-        except NnapiError:
-            pass  # an execution that failed has ended too; `Event.wait` tells why
+        except Exception as error:  # an execution that failed has ended too; `Event.wait` tells why
+            _log.debug("a fence with a descriptor ended with %r", error)
         finally:
             os.close(writable)  # the other end polls readable from now on
 
-    threading.Thread(target=signal, name="nnvk-sync-fence", daemon=True).start()
+    in_background(signal)
     return readable

@@ -5,25 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
 from nnvk.hal import IFencedExecution
+from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
 from nnvk.runtime.device_memory import DeviceMemory
 from nnvk.runtime.event import Event
-from nnvk.runtime.memory import Memory
+from nnvk.runtime.memory import Memory, check_aligned
 from nnvk.runtime.steps import BoundPlan
 from nnvk.types.codes import DurationCode
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
-    DEFAULT_LOOP_TIMEOUT_NS,
     MAXIMUM_LOOP_TIMEOUT_NS,
-    NOT_MEASURED,
     ExecuteOptions,
     ExecutionResult,
     InputArgument,
@@ -32,6 +32,8 @@ from nnvk.types.request import (
     Request,
     Timing,
 )
+
+_NO_TIMING = Timing()
 
 
 class _State(Enum):
@@ -43,8 +45,9 @@ class _State(Enum):
 class Execution:
     """Computations of one compilation (``ANeuralNetworksExecution``): set inputs and outputs, then compute.
 
-    Arrays that are set are referred to, not copied: they must stay until the computation has ended. An
-    execution may be computed once, or any number of times, one after the other, after `set_reusable`.
+    Arrays that are set are referred to, not copied: what they hold when the computation begins is what counts. An
+    execution may be computed once, or any number of times, one after the other, after `set_reusable`; nothing else of
+    it may be changed once the first computation has begun. Outputs must not overlap each other or inputs.
     """
 
     def __init__(self, compilation: Compilation) -> None:
@@ -55,6 +58,8 @@ class Execution:
         self._outputs: list[OutputArgument | None] = [None] * len(self._model.outputs)
         self._device_memory: dict[tuple[str, int], DeviceMemory] = {}
         self._output_types: list[OperandType] = list(self._model.output_types())
+        self._promised: dict[int, Shape] = {}
+        self._writing = False
         self._bound: BoundPlan | None = None
         self._padding: bool = False
         self._options = ExecuteOptions()
@@ -63,7 +68,7 @@ class Execution:
         self._state = _State.PREPARATION
         self._lock = threading.Lock()
         self._shapes: tuple[OutputShape, ...] | None = None
-        self._timing = Timing()
+        self._timing = self._fenced_timing = Timing()
 
     # --- arguments -----------------------------------------------------------------------------------------------
 
@@ -101,6 +106,7 @@ class Execution:
             self._set("input", index, argument, memory)
             return
         view = memory.slice(offset, length)
+        check_aligned(what, operand, offset)
         array = arguments.input_array(what, operand, view, full, self._padding)
         self._set("input", index, InputArgument(array), None)
 
@@ -114,8 +120,7 @@ class Execution:
         operand = self._operand(self._model.outputs, index, "output")
         full = operand if type is None else arguments.merge(f"output {index}", operand, type)
         buffer = arguments.output_bytes(f"output {index}", full, value, self._padding)
-        self._output_types[index] = full
-        self._set("output", index, OutputArgument(buffer), None)
+        self._set_output(index, full, OutputArgument(buffer), None)
 
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int = 0, length: int = 0, type: OperandType | None = None
@@ -135,12 +140,21 @@ class Execution:
             argument = OutputArgument(
                 None if on_device else memory.host_bytes(), memory.buffer.token if memory.buffer is not None else 0
             )
-            self._output_types[index] = full.with_dimensions(memory.dimensions)
-            self._set("output", index, argument, memory)
+            self._set_output(index, full.with_dimensions(memory.dimensions), argument, memory)
             return
-        buffer = arguments.output_bytes(what, full, memory.slice(offset, length), self._padding)
-        self._output_types[index] = full
-        self._set("output", index, OutputArgument(buffer), None)
+        view = memory.slice(offset, length)
+        check_aligned(what, operand, offset)
+        buffer = arguments.output_bytes(what, full, view, self._padding)
+        self._set_output(index, full, OutputArgument(buffer), None)
+
+    def _set_output(
+        self, index: int, type_: OperandType, argument: OutputArgument, memory: DeviceMemory | None
+    ) -> None:
+        self._output_types[index] = type_
+        self._promised.pop(index, None)
+        if type_.dimensions != self._model.operands[self._model.outputs[index]].type.dimensions:
+            self._promised[index] = type_.dimensions
+        self._set("output", index, argument, memory)
 
     def _set(self, what: str, index: int, argument: Any, memory: DeviceMemory | None) -> None:
         (self._inputs if what == "input" else self._outputs)[index] = argument
@@ -167,7 +181,7 @@ class Execution:
         """
         self._check_preparation("set_measure_timing")
         self._compilation.check_one_device("timing")
-        self._options = ExecuteOptions(bool(measure), None, self._options.loop_timeout_ns)
+        self._options = replace(self._options, measure=bool(measure))
 
     def set_timeout(self, duration_ns: int) -> None:
         """Give up after this many nanoseconds; 0: never (``ANeuralNetworksExecution_setTimeout``).
@@ -189,12 +203,14 @@ class Execution:
         if duration_ns < 0:
             raise bad_data(f"the loop timeout must not be negative, got {duration_ns}")
         limit = min(duration_ns, MAXIMUM_LOOP_TIMEOUT_NS)
-        self._options = ExecuteOptions(self._options.measure, None, limit)
+        self._options = replace(self._options, loop_timeout_ns=limit)
 
     def set_reusable(self, reusable: bool) -> None:
-        """Allow more than one computation (``ANeuralNetworksExecution_setReusable``)."""
-        if self._state is not _State.PREPARATION:
-            raise bad_state(f"set_reusable: the execution is {self._state.value}")
+        """Allow more than one computation (``ANeuralNetworksExecution_setReusable``).
+
+        BAD_STATE: the first computation has begun.
+        """
+        self._check_preparation("set_reusable")
         self._reusable = bool(reusable)
 
     # --- computation ---------------------------------------------------------------------------------------------
@@ -204,7 +220,8 @@ class Execution:
 
         OUTPUT_INSUFFICIENT_SIZE: a buffer is too small; `get_output_operand_dimensions` then tells the dimensions.
         BAD_STATE: under way, or completed and not reusable. BAD_DATA: an input or output was not set.
-        MISSED_DEADLINE_TRANSIENT: a timeout has passed. OP_FAILED: an input is device memory that holds nothing.
+        MISSED_DEADLINE_TRANSIENT: a timeout has passed. OP_FAILED: an input is device memory that holds nothing, or an
+        output has other dimensions than were given for it.
         """
         self._begin()
         try:
@@ -241,9 +258,9 @@ class Execution:
     def start_compute_with_dependencies(self, dependencies: Sequence[Event], duration_ns: int = 0) -> Event:
         """Start once all ``dependencies`` have signalled (``ANeuralNetworksExecution_startComputeWithDependencies``).
 
-        ``duration_ns`` limits the time from then on; 0: no limit. The event has a sync fence. BAD_DATA: an output's type
-        is not fully specified, or a duration and not exactly one named device. A dependency that has failed raises
-        its error here; one that fails later makes the execution fail.
+        ``duration_ns`` limits the time from then on; 0: no limit. The event has a sync fence. BAD_DATA: an output's
+        type is not fully specified, or a duration and not exactly one named device. A dependency that has failed
+        raises its error here; one that fails later makes the execution fail.
         """
         if duration_ns < 0:
             raise bad_data(f"the duration must not be negative, got {duration_ns}")
@@ -253,21 +270,27 @@ class Execution:
             if not type_.is_fully_specified:
                 raise bad_data(f"output {index} is {type_}: a fenced execution needs all its dimensions")
         for dependency in dependencies:
-            if dependency.error is not None:
-                raise dependency.error
+            dependency.check()
         options = self._execute_options()
         if duration_ns:
-            options = ExecuteOptions(options.measure, options.deadline_ns, options.loop_timeout_ns, duration_ns)
-        return self._start([dependency.fence for dependency in dependencies], options, has_sync_fence=True)
+            options = replace(options, duration_ns=duration_ns)
+        return self._start(dependencies, options, has_sync_fence=True)
 
-    def _start(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions, *, has_sync_fence: bool) -> Event:
+    def _start(self, dependencies: Sequence[Event], options: ExecuteOptions, *, has_sync_fence: bool) -> Event:
         self._begin()
         try:
-            fence = self._ready(fenced=bool(wait_for)).execute_fenced(wait_for, options)
+            bound = self._ready(fenced=bool(dependencies))
+            host_writes = any([dependency.writes_host for dependency in dependencies])
+            fence = bound.execute_fenced(
+                [dependency.fence for dependency in dependencies],
+                options,
+                after_host_writes=host_writes and bound.uses_host,
+            )
         except BaseException:
             self._end(None)
             raise
-        return Event(fence, self._finish, has_sync_fence=has_sync_fence)
+        writes_host = host_writes or bound.writes_host
+        return Event(fence, self._finish, has_sync_fence=has_sync_fence, writes_host=writes_host)
 
     def _finish(self, fence: IFencedExecution) -> None:
         try:
@@ -286,8 +309,12 @@ class Execution:
             self._state = _State.COMPUTATION
 
     def _complete(self, result: ExecutionResult) -> None:
-        self._timing = result.timing
-        self._end(result.output_shapes, result.code is ResultCode.NO_ERROR)
+        broken = [
+            f"output {index} is {list(result.output_shapes[index].dimensions)}, not {list(promised)}"
+            for index, promised in self._promised.items()
+            if promised and not compatible(promised, result.output_shapes[index].dimensions)
+        ]
+        self._end(result, result.code is ResultCode.NO_ERROR and not broken)
         if result.code is not ResultCode.NO_ERROR:
             small = [
                 f"output {index} is {list(shape.dimensions)}"
@@ -295,19 +322,24 @@ class Execution:
                 if not shape.is_sufficient
             ]
             raise NnapiError(result.code, f"a buffer is too small: {', '.join(small)}")
+        if broken:
+            raise op_failed(f"the outputs don't have the dimensions that were given: {', '.join(broken)}")
 
-    def _end(self, shapes: tuple[OutputShape, ...] | None, succeeded: bool = False) -> None:
-        self._shapes = shapes
+    def _end(self, result: ExecutionResult | None, succeeded: bool = False) -> None:
+        self._shapes = None if result is None else result.output_shapes
+        self._timing = result.timing if result is not None and succeeded else _NO_TIMING
+        self._fenced_timing = self._timing if result is None else result.fenced_timing or self._timing
         for (what, _), memory in self._device_memory.items():
             if what == "output":
-                memory.set_initialized(succeeded)
+                memory.end_write(self._writing, succeeded)
+        self._writing = False
         with self._lock:
             self._state = _State.COMPLETED
 
     def _ready(self, *, fenced: bool = False) -> BoundPlan:
         """The request, bound; checked again only after a change.
 
-        What a fenced execution waits for may be what initialises its input, so that it is not asked about that.
+        What a fenced execution waits for may be what initialises its input.
         """
         if self._bound is None:
             for what, given in (("input", self._inputs), ("output", self._outputs)):
@@ -317,8 +349,12 @@ class Execution:
             outputs = [argument for argument in self._outputs if argument is not None]
             self._bound = BoundPlan(self._plan, Request(inputs, outputs))
         for (what, index), memory in self._device_memory.items():
-            if what == "input" and not memory.is_initialized and not fenced:
-                raise NnapiError(ResultCode.OP_FAILED, f"input {index} is device memory that is not initialised")
+            if what == "input" and not (memory.is_expected if fenced else memory.is_initialized):
+                raise op_failed(f"input {index} is device memory that is not initialised")
+        for (what, _), memory in self._device_memory.items():
+            if what == "output":
+                memory.begin_write()
+        self._writing = True
         return self._bound
 
     def _execute_options(self) -> ExecuteOptions:
@@ -332,17 +368,17 @@ class Execution:
     def get_duration(self, code: DurationCode | int) -> int:
         """A duration of the last computation, in nanoseconds (``ANeuralNetworksExecution_getDuration``).
 
-        2^64 - 1 where it was not measured: `set_measure_timing` was not called, or the device can't tell. BAD_STATE:
-        not completed.
+        The fenced durations leave out the time spent waiting for the dependencies of a fenced execution. 2^64 - 1 where
+        it was not measured: `set_measure_timing` was not called, the computation failed, or the device can't tell.
+        BAD_STATE: not completed.
         """
         self._check_completed("get_duration")
         if code not in list(DurationCode):
             raise bad_data(f"a duration code must be 0 to 3, got {code}")
-        if not self._options.measure:
-            return NOT_MEASURED
-        if code in (DurationCode.DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_ON_HARDWARE):
-            return self._timing.on_hardware_ns
-        return self._timing.in_driver_ns
+        fenced = code in (DurationCode.FENCED_DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_IN_DRIVER)
+        timing = self._fenced_timing if fenced else self._timing
+        on_hardware = code in (DurationCode.DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_ON_HARDWARE)
+        return timing.on_hardware_ns if on_hardware else timing.in_driver_ns
 
     def get_output_operand_rank(self, index: int) -> int:
         """Rank of an output after the computation (``ANeuralNetworksExecution_getOutputOperandRank``)."""
@@ -374,8 +410,7 @@ class Execution:
         return self._model.operands[operands[index]].type
 
     def _check_preparation(self, call: str) -> None:
-        reuse = self._state is _State.COMPLETED and self._reusable
-        if self._state is not _State.PREPARATION and not reuse:
+        if self._state is not _State.PREPARATION:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 
     def _check_completed(self, call: str) -> None:

@@ -14,6 +14,9 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
 
+_WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+"""Lifetimes of operands that exactly one operation writes."""
+
 
 def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
     """``value`` as an array of the type's dtype and dimensions; a view wherever ``value`` is a buffer.
@@ -23,11 +26,9 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
     if type.code is OperandCode.MODEL:
         raise bad_data(f"{what}: an operand of type MODEL takes a model")
     if isinstance(value, (bool, int, float, list, tuple, np.generic)):
-        try:
-            array = np.asarray(value, type.dtype)
-        except (ValueError, OverflowError, TypeError) as error:
-            raise bad_data(f"{what}: {value!r} is no {type}: {error}") from None
+        array = _converted(value, type, what)
     elif isinstance(value, np.ndarray):
+        check_dtype(value, type, what)
         array = value
     else:
         try:
@@ -40,6 +41,24 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
     if array.nbytes != needed:
         raise bad_data(f"{what}: {type} needs {needed} bytes, got {array.nbytes}")
     return array.reshape(-1).view(type.dtype).reshape(type.dimensions)
+
+
+def check_dtype(array: np.ndarray, type: OperandType, what: str) -> None:
+    """Raise BAD_DATA unless an array has the type's dtype, or is plain bytes (uint8)."""
+    if array.dtype != type.dtype and array.dtype != np.uint8:
+        raise bad_data(f"{what}: {type} takes arrays of {type.dtype}, or of uint8 as plain bytes, got {array.dtype}")
+
+
+def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:
+    """Numbers as an array; those that the type can't hold are BAD_DATA."""
+    try:
+        given = np.asarray(value)
+        array = np.asarray(value, type.dtype)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise bad_data(f"{what}: {value!r} is no {type}: {error}") from None
+    if given.dtype.kind == "f" and array.dtype.kind != "f" and given.size:
+        raise bad_data(f"{what}: {value!r} is no {type}: it takes whole numbers")
+    return array
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -60,18 +79,12 @@ def freeze(
 ) -> Model:
     """Check everything that can be known and build the frozen model, operations in the order of execution."""
     writer = _writers(operations, values, subgraphs, inputs)
-    for position, index in enumerate(outputs):
-        if index not in writer:
-            raise bad_data(f"operand {index}, output {position} of the model, is written by no operation")
-    operands = tuple(
-        _operand(index, type_, values, subgraphs, inputs, outputs) for index, type_ in enumerate(types)
-    )
-    for operation in operations:
-        for index in operation.inputs:
-            if operands[index].lifetime is Lifetime.TEMPORARY_VARIABLE and index not in writer:
-                raise bad_data(f"{operation}: operand {index} has no value and no operation writes it")
-            if operands[index].lifetime is Lifetime.SUBGRAPH_OUTPUT and index not in writer:
-                raise bad_data(f"{operation}: operand {index} is read before it is written")
+    operands = tuple(_operand(index, type_, values, subgraphs, inputs, outputs) for index, type_ in enumerate(types))
+    for index, operand in enumerate(operands):
+        operand.type.check_channels(f"operand {index}")
+        if operand.lifetime in _WRITTEN and index not in writer:
+            output = f", output {outputs.index(index)} of the model," if index in outputs else ""
+            raise bad_data(f"operand {index}{output} is no input, has no value, and no operation writes it")
     ordered = _in_order(operations, writer)
     model = Model(operands, tuple(ordered), inputs, outputs, relaxed)
     for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
@@ -90,7 +103,9 @@ def _writers(
     for number, operation in enumerate(operations):
         for index in operation.outputs:
             if index in writer:
-                raise bad_data(f"operand {index} is written by two operations, {operations[writer[index]]} and {operation}")
+                raise bad_data(
+                    f"operand {index} is written by two operations, {operations[writer[index]]} and {operation}"
+                )
             if index in values or index in subgraphs or index in inputs:
                 raise bad_data(f"{operation}: operand {index} is an input or a constant and can't be written")
             writer[index] = number
@@ -105,8 +120,6 @@ def _operand(
     inputs: tuple[int, ...],
     outputs: tuple[int, ...],
 ) -> Operand:
-    if type_.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL and type_.channel_quant is None and values.get(index) is not None:
-        raise bad_data(f"operand {index} is {type_.code.name} and has no scales")
     if index in subgraphs:
         return Operand(type_, Lifetime.SUBGRAPH, subgraph=subgraphs[index])
     if index in values:
@@ -119,9 +132,7 @@ def _operand(
 
 def _in_order(operations: Sequence[Operation], writer: Mapping[int, int]) -> list[Operation]:
     """Operations so that each comes after those whose results it reads; otherwise as they were added."""
-    waiting = [
-        {writer[index] for index in operation.inputs if index in writer} for operation in operations
-    ]
+    waiting = [{writer[index] for index in operation.inputs if index in writer} for operation in operations]
     readers: dict[int, list[int]] = {}
     for number, needs in enumerate(waiting):
         for need in needs:

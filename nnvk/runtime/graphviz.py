@@ -15,7 +15,11 @@ def to_dot(model: Model, device_of: Mapping[int, str], name: str = "model") -> s
     Operations are boxes, model inputs and outputs ellipses; edges carry the operand's type. Constants are left out.
     """
     devices = list(dict.fromkeys(device_of.values()))
-    lines = [f"digraph {_quoted(name)} {{", "  rankdir=TB;", '  node [shape=box, style="filled,rounded", fontname=sans];']
+    lines = [
+        f"digraph {_quoted(name)} {{",
+        "  rankdir=TB;",
+        '  node [shape=box, style="filled,rounded", fontname=sans];',
+    ]
     lines += _legend(devices)
     for kind, indexes in (("input", model.inputs), ("output", model.outputs)):
         for position, index in enumerate(indexes):

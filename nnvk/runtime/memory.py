@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.types.operand import Shape
+from nnvk.types.operand import OperandType, Shape
 
 
 class Description(Protocol):
@@ -51,28 +51,30 @@ class HardwareBuffer:
 class Memory:
     """A memory region (``ANeuralNetworksMemory``); make one with the ``create_`` methods."""
 
-    def __init__(self, region: np.ndarray) -> None:
+    def __init__(self, region: np.ndarray, *, is_readable: bool = True) -> None:
         self._region = region
+        self._is_readable = is_readable
 
     @classmethod
     def create_from_fd(cls, size: int, protect: int, fd: int, offset: int = 0) -> Memory:
         """Map ``size`` bytes of a file (``ANeuralNetworksMemory_createFromFd``).
 
-        ``protect`` is ``mmap.PROT_READ``, ``mmap.PROT_WRITE`` or both; ``offset`` is a multiple of the page size. The
-        descriptor may be closed afterwards. BAD_DATA: size, offset or protection can't be; UNMAPPABLE: it can't be mapped.
+        ``protect`` is ``mmap.PROT_READ``, ``mmap.PROT_WRITE``, both, or 0 for memory that nothing can be done with;
+        ``offset`` is a multiple of the page size. The descriptor may be closed afterwards. BAD_DATA: size, offset or
+        protection can't be; UNMAPPABLE: it can't be mapped.
         """
         if size <= 0 or offset < 0 or offset % mmap.ALLOCATIONGRANULARITY:
             raise bad_data(f"size must be positive and offset a multiple of the page size, got {size} and {offset}")
-        if protect & ~(mmap.PROT_READ | mmap.PROT_WRITE) or not protect:
-            raise bad_data(f"protect must be PROT_READ, PROT_WRITE or both, got {protect}")
+        if protect & ~(mmap.PROT_READ | mmap.PROT_WRITE):
+            raise bad_data(f"protect must be made of PROT_READ and PROT_WRITE, got {protect}")
         try:
             available = os.fstat(fd).st_size
             if offset + size > available:
                 raise bad_data(f"bytes {offset} to {offset + size} lie outside a file of {available} bytes")
-            mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, protect, offset=offset)
+            mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, protect or mmap.PROT_READ, offset=offset)
         except (OSError, ValueError) as error:
             raise NnapiError(ResultCode.UNMAPPABLE, f"file descriptor {fd} can't be mapped: {error}") from error
-        return cls(np.frombuffer(mapped, np.uint8))
+        return cls(np.frombuffer(mapped, np.uint8), is_readable=bool(protect))
 
     @classmethod
     def create_from_hardware_buffer(cls, buffer: HardwareBuffer) -> Memory:
@@ -92,18 +94,15 @@ class Memory:
         """Copy the content of one memory to another of the same size (``ANeuralNetworksMemory_copy``).
 
         BAD_DATA: sizes or dimensions differ, or the source is device memory that nothing was written to. Device
-        memory as target counts as written to once the copy has succeeded.
+        memory as target counts as written to exactly if the copy has succeeded.
         """
-        if not source.is_initialized:
-            raise bad_data("the source memory is not initialised")
-        if source.dimensions and target.dimensions and source.dimensions != target.dimensions:
-            raise bad_data(f"source has dimensions {list(source.dimensions)}, target {list(target.dimensions)}")
-        if source.size != target.size:
-            raise bad_data(f"source has {source.size} bytes, target {target.size}")
         try:
+            _check_copy(source, target)
             target.write(source.read())
-        except NnapiError:
+        except Exception as error:
             target.set_initialized(False)
+            if isinstance(error, MemoryError):
+                raise NnapiError(ResultCode.OUT_OF_MEMORY, f"copying {source.size} bytes: {error}") from error
             raise
         target.set_initialized(True)
 
@@ -126,13 +125,15 @@ class Memory:
         return self._region.nbytes
 
     def slice(self, offset: int, length: int) -> np.ndarray:
-        """Bytes of the region as a flat uint8 array (a view). BAD_DATA where they lie outside."""
+        """Bytes of the region as a flat uint8 array (a view). BAD_DATA where they lie outside or can't be read."""
+        self._check_readable()
         if offset < 0 or length < 0 or offset + length > self.size:
             raise bad_data(f"bytes {offset} to {offset + length} lie outside a memory of {self.size} bytes")
         return self._region[offset : offset + length]
 
     def read(self) -> np.ndarray:
-        """The content, flat uint8."""
+        """The content, flat uint8. BAD_DATA: it can't be read."""
+        self._check_readable()
         return self._region
 
     def write(self, content: np.ndarray) -> None:
@@ -140,3 +141,22 @@ class Memory:
         if not self._region.flags.writeable:
             raise bad_data("the target memory can't be written")
         self._region[:] = content
+
+    def _check_readable(self) -> None:
+        if not self._is_readable:
+            raise bad_data("the memory is mapped without protection flags, nothing can read it")
+
+
+def _check_copy(source: Memory, target: Memory) -> None:
+    if not source.is_initialized:
+        raise bad_data("the source memory is not initialised")
+    if source.dimensions and target.dimensions and source.dimensions != target.dimensions:
+        raise bad_data(f"source has dimensions {list(source.dimensions)}, target {list(target.dimensions)}")
+    if source.size != target.size:
+        raise bad_data(f"source has {source.size} bytes, target {target.size}")
+
+
+def check_aligned(what: str, type_: OperandType, offset: int) -> None:
+    """Raise BAD_DATA unless what lies at ``offset`` of a memory begins at a multiple of its elements' size."""
+    if offset % type_.dtype.itemsize:
+        raise bad_data(f"{what}: offset {offset} must be a multiple of the {type_.dtype.itemsize} bytes of an element")

@@ -10,10 +10,16 @@ import numpy as np
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.hal import Support
 from nnvk.runtime import graph
-from nnvk.runtime.devices import Device
-from nnvk.runtime.memory import Memory
+from nnvk.runtime.devices import Device, check_distinct
+from nnvk.runtime.memory import Memory, check_aligned
 from nnvk.types import model as frozen
-from nnvk.types.codes import MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES, OperandCode, OperationCode
+from nnvk.types.codes import (
+    EXTENSION_LOW_BITS,
+    MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES,
+    ExtensionCode,
+    OperandCode,
+    OperationCode,
+)
 from nnvk.types.operand import ChannelQuant, OperandType
 
 
@@ -31,6 +37,8 @@ class Model:
         self._inputs: tuple[int, ...] | None = None
         self._outputs: tuple[int, ...] = ()
         self._relaxed = False
+        self._extensions: list[str] = []
+        self._finish_called = False
         self._frozen: frozen.Model | None = None
 
     # --- operands ------------------------------------------------------------------------------------------------
@@ -51,34 +59,42 @@ class Model:
 
         ``value`` is an array or buffer of exactly the operand's bytes, or a Python number or nested list; None
         marks an optional operand as omitted. Up to 128 bytes are copied, more are referred to and must stay as
-        they are until the model is gone.
+        they are until the model is gone. BAD_DATA: the value does not fit, or dimensions of the operand are open.
         """
         self._check_settable(index, "set_operand_value")
         if value is None:
             self._values[index] = None
             return
-        type_ = self._types[index]
+        type_ = self._constant_type(index)
         data = graph.as_array(value, type_, f"operand {index}")
         if data.nbytes <= MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES:
             data = data.copy()
         self._values[index] = graph.read_only(data)
 
     def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
-        """Make an operand a constant that lies in a memory (``ANeuralNetworksModel_setOperandValueFromMemory``)."""
+        """Make an operand a constant that lies in a memory (``ANeuralNetworksModel_setOperandValueFromMemory``).
+
+        Nothing is copied; the memory must stay as it is until the model is gone. BAD_DATA: the bytes lie outside the
+        memory, don't begin at a multiple of the element's size, or don't fit; it is device memory.
+        """
         self._check_settable(index, "set_operand_value_from_memory")
+        type_ = self._constant_type(index)
+        what = f"operand {index}"
         view = memory.slice(offset, length)
-        self._values[index] = graph.read_only(graph.as_array(view, self._types[index], f"operand {index}"))
+        check_aligned(what, type_, offset)
+        self._values[index] = graph.read_only(graph.as_array(view, type_, what))
 
     def set_operand_value_from_model(self, index: int, value: Model) -> None:
-        """Make an operand refer to a finished model (``ANeuralNetworksModel_setOperandValueFromModel``)."""
+        """Make an operand refer to a finished model (``ANeuralNetworksModel_setOperandValueFromModel``).
+
+        BAD_DATA: the operand is not of type MODEL. BAD_STATE: the referenced model is not finished.
+        """
         self._check_settable(index, "set_operand_value_from_model")
         if self._types[index].code is not OperandCode.MODEL:
             raise bad_data(f"operand {index} must be of type MODEL to take a model, it is {self._types[index]}")
         self._subgraphs[index] = value.frozen
 
-    def set_operand_symm_per_channel_quant_params(
-        self, index: int, channel_dim: int, scales: Sequence[float]
-    ) -> None:
+    def set_operand_symm_per_channel_quant_params(self, index: int, channel_dim: int, scales: Sequence[float]) -> None:
         """Set the scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand.
 
         (``ANeuralNetworksModel_setOperandSymmPerChannelQuantParams``.) One positive scale per index of
@@ -89,42 +105,60 @@ class Model:
         type_ = self._types[index]
         if type_.code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
             raise bad_data(f"operand {index} must be TENSOR_QUANT8_SYMM_PER_CHANNEL to have scales, it is {type_}")
-        if not 0 <= channel_dim < len(type_.dimensions):
-            raise bad_data(f"operand {index}: channel_dim {channel_dim} is no dimension of {list(type_.dimensions)}")
-        if len(scales) != type_.dimensions[channel_dim]:
-            raise bad_data(
-                f"operand {index}: expected {type_.dimensions[channel_dim]} scales, as dimension {channel_dim} "
-                f"has, got {len(scales)}"
-            )
-        if not all(np.isfinite(scale) and scale > 0 for scale in scales):
-            raise bad_data(f"operand {index}: every scale must be finite and positive")
         channels = ChannelQuant(tuple(float(scale) for scale in scales), channel_dim)
-        self._types[index] = OperandType(type_.code, type_.dimensions, channel_quant=channels)
+        with_channels = OperandType(type_.code, type_.dimensions, channel_quant=channels)
+        with_channels.check_channels(f"operand {index}")
+        self._types[index] = with_channels
 
     # --- operations ----------------------------------------------------------------------------------------------
 
-    def add_operation(self, code: OperationCode | int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def add_operation(
+        self, code: OperationCode | ExtensionCode | int, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
         """Add an operation (``ANeuralNetworksModel_addOperation``), in any order.
 
-        BAD_DATA: an index names no operand, or the code no operation.
+        ``code`` may be what `get_extension_operation_type` gave. BAD_DATA: an index names no operand, or the code no
+        operation.
         """
         self._check_unfinished("add_operation")
-        try:
-            code = OperationCode(code)
-        except ValueError:
-            raise bad_data(f"{code} is no operation of feature level 8 (0 to 105)") from None
+        if not isinstance(code, ExtensionCode):
+            code = self._operation_code(code)
         if not outputs:
             raise bad_data(f"{code.name} must have an output")
         for index in (*inputs, *outputs):
             self._check_index(index, code.name)
         self._operations.append(frozen.Operation(code, tuple(inputs), tuple(outputs)))
 
+    def get_extension_operation_type(self, extension: str, code: int) -> int:
+        """The number of an extension's operation in this model (``ANeuralNetworksModel_getExtensionOperationType``).
+
+        ``code`` counts within the extension. The number is the extension's prefix, which the model gives, above 16
+        bits of it.
+        """
+        if not extension or not 0 <= code < 1 << EXTENSION_LOW_BITS:
+            raise bad_data(f"an extension needs a name, and codes from 0 to 65535, got {extension!r} and {code}")
+        if extension not in self._extensions:
+            self._extensions.append(extension)
+        return (self._extensions.index(extension) + 1) << EXTENSION_LOW_BITS | code
+
+    def _operation_code(self, number: int) -> OperationCode | ExtensionCode:
+        prefix = number >> EXTENSION_LOW_BITS
+        if 0 < prefix <= len(self._extensions):
+            return ExtensionCode(self._extensions[prefix - 1], number & ((1 << EXTENSION_LOW_BITS) - 1))
+        try:
+            return OperationCode(number)
+        except ValueError:
+            raise bad_data(f"{number} is no operation of feature level 8 (0 to 105)") from None
+
     def identify_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Say which operands the model takes and gives (``ANeuralNetworksModel_identifyInputsAndOutputs``).
 
-        BAD_DATA: an operand is named twice, or has a value.
+        There may be no inputs, as with Android's runtime, though its text asks for one. BAD_DATA: there are no outputs,
+        an operand is named twice, or has a value.
         """
         self._check_unfinished("identify_inputs_and_outputs")
+        if not outputs:
+            raise bad_data("a model needs an output")
         for index in (*inputs, *outputs):
             self._check_index(index)
             if index in self._values or index in self._subgraphs:
@@ -134,18 +168,23 @@ class Model:
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
 
     def relax_computation_float32_to_float16(self, allow: bool) -> None:
-        """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``)."""
+        """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``).
+
+        What is set for the main model of a compilation holds for the models that it refers to.
+        """
         self._check_unfinished("relax_computation_float32_to_float16")
         self._relaxed = bool(allow)
 
     def finish(self) -> None:
         """Check the whole model and freeze it (``ANeuralNetworksModel_finish``).
 
-        BAD_DATA says which operand or operation breaks which rule; BAD_STATE: finished before.
+        BAD_DATA says which operand or operation breaks which rule; BAD_STATE: called before, even if that failed, or
+        inputs and outputs are not identified.
         """
         self._check_unfinished("finish")
         if self._inputs is None:
             raise bad_state("identify_inputs_and_outputs must be called before finish")
+        self._finish_called = True
         self._frozen = graph.freeze(
             self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
         )
@@ -156,7 +195,7 @@ class Model:
     def frozen(self) -> frozen.Model:
         """What drivers get. BAD_STATE before `finish`."""
         if self._frozen is None:
-            raise bad_state("the model is not finished")
+            raise bad_state("the model is invalid" if self._finish_called else "the model is not finished")
         return self._frozen
 
     def get_support(self, device: Device) -> list[Support]:
@@ -166,9 +205,11 @@ class Model:
     def get_supported_operations_for_devices(self, devices: Sequence[Device]) -> list[bool]:
         """For each operation, in the order they were added, whether one of ``devices`` runs it.
 
-        (``ANeuralNetworksModel_getSupportedOperationsForDevices``.)
+        (``ANeuralNetworksModel_getSupportedOperationsForDevices``.) BAD_DATA: no device, or one named twice. BAD_STATE:
+        the model is not finished.
         """
         model = self.frozen
+        check_distinct(devices)
         supported = {
             operation.outputs: any(answers)
             for operation, *answers in zip(
@@ -182,12 +223,18 @@ class Model:
     # --- checks --------------------------------------------------------------------------------------------------
 
     def _check_unfinished(self, call: str) -> None:
-        if self._frozen is not None:
+        if self._finish_called:
             raise bad_state(f"{call} can't be called after finish")
 
     def _check_index(self, index: int, what: str = "") -> None:
         if not 0 <= index < len(self._types):
             raise bad_data(f"{what + ': ' if what else ''}operand {index} does not exist, there are {len(self._types)}")
+
+    def _constant_type(self, index: int) -> OperandType:
+        type_ = self._types[index]
+        if not type_.is_fully_specified:
+            raise bad_data(f"operand {index} is {type_}: a constant needs all its dimensions")
+        return type_
 
     def _check_settable(self, index: int, call: str) -> None:
         self._check_unfinished(call)

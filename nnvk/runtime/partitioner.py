@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nnvk.base.errors import bad_data
+from nnvk.types.codes import OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 
 
@@ -17,6 +18,11 @@ class Cut:
     operations: tuple[int, ...]
 
 
+RUNTIME = -1
+"""In the place of a device: the runtime itself takes the decisions of control flow that no device runs."""
+_CONTROL_FLOW = (OperationCode.IF, OperationCode.WHILE)
+
+
 def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
     """The device of each operation: the first, in the order of preference, that runs it.
 
@@ -25,6 +31,8 @@ def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
     device_of: list[int] = []
     for number, operation in enumerate(model.operations):
         able = [device for device, answers in enumerate(supported) if answers[number]]
+        if not able and operation.code in _CONTROL_FLOW:
+            able = [RUNTIME]
         if not able:
             raise bad_data(f"operation {number} ({operation}): none of the devices supports it")
         device_of.append(able[0])
@@ -94,16 +102,10 @@ def extract(whole: Model, operations: Sequence[int]) -> Extract:
     inside = set(operations)
     written = {index for operation in part for index in operation.outputs}
     read_elsewhere = {
-        index
-        for number, operation in enumerate(whole.operations)
-        if number not in inside
-        for index in operation.inputs
+        index for number, operation in enumerate(whole.operations) if number not in inside for index in operation.inputs
     }
     outputs = tuple(
-        index
-        for operation in part
-        for index in operation.outputs
-        if index in read_elsewhere or index in whole.outputs
+        index for operation in part for index in operation.outputs if index in read_elsewhere or index in whole.outputs
     )
     inputs = tuple(
         dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,15 @@ from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
 from nnvk.hal import IPreparedModel, Support
 from nnvk.runtime.devices import Device
-from nnvk.runtime.partitioner import Extract, assign, extract, partition
+from nnvk.runtime.partitioner import RUNTIME, Extract, assign, extract, partition
 from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model, Operation
 from nnvk.types.request import PrepareOptions
 
 _log = logger("compilation")
+
+Backup = Callable[[], IPreparedModel]
+"""Prepares a step on another device, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Step:
     """Positions in the order of execution of the model's operations."""
     part: Extract
     prepared: IPreparedModel
-    fallback: Callable[[], IPreparedModel] | None = None
+    fallback: Backup | None = None
     """Prepares the part on the CPU, should the device fail to execute it; None where that is not wanted."""
 
 
@@ -105,7 +109,7 @@ class Planner:
             device_of = assign(model, answers)
         except NnapiError as error:
             raise NnapiError(error.code, error.reason + self._why(support)) from None
-        split = {number for number in range(len(model.operations)) if self._is_split(model, number, device_of[number])}
+        split = {number for number, assigned in enumerate(device_of) if self._is_split(model, number, assigned)}
         steps: list[Step | ControlStep] = []
         for cut in partition(model, device_of, split):
             if cut.operations[0] in split:
@@ -126,19 +130,18 @@ class Planner:
         try:
             with tracing.span(f"prepare on {device.name}", "compilation", operations=len(operations)):
                 prepared = device.driver.prepare_model(part.model, options)
-        except NnapiError as error:
-            if backup is None or self.fallback is None:
-                raise
-            _log.warning("%s fails to prepare, %s takes over: %s", device.name, self.fallback.name, error)
-            device, prepared, backup = self.fallback, backup(), None
+        except Exception as error:
+            prepared = _taken_over(device, backup, error)
+            assert self.fallback is not None
+            device, backup = self.fallback, None
         _log.debug("%s runs %s", device.name, [str(operation) for operation in part.model.operations])
         return Step(device, operations, part, prepared, backup)
 
-    def _backup(self, device: Device, part: Extract) -> Callable[[], IPreparedModel] | None:
+    def _backup(self, device: Device, part: Extract) -> Backup | None:
         fallback = self.fallback
         if fallback is None or fallback is device:
             return None
-        return lambda: fallback.driver.prepare_model(part.model, self.options)
+        return functools.cache(lambda: fallback.driver.prepare_model(part.model, self.options))
 
     def _control(self, model: Model, number: int) -> ControlStep:
         operation = model.operations[number]
@@ -149,8 +152,8 @@ class Planner:
         return ControlStep((number,), operation, (first, second))
 
     def _is_split(self, model: Model, number: int, assigned: int) -> bool:
-        """Whether a control flow operation is worth taking apart: a preferred device runs some of what is inside."""
-        return any(
+        """Whether a control flow operation is taken apart: no device runs it, or a preferred one runs some of it."""
+        return assigned == RUNTIME or any(
             support.supported
             for inner in referenced_models(model, model.operations[number])
             for device in self.devices[:assigned]
@@ -164,6 +167,26 @@ class Planner:
                 named = zip(self.devices, answers, strict=True)
                 return ": " + "; ".join(f"{device.name}: {answer.reason}" for device, answer in named)
         return ""
+
+
+def driver_error(device: Device, error: Exception) -> Exception:
+    """What an application sees of an error that a driver raised: its own, but for want of memory, which has a code."""
+    if isinstance(error, MemoryError):
+        return NnapiError(ResultCode.OUT_OF_MEMORY, f"{device.name}: {error}")
+    return error
+
+
+def _taken_over(device: Device, backup: Backup | None, error: Exception) -> IPreparedModel:
+    """The step prepared by another device after ``device`` has failed. Raises the error where there is none."""
+    error = driver_error(device, error)
+    if backup is None:
+        raise error
+    try:
+        prepared = backup()
+    except NnapiError:  # an operation that only the device's extension has, say
+        raise error from None
+    _log.warning("%s fails to prepare, the CPU takes over: %r", device.name, error)
+    return prepared
 
 
 def referenced_models(model: Model, operation: Operation) -> list[Model]:

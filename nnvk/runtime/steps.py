@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base.log import logger
-from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution
-from nnvk.runtime.plan import ControlStep, Plan, Step
+from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
+from nnvk.ops.registry import compatible
+from nnvk.runtime.plan import ControlStep, Plan, Step, driver_error
 from nnvk.types.codes import OperationCode
-from nnvk.types.model import Model
+from nnvk.types.model import Lifetime, Model
 from nnvk.types.request import (
     ExecuteOptions,
     ExecutionResult,
@@ -49,6 +50,10 @@ class BoundPlan(IExecution):
         self._plan = plan
         self._request = request
         self._bound = _BoundStep(plan.single, request) if plan.single is not None else None
+        self.writes_host = any(target.buffer is not None for target in request.outputs)
+        """Whether outputs go to memory of the host, which happens when somebody asks for the result."""
+        self.uses_host = self.writes_host or any(source.array is not None for source in request.inputs)
+        """Whether inputs or outputs are in memory of the host."""
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         """Execute all steps in order."""
@@ -62,11 +67,19 @@ class BoundPlan(IExecution):
             return self.execute(options)
         return self._bound.execute_in_burst(burst, options)
 
-    def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
-        """Hand a single step to its device; several are run by a thread."""
-        if self._bound is not None and not self._bound.has_fallback:
+    def execute_fenced(
+        self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions, *, after_host_writes: bool = False
+    ) -> IFencedExecution:
+        """Hand a single step to its device, where that can keep to the rules; else a thread runs it.
+
+        ``after_host_writes``: some of ``wait_for`` writes to the host's memory, which a device's queue does not see.
+        """
+        by_thread = wait_for and (after_host_writes or options.measure or options.deadline_ns is not None)
+        if self._bound is not None and not self._bound.has_fallback and not by_thread:
             return self._bound.execute_fenced(wait_for, options)
-        return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
+        return DeferredExecution(
+            lambda: self.execute(options.started(time.monotonic_ns())), wait_for, options.deadline_ns
+        )
 
 
 class _BoundStep(IExecution):
@@ -75,27 +88,46 @@ class _BoundStep(IExecution):
     def __init__(self, step: Step, request: Request) -> None:
         self._step = step
         self._request = request
-        self._bound = step.prepared.create_reusable_execution(request)
         tokens = [source.token for source in request.inputs] + [target.token for target in request.outputs]
         self.has_fallback = step.fallback is not None and not any(tokens)
+        try:
+            self._bound = step.prepared.create_reusable_execution(request)
+        except Exception as error:
+            self._bound = self._backup("can't take the request", error).create_reusable_execution(request)
+            self.has_fallback = False
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
-        return self._guarded(lambda: self._bound.execute(options), options)
+        try:
+            return self._bound.execute(options)
+        except Exception as error:
+            return self._taken_over(error, options)
 
     def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
-        return self._guarded(lambda: burst.execute(self._bound, options), options)
+        try:
+            return burst.execute(self._bound, options)
+        except Exception as error:
+            return self._taken_over(error, options)
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
         return self._bound.execute_fenced(wait_for, options)
 
-    def _guarded(self, execute: Callable[[], ExecutionResult], options: ExecuteOptions) -> ExecutionResult:
+    def _taken_over(self, error: Exception, options: ExecuteOptions) -> ExecutionResult:
+        """What the CPU makes of it after the device has failed; where that is not wanted, the error is raised."""
+        if isinstance(error, NnapiError) and error.code not in _DEVICE_FAILURES:
+            raise error
+        return self._backup("fails to execute", error).execute(self._request, options)
+
+    def _backup(self, complaint: str, error: Exception) -> IPreparedModel:
+        """The step prepared by the CPU. Raises ``error`` where there is none."""
+        error = driver_error(self._step.device, error)
+        if not self.has_fallback or self._step.fallback is None:
+            raise error
         try:
-            return execute()
-        except NnapiError as error:
-            if not self.has_fallback or error.code not in _DEVICE_FAILURES or self._step.fallback is None:
-                raise
-            _log.warning("%s fails to execute, the CPU takes over: %s", self._step.device.name, error)
-            return self._step.fallback().execute(self._request, options)
+            prepared = self._step.fallback()
+        except NnapiError:
+            raise error from None
+        _log.warning("%s %s, the CPU takes over: %r", self._step.device.name, complaint, error)
+        return prepared
 
 
 def _run(plan: Plan, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -163,8 +195,10 @@ def _run_control(
     operation = step.operation
 
     def argument(index: int) -> InputArgument:
-        constant = model.operands[index].value
-        return values[index] if constant is None else InputArgument(constant)
+        operand = model.operands[index]
+        if operand.lifetime in (Lifetime.CONSTANT, Lifetime.NO_VALUE):
+            return InputArgument(operand.value)
+        return values[index]
 
     if operation.code is OperationCode.IF:
         condition, *inputs = (argument(index) for index in (operation.inputs[0], *operation.inputs[3:]))
@@ -175,8 +209,12 @@ def _run_control(
     shapes: list[OutputShape] = []
     for index, result in zip(operation.outputs, results, strict=True):
         values[index] = result
-        array = result.array
+        array, declared = result.array, model.operands[index].type
         assert array is not None
+        if declared.dimensions and not compatible(declared.dimensions, array.shape):
+            raise bad_data(
+                f"{operation}: operand {index} is declared as {declared}, the model gives {list(array.shape)}"
+            )
         buffer = targets[index].buffer if index in targets else None
         shapes.append(OutputShape(array.shape, buffer is None or buffer.nbytes >= array.nbytes))
         if buffer is not None and buffer.nbytes >= array.nbytes:

@@ -75,11 +75,10 @@ class OperandType:
 
     def __post_init__(self) -> None:
         """Take numbers as C code has them. Raises BAD_DATA where the code is none, or a dimension no whole number."""
-        if not isinstance(self.code, OperandCode):
-            try:
-                object.__setattr__(self, "code", OperandCode(self.code))
-            except ValueError:
-                raise bad_data(f"{self.code!r} is no operand code of feature level 8 (0 to 15)") from None
+        try:
+            object.__setattr__(self, "code", OperandCode(self.code))
+        except ValueError:
+            raise bad_data(f"{self.code!r} is no operand code of feature level 8 (0 to 15)") from None
         try:
             object.__setattr__(self, "dimensions", tuple(map(operator.index, self.dimensions)))
         except TypeError:
@@ -117,9 +116,11 @@ class OperandType:
             raise bad_data(f"{what}: dimensions {self.dimensions} must be whole numbers from 0 to 2^32 - 1")
         if not self.is_tensor and self.dimensions:
             raise bad_data(f"{what}: a scalar of type {self.code.name} can't have dimensions {self.dimensions}")
-        if math.prod(size for size in self.dimensions if size) * (
-            self.dtype.itemsize if self.code != OperandCode.MODEL else 0
-        ) >= 2**32:
+        if (
+            math.prod(size for size in self.dimensions if size)
+            * (self.dtype.itemsize if self.code != OperandCode.MODEL else 0)
+            >= 2**32
+        ):
             raise bad_data(f"{what}: {self.dimensions} of {self.code.name} is 4 GiB or more")
         if not math.isfinite(self.scale) or self.scale < 0:
             raise bad_data(f"{what}: scale {self.scale} must be finite and not negative")

@@ -20,13 +20,20 @@ layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
 layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
 
-// What four output channels need; loaded once for all pixels.
+// What four output channels need, loaded once for all pixels. Push constants are among it because llvmpipe loads
+// them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
 struct Output {
-    uint channel;    // the first of the four; past the last channel nothing is stored
+    uint stored;    // how many of the four exist
+    uint base;      // index of the first, in pixel 0, in dst
+    uint stride;    // from a pixel to the next
     ACC4 bias;
+    ACC low;
+    ACC high;
 #ifdef DTYPE_Q8
     ivec4 mantissa;
     ivec4 shift;
+    int zero;
+    uint sign_mask;
 #endif
 };
 
@@ -34,33 +41,32 @@ Output output_of(uint channel) {
     uint last = out_channels - 1u;
     ACC4 start = ACC4(bias[bias_offset + min(channel, last)], bias[bias_offset + min(channel + 1u, last)],
                       bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
+    uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
 #ifdef DTYPE_F32
-    return Output(channel, start);
+    return Output(stored, dst_offset + channel, out_channels, start, low, high);
 #else
     uint at = (multipliers_offset >> 2) + (min(channel, last) >> 2 << 1);
-    return Output(channel, start, multipliers[at], multipliers[at + 1u]);
+    return Output(stored, dst_offset + (channel >> 2), divide_up(out_channels, 4u), start, low, high, multipliers[at],
+                  multipliers[at + 1u], output_zero, sign_mask);
 #endif
 }
 
 // Pixels of bytes are padded to whole words.
-void store_output(uint pixel, Output channels4, ACC4 sum) {
-    uint channel = channels4.channel;
-    if (channel >= out_channels) return;
+void store_output(uint pixel, Output to, ACC4 sum) {
+    uint at = to.base + pixel * to.stride;
 #ifdef DTYPE_F32
-    vec4 result = activate(sum, low, high);
-    uint at = dst_offset + pixel * out_channels + channel;
+    vec4 result = activate(sum, to.low, to.high);
     if (VECTOR_STORES) {
-        dst_vectors[at >> 2] = result;
+        if (to.stored > 0u) dst_vectors[at >> 2] = result;
     } else {
-        dst[at] = result.x;
-        if (channel + 1u < out_channels) dst[at + 1u] = result.y;
-        if (channel + 2u < out_channels) dst[at + 2u] = result.z;
-        if (channel + 3u < out_channels) dst[at + 3u] = result.w;
+        if (to.stored > 0u) dst[at] = result.x;
+        if (to.stored > 1u) dst[at + 1u] = result.y;
+        if (to.stored > 2u) dst[at + 2u] = result.z;
+        if (to.stored > 3u) dst[at + 3u] = result.w;
     }
 #else
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, channels4.mantissa, channels4.shift) + output_zero;
-    dst[dst_offset + pixel * divide_up(out_channels, 4u) + (channel >> 2)] =
-        pack_bytes(activate(scaled, low, high), sign_mask);
+    ivec4 scaled = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
+    if (to.stored > 0u) dst[at] = pack_bytes(activate(scaled, to.low, to.high), to.sign_mask);
 #endif
 }
 

@@ -4,25 +4,60 @@
 #ifndef NNVK_MATH_GLSL
 #define NNVK_MATH_GLSL
 
-// e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r (Cephes, expf), and 2^n through the exponent bits.
-float exact_exp(float x) {
-    const float LOG2E = 1.44269504088896341;
-    float bounded = clamp(x, -104.0, 89.0);
-    float n = floor(bounded * LOG2E + 0.5);
-    precise float r = bounded - n * 0.693359375;
-    r = r + n * 2.12194440e-4;
+// e^r - 1 for |r| <= ln 2 / 2 (Cephes, expf).
+float expm1_near_0(float r) {
     float p = 1.9875691500e-4;
     p = p * r + 1.3981999507e-3;
     p = p * r + 8.3334519073e-3;
     p = p * r + 4.1665795894e-2;
     p = p * r + 1.6666665459e-1;
     p = p * r + 5.0000001201e-1;
-    p = p * r * r + r + 1.0;
+    return p * r * r + r;
+}
+
+// e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
+float exact_exp(float x) {
+    const float LOG2E = 1.44269504088896341;
+    float bounded = clamp(x, -104.0, 89.0);
+    float n = floor(bounded * LOG2E + 0.5);
+    precise float r = bounded - n * 0.693359375;
+    r = r + n * 2.12194440e-4;
+    float p = expm1_near_0(r) + 1.0;
     // 2^n in two factors, because n alone may lie outside the exponents of normal numbers.
     int whole = int(n);
     int part = whole / 2;
     float scaled = p * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
     return isnan(x) ? x : scaled;
+}
+
+// e^x - 1, also where that is small.
+float exact_expm1(float x) { return abs(x) < 0.34 ? expm1_near_0(x) : exact_exp(x) - 1.0; }
+
+// ln x: x = 2^n m with m from sqrt(1/2) to sqrt(2), and a polynomial for ln m (Cephes, logf).
+float exact_log(float x) {
+    const float INFINITY = uintBitsToFloat(0x7f800000u), NOT_A_NUMBER = uintBitsToFloat(0x7fc00000u);
+    bool tiny = x < 1.17549435e-38;
+    uint bits = floatBitsToUint(tiny ? x * 16777216.0 : x);
+    int n = int(bits >> 23) - (tiny ? 150 : 126);
+    float m = uintBitsToFloat((bits & 0x7fffffu) | 0x3f000000u);
+    if (m < 0.707106781) {
+        m = m + m;
+        n -= 1;
+    }
+    m -= 1.0;
+    float p = 7.0376836292e-2;
+    p = p * m - 1.1514610310e-1;
+    p = p * m + 1.1676998740e-1;
+    p = p * m - 1.2420140846e-1;
+    p = p * m + 1.4249322787e-1;
+    p = p * m - 1.6668057665e-1;
+    p = p * m + 2.0000714765e-1;
+    p = p * m - 2.4999993993e-1;
+    p = p * m + 3.3333331174e-1;
+    float square = m * m;
+    float result = p * m * square - float(n) * 2.12194440e-4 - 0.5 * square + m + float(n) * 0.693359375;
+    if (x == INFINITY) return x;
+    return x > 0.0 ? result : (x == 0.0 ? -INFINITY : NOT_A_NUMBER);
 }
 
 float exact_tanh(float x) {
@@ -43,6 +78,47 @@ float exact_tanh(float x) {
 float exact_logistic(float x) {
     float tail = exact_exp(-abs(x));
     return (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);
+}
+
+// The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. The angle
+// times 2/pi as an integer product, of which only the bits around the point matter (Payne and Hanek).
+int reduce_angle(float size, out float angle) {
+    const uint TWO_OVER_PI[6] = uint[](0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u);
+    uint bits = floatBitsToUint(size);
+    uint exponent = (bits >> 23) - 126u, mantissa = (bits << 8) | 0x80000000u;
+    uint first = exponent >> 5, shift = exponent & 31u;
+    uint words[4];
+    for (int k = 0; k < 4; ++k) {
+        uint index = first + uint(k);
+        words[k] = index == 0u ? 0u : TWO_OVER_PI[min(index - 1u, 5u)];
+    }
+    uvec3 part = uvec3(words[0], words[1], words[2]);
+    if (shift != 0u) part = (part << shift) | (uvec3(words[1], words[2], words[3]) >> (32u - shift));
+    uint high, low, lowest, carry;
+    umulExtended(mantissa, part.z, lowest, low);
+    umulExtended(mantissa, part.y, high, low);
+    low = uaddCarry(low, lowest, carry);
+    high += carry + mantissa * part.x;
+    // Two bits of quadrant, then the fraction of one, as a signed number: past a half it belongs to the next quadrant.
+    int quadrant = int(high >> 30) + int((high >> 29) & 1u);
+    int fraction = int(high << 2) >> 2;
+    angle = (float(fraction) + float(low) * 2.3283064365e-10) * 1.4629180793e-9;    // 2^-32; pi/2 * 2^-30
+    return quadrant;
+}
+
+float exact_sin(float x) {
+    float size = abs(x), angle = size;
+    if (isnan(x) || isinf(x)) return uintBitsToFloat(0x7fc00000u);
+    int quadrant = size < 0.7853981 ? 0 : reduce_angle(size, angle);
+    float square = angle * angle;
+    float result;
+    if ((quadrant & 1) == 0) {
+        result = ((-1.9515295891e-4 * square + 8.3321608736e-3) * square - 1.6666654611e-1) * square * angle + angle;
+    } else {
+        result = ((2.443315711809948e-5 * square - 1.388731625493765e-3) * square + 4.166664568298827e-2) * square * square
+            - 0.5 * square + 1.0;
+    }
+    return (quadrant & 2) != (x < 0.0 ? 2 : 0) ? -result : result;
 }
 
 #endif

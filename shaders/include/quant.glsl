@@ -63,9 +63,20 @@ int rounding_divide_by_pot(int x, int exponent) {
     return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
 }
 
+// x * 2^left. What leaves 31 bits on the way is beyond every 8-bit range in the end, and is kept from coming round.
+int shift_left(int x, int left) {
+    int most = 0x7fffffff >> (left + sign(left));
+    return clamp(x, -most, most) << left;
+}
+ivec4 shift_left(ivec4 x, ivec4 left) {
+    ivec4 most = ivec4(0x7fffffff) >> (left + sign(left));
+    return clamp(x, -most, most) << left;
+}
+
 // x * mantissa / 2^31 * 2^shift. A positive shift is to the left.
 int multiply_by_quantized_multiplier(int x, int mantissa, int shift) {
-    return rounding_divide_by_pot(rounding_doubling_high_mul(x << max(shift, 0), mantissa), max(-shift, 0));
+    return rounding_divide_by_pot(rounding_doubling_high_mul(shift_left(x, max(shift, 0)), mantissa),
+                                  max(-shift, 0));
 }
 
 ivec4 rounding_doubling_high_mul(ivec4 a, ivec4 b) {
@@ -83,7 +94,8 @@ ivec4 rounding_divide_by_pot(ivec4 x, ivec4 exponent) {
 }
 
 ivec4 multiply_by_quantized_multiplier(ivec4 x, ivec4 mantissa, ivec4 shift) {
-    return rounding_divide_by_pot(rounding_doubling_high_mul(x << max(shift, 0), mantissa), max(-shift, 0));
+    return rounding_divide_by_pot(rounding_doubling_high_mul(shift_left(x, max(shift, ivec4(0))), mantissa),
+                                  max(-shift, ivec4(0)));
 }
 
 ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {

@@ -23,7 +23,9 @@ OPTIONS = {
     "h_scale": 5.0,
     "w_scale": 5.0,
 }
-ANCHORS = T("FLOAT32", data=np.stack([*np.mgrid[0.2:1:4j, 0.2:1:4j].reshape(2, -1), np.full(16, 0.3), np.full(16, 0.25)], 1))
+ANCHORS = T(
+    "FLOAT32", data=np.stack([*np.mgrid[0.2:1:4j, 0.2:1:4j].reshape(2, -1), np.full(16, 0.3), np.full(16, 0.25)], 1)
+)
 
 
 def post_process(options: dict, inputs: list[T], feed: list[np.ndarray], anchors: T = ANCHORS) -> None:
@@ -65,4 +67,9 @@ def test_bad_options_are_named(change: dict, message: str) -> None:
 @pytest.mark.parametrize("custom", [b"", b"\x00" * 3, b"\xff" * 40, bytes(range(64))])
 def test_damaged_options_are_refused(custom: bytes) -> None:
     with pytest.raises(TfliteImportError):
-        check("TFLite_Detection_PostProcess", [f32(1, 16, 4), f32(1, 16, 4), ANCHORS], [T() for _ in range(4)], custom=custom)
+        check(
+            "TFLite_Detection_PostProcess",
+            [f32(1, 16, 4), f32(1, 16, 4), ANCHORS],
+            [T() for _ in range(4)],
+            custom=custom,
+        )

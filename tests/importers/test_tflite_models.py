@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
+from tflite_oracle import compare
 
 import nnvk
-from nnvk.importers.tflite import ImportedModel, load, supported_operators
+from nnvk.importers.tflite import ImportedModel, TfliteImportError, load, supported_operators
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 NAMES = sorted(path.parent.name for path in MODELS.glob("*/model.tflite"))
@@ -67,6 +68,22 @@ def test_hybrid_activations_are_real_on_demand() -> None:
     np.testing.assert_allclose(scores, features @ weights.T, rtol=1e-5, atol=1e-6)
 
 
+def test_constants_behind_the_tables() -> None:
+    source, weights = T("FLOAT32", (2, 6)), T(data=np.arange(24).reshape(4, 6))
+    net = Net([source], [T("FLOAT32", (2, 4))])
+    net.op("FULLY_CONNECTED", [source, weights, T(data=[1, 2, 3, 4])], net.outputs[0], "FullyConnectedOptions")
+    data = write(net, behind=True)
+    features = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    compare(data, [features])
+    with pytest.raises(TfliteImportError, match="buffer 1 ends at byte"):
+        load(data[:-40])
+
+
+def test_relaxed() -> None:
+    assert load(quantised(), relaxed=True).model.frozen.relaxed
+    assert not load(quantised()).model.frozen.relaxed
+
+
 def test_ports_say_what_tflite_has() -> None:
     source = T("UINT8", (1, 4), scale=0.5, zero_point=10, name="image")
     best = T("INT64", (1,), name="best")
@@ -78,7 +95,12 @@ def test_ports_say_what_tflite_has() -> None:
     assert (image.name, image.tflite_type, image.dtype, image.shape) == ("image", "UINT8", np.uint8, (1, 4))
     assert (image.is_quantised, image.scale, image.zero_point) == (True, 0.5, 10)
     assert image.type.code is nnvk.OperandCode.TENSOR_QUANT8_ASYMM
-    assert (label.dtype, label.type.code, label.is_quantised, label.scale) == (np.int64, nnvk.OperandCode.TENSOR_INT32, False, 0)
+    assert (label.dtype, label.type.code, label.is_quantised, label.scale) == (
+        np.int64,
+        nnvk.OperandCode.TENSOR_INT32,
+        False,
+        0,
+    )
     steps = image.quantize(np.array([[-5.0, 0.1, 3.0, 1000]]))
     np.testing.assert_array_equal(steps, np.uint8([[0, 10, 16, 255]]))
     np.testing.assert_array_equal(image.dequantize(steps), np.float32([[-5, 0, 3, 122.5]]))

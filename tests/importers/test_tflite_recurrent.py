@@ -90,7 +90,14 @@ def test_lstm(cell: str) -> None:
 def test_sequence_lstm(cell: str, time_major: bool) -> None:
     source = f32(*((TIME, BATCH) if time_major else (BATCH, TIME)), SIZE)
     options = {**LSTM_OPTIONS, "TimeMajor": time_major}
-    check("UNIDIRECTIONAL_SEQUENCE_LSTM", lstm_inputs(source, cell), (), "UnidirectionalSequenceLSTMOptions", **options, repeats=2)
+    check(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        lstm_inputs(source, cell),
+        (),
+        "UnidirectionalSequenceLSTMOptions",
+        **options,
+        repeats=2,
+    )
 
 
 @pytest.mark.parametrize("merge", [False, True])
@@ -113,7 +120,8 @@ def test_hybrid_lstm_is_near_tflite() -> None:
 
 
 @pytest.mark.parametrize("cell", ["", "c", "j", "n", "p", "cpj", "cnj"], ids=lambda cell: cell or "plain")
-def test_lstm_8bit(cell: str) -> None:
+@pytest.mark.parametrize("shape", [(BATCH,), (BATCH, TIME), (TIME, BATCH), (BATCH, 1)], ids=str)
+def test_lstm_8bit(cell: str, shape: tuple[int, ...]) -> None:
     """The kernel of 8-bit activations and a 16-bit cell state, whose intermediate scales are in tensors."""
     rng = np.random.default_rng(2)
     width = 3 if "j" in cell else UNITS
@@ -127,22 +135,35 @@ def test_lstm_8bit(cell: str) -> None:
         return T("INT16", data=rng.integers(low, 20000, UNITS), scale=scale)
 
     inputs = [
-        q8(BATCH, SIZE, scale=0.008, zero_point=5),
+        q8(*shape, SIZE, scale=0.008, zero_point=5),
         *gates(lambda: q8c(UNITS, SIZE, scale=0.008)),
         *gates(lambda: q8c(UNITS, width, scale=0.008)),
         *gates(lambda: wide(1e-5), peephole)[:3],
         *gates(lambda: T("INT32", data=rng.integers(-500, 500, UNITS), scale=1e-4)),
-        *([q8c(width, UNITS, scale=0.005), T("INT32", data=rng.integers(-500, 500, width))] if "j" in cell else [None, None]),
+        *(
+            [q8c(width, UNITS, scale=0.005), T("INT32", data=rng.integers(-500, 500, width))]
+            if "j" in cell
+            else [None, None]
+        ),
         T("INT8", (BATCH, width), scale=0.0078, zero_point=2, variable=True),
         T("INT16", (BATCH, UNITS), scale=1 / 2048, variable=True),
         *gates(lambda: wide(3e-5, 1000), norm),
     ]
     intermediates = [T("INT16", (), scale=2**-12) for _ in range(4)]
-    intermediates.append(T("INT8", (), scale=0.007, zero_point=-6) if "j" in cell else T("INT8", (), scale=0.0078, zero_point=2))
+    intermediates.append(
+        T("INT8", (), scale=0.007, zero_point=-6) if "j" in cell else T("INT8", (), scale=0.0078, zero_point=2)
+    )
     options = {"FusedActivationFunction": ACTIVATIONS.TANH, "CellClip": 5.0}
     result = q8(scale=0.0078, zero_point=2)
-    imported = check("LSTM", inputs, result, "LSTMOptions", intermediates=intermediates, steps=1, repeats=3, **options)
-    assert [o.code for o in imported.model.frozen.operations] == [Op.QUANTIZED_LSTM]
+    name, table = "LSTM", "LSTMOptions"
+    if len(shape) > 1:
+        name, table = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
+        options["TimeMajor"] = shape[0] == TIME
+    # One step off in a state may be more after nine.
+    steps = 1 if len(shape) == 1 else 3
+    imported = check(name, inputs, result, table, intermediates=intermediates, steps=steps, repeats=3, **options)
+    codes = [operation.code for operation in imported.model.frozen.operations]
+    assert codes.count(Op.QUANTIZED_LSTM) == (TIME if TIME in shape else 1)
 
 
 def test_lstm_16bit_gates() -> None:
@@ -160,7 +181,14 @@ def test_lstm_16bit_gates() -> None:
         T("INT16", None, scale=8 / 32768),
     ]
     graph = Net([source, previous, cell], results[:2])
-    graph.op("LSTM", [source, previous, weights, biases, cell], results, "LSTMOptions", KernelType=1, FusedActivationFunction=4)
+    graph.op(
+        "LSTM",
+        [source, previous, weights, biases, cell],
+        results,
+        "LSTMOptions",
+        KernelType=1,
+        FusedActivationFunction=4,
+    )
     feed = [rng.integers(0, 256, (BATCH, n), dtype=np.uint8) for n in (SIZE, UNITS)]
     feed.append(rng.integers(-5000, 5000, (BATCH, UNITS)).astype(np.int16))
     compare(write(graph), feed)

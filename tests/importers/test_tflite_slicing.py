@@ -79,7 +79,13 @@ def test_gather_nd(depth: int) -> None:
     rng = np.random.default_rng(3)
     indices = rng.integers(0, (3, 4, 5)[:depth], (2, 3, depth)).astype(np.int32)
     check("GATHER_ND", [f32(3, 4, 5), i32c(indices)], (), "GatherNdOptions")
-    check("GATHER_ND", [f32(3, 4, 5), i32(2, 3, depth)], (), "GatherNdOptions", feed=[np.ones((3, 4, 5), np.float32), indices])
+    check(
+        "GATHER_ND",
+        [f32(3, 4, 5), i32(2, 3, depth)],
+        (),
+        "GatherNdOptions",
+        feed=[np.ones((3, 4, 5), np.float32), indices],
+    )
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])
@@ -118,11 +124,11 @@ def test_reduce_one_axis_given_as_a_scalar() -> None:
     check("SUM", [f32(2, 3, 4), scalar(1)], (), "ReducerOptions")
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("same", [True, False], ids=["same", "other"])
+@pytest.mark.parametrize(
+    "name, same",
+    [("MEAN", True), ("MEAN", False), ("SUM", True), ("SUM", False), ("REDUCE_MAX", True), ("REDUCE_MIN", True)],
+)
 def test_reduce_int8(name: str, same: bool) -> None:
-    if name == "REDUCE_PROD" or (not same and name in ("REDUCE_MAX", "REDUCE_MIN")):
-        pytest.skip("TFLite's kernel wants one quantisation")
     result = q8() if same else q8(scale=0.2, zero_point=-7)
     # TFLite's reference SUM writes to the wrong place.
     optimised = name == "SUM"
@@ -157,7 +163,9 @@ def test_hashtable_lookup() -> None:
 def test_lsh_projection(kind: int) -> None:
     feed = [np.int32([[12345, 54321], [67890, 9876], [-12345678, -87654321]])]
     weight = [T("FLOAT32", data=[0.12, 0.34, 0.56])]
-    check("LSH_PROJECTION", [f32c(3, 2), i32(3, 2), *weight], out("INT32"), "LSHProjectionOptions", Type=kind, feed=feed)
+    check(
+        "LSH_PROJECTION", [f32c(3, 2), i32(3, 2), *weight], out("INT32"), "LSHProjectionOptions", Type=kind, feed=feed
+    )
 
 
 def test_gather_with_batches_is_refused() -> None:

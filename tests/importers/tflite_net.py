@@ -99,12 +99,38 @@ class Net:
         return len(self.tensors) - 1
 
 
-def write(*nets: Net, description: str = "") -> bytes:
-    """The bytes of a file with these subgraphs, the first of them the main one."""
+def write(*nets: Net, description: str = "", behind: bool = False) -> bytes:
+    """The bytes of a file with these subgraphs, the first of them the main one.
+
+    ``behind`` puts constants behind the tables, as files above 2 GiB have them.
+    """
+    outside: Outside | None = None
+    if behind:
+        tables = _write(nets, description, Outside(start=1 << 20))
+        outside = Outside(start=-(-len(tables) // 16) * 16)
+    tables = _write(nets, description, outside)
+    return tables if outside is None else tables.ljust(outside.start, b"\0") + bytes(outside.payload)
+
+
+@dataclass
+class Outside:
+    """Constants behind the tables, from byte ``start`` of the file."""
+
+    start: int
+    payload: bytearray = field(default_factory=bytearray)
+
+    def add(self, data: bytes) -> dict[str, int]:
+        """Fields of the buffer."""
+        offset = self.start + len(self.payload)
+        self.payload += data.ljust(-(-len(data) // 16) * 16, b"\0")
+        return {"Offset": offset, "Size": len(data)}
+
+
+def _write(nets: Sequence[Net], description: str, outside: Outside | None) -> bytes:
     b = flatbuffers.Builder(1024)
     codes: list[tuple[str, bool, int]] = []
     buffers = [_table(b, "Buffer")]
-    subgraphs = [_subgraph(b, net, codes, buffers) for net in nets]
+    subgraphs = [_subgraph(b, net, codes, buffers, outside) for net in nets]
     code_offsets = [_code(b, *code) for code in codes]
     text = b.CreateString(description)
     model = _table(
@@ -142,16 +168,20 @@ def _code(b: flatbuffers.Builder, name: str, is_custom: bool, version: int) -> i
     if is_custom:
         text = b.CreateString(name)
         number = tflite.BuiltinOperator.CUSTOM
-        return _table(b, "OperatorCode", DeprecatedBuiltinCode=number, BuiltinCode=number, CustomCode=text, Version=version)
+        return _table(
+            b, "OperatorCode", DeprecatedBuiltinCode=number, BuiltinCode=number, CustomCode=text, Version=version
+        )
     number = getattr(tflite.BuiltinOperator, name)
     return _table(b, "OperatorCode", DeprecatedBuiltinCode=min(number, 127), BuiltinCode=number, Version=version)
 
 
-def _subgraph(b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool, int]], buffers: list[int]) -> int:
+def _subgraph(
+    b: flatbuffers.Builder, net: Net, codes: list[tuple[str, bool, int]], buffers: list[int], outside: Outside | None
+) -> int:
     inputs = _ints(b, [net.index(tensor) for tensor in net.inputs])
     ops = [_operator(b, net, op, codes) for op in net.ops]
     outputs = _ints(b, [net.index(tensor) for tensor in net.outputs])
-    tensors = [_tensor(b, tensor, number, buffers) for number, tensor in enumerate(net.tensors)]
+    tensors = [_tensor(b, tensor, number, buffers, outside) for number, tensor in enumerate(net.tensors)]
     return _table(
         b, "SubGraph", Tensors=_offsets(b, tensors), Inputs=inputs, Outputs=outputs, Operators=_offsets(b, ops)
     )
@@ -177,15 +207,18 @@ def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, b
     return _table(b, "Operator", **fields)
 
 
-def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int]) -> int:
+def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], outside: Outside | None = None) -> int:
     buffer = 0
     payload = tensor.raw if tensor.raw is not None else None if tensor.data is None else tensor.data.tobytes()
     if payload:
         buffer = len(buffers)
-        b.StartVector(1, len(payload), 16)
-        b.head -= len(payload)
-        b.Bytes[b.head : b.head + len(payload)] = payload
-        buffers.append(_table(b, "Buffer", Data=b.EndVector()))
+        if outside is not None:
+            buffers.append(_table(b, "Buffer", **outside.add(payload)))
+        else:
+            b.StartVector(1, len(payload), 16)
+            b.head -= len(payload)
+            b.Bytes[b.head : b.head + len(payload)] = payload
+            buffers.append(_table(b, "Buffer", Data=b.EndVector()))
     fields: dict[str, Any] = {
         "Shape": _ints(b, tensor.shape or ()),
         "Type": getattr(tflite.TensorType, tensor.type),

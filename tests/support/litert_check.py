@@ -96,7 +96,8 @@ class Tensors(HypothesisDraw):
     def result(self, kind: str, natural: float) -> T:
         """A quantised output, in a scale near ``natural``, or so coarse or fine that all is 0 or saturates."""
         factor = self.pick((1.0, 1.0, 0.3, 1.7, 1e-3, 300.0))
-        return T(kind, scale=float(np.float32(natural * factor)), zero_point=self.zero(kind))
+        scale = max(natural * factor, 1e-7)  # TFLite refuses smaller ones beside an activation
+        return T(kind, scale=float(np.float32(scale)), zero_point=self.zero(kind))
 
     def kind(self) -> str:
         """INT8 or UINT8."""
@@ -113,11 +114,15 @@ class Tensors(HypothesisDraw):
         *,
         atol: float = 1e-5,
         steps: int = 0,
+        repeats: int = 1,
         **options: object,
     ) -> None:
-        """Assert that both agree: real numbers within ``atol`` and 1e-5 of their size, steps within ``steps``."""
+        """Assert that both agree: real numbers within ``atol`` and 1e-5 of their size, steps within ``steps``.
+
+        States are carried over ``repeats`` invocations.
+        """
         results = [outputs] if isinstance(outputs, T) else list(outputs) or [T()]
         free = [tensor for tensor in inputs if tensor is not None and id(tensor) in self._fed]
         net = Net(free, results)
         net.op(name, inputs, results, table, **options)
-        compare(write(net), [self._fed[id(tensor)] for tensor in free], atol=atol, steps=steps)
+        compare(write(net), [self._fed[id(tensor)] for tensor in free], atol=atol, steps=steps, repeats=repeats)

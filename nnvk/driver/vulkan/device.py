@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.buffer import VulkanBuffer
+from nnvk.driver.vulkan.cache import PlanCache, key_of
 from nnvk.driver.vulkan.kernel import Kernel, kernels
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.driver.vulkan.memory_plan import padded
@@ -134,8 +135,17 @@ class VulkanDevice(IDevice):
             raise self.failure(error) from error
 
     def plan(self, model: Model, shapes: Sequence[Shape], options: PrepareOptions) -> Plan:
-        """The plan for these input shapes."""
-        return Lowering(self._profile, self._library).lower(model, shapes)
+        """The plan for these input shapes, from the options' cache where they follow from the model."""
+        kept = None
+        if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()):
+            kept = PlanCache(options.cache, key_of(self.version, self._profile, self._library, model))
+            plan = kept.load(self._library)
+            if plan is not None:
+                return plan
+        plan = Lowering(self._profile, self._library).lower(model, shapes)
+        if kept is not None:
+            kept.store(plan)
+        return plan
 
     def allocate(self, type: OperandType, dimensions: Shape) -> IBuffer:
         """Device-local memory for one tensor."""
@@ -145,7 +155,7 @@ class VulkanDevice(IDevice):
                 ResultCode.OUT_OF_MEMORY, f"{self._name} binds at most {self._profile.max_buffer} bytes, not {nbytes}"
             )
         try:
-            memory = VulkanBuffer(self.native(), next(self._tokens), nbytes)
+            memory = VulkanBuffer(self, next(self._tokens), nbytes)
         except (MemoryError, RuntimeError) as error:
             raise self.failure(error) from error
         self._buffers[memory.token] = memory
@@ -166,9 +176,8 @@ class VulkanDevice(IDevice):
         if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
             return f"{call.unknown}; shaders are chosen before"
         try:
-            return self._refuse_types(call, kernel) or self._refuse_sizes(call) or (
-                kernel.refuse(call) if kernel.refuse else ""
-            )
+            reason = self._refuse_types(call, kernel) or (kernel.refuse(call) if kernel.refuse else "")
+            return reason or self._refuse_sizes(call)
         except UnknownShape:
             return ""  # it follows from the shapes of the inputs, which come with the execution
         except UnknownValue as unknown:
@@ -178,7 +187,8 @@ class VulkanDevice(IDevice):
         leading = next(tensor for tensor in _tensors(call))
         for tensor in (leading, call.output):
             if tensor.code not in kernel.types:
-                return f"{tensor.name} is {tensor.code.name}, the shaders take {', '.join(sorted(code.name for code in kernel.types))}"
+                taken = ", ".join(sorted(code.name for code in kernel.types))
+                return f"{tensor.name} is {tensor.code.name}, the shaders take {taken}"
         for shader in kernel.shaders:
             reason = self._library.refuse(shader, self._profile.features)
             if reason:

@@ -126,7 +126,7 @@ class Lowering:
 
     def lower(self, model: Model, input_shapes: Sequence[Shape]) -> Plan:
         """Lower every operation and plan memory. Raises BAD_DATA for what the kernels can't run."""
-        inputs = [self._input(model.operands[i].type, shape) for i, shape in zip(model.inputs, input_shapes, strict=True)]
+        inputs = [self._input(type_, shape) for type_, shape in zip(model.input_types(), input_shapes, strict=True)]
         direct = {ref.number: ref for ref in inputs} if self.device.unified_memory else {}
         for index, ref in zip(model.inputs, inputs, strict=True):
             if direct:
@@ -141,7 +141,7 @@ class Lowering:
                 raise bad_data(f"{operation}: {call.unknown}")
             shapes.update((output.index, output.shape) for output in call.outputs)
             if any(output.size for output in call.outputs):
-                kernels()[operation.code].lower(call, self)
+                kernels()[call.code].lower(call, self)
         output_shapes = tuple(shapes[index] for index in model.outputs)
         outputs = [self._output(model, index, shapes[index]) for index in model.outputs]
         return self._plan(inputs, outputs, output_shapes)
@@ -208,7 +208,7 @@ class Lowering:
                 addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
         return Plan(
             tuple(self._commands),
-            barriers(self._commands, addresses),
+            barriers(self._commands, addresses, by_buffer=self.device.barriers_by_buffer),
             addresses,
             pages,
             tuple((addresses[t.number], data) for t, data in self._constants.values() if t.number in addresses),
@@ -218,15 +218,24 @@ class Lowering:
         )
 
 
-def barriers(commands: Sequence[Command], addresses: Mapping[int, Address]) -> frozenset[int]:
-    """The commands that must wait for earlier ones: they read or write bytes that those wrote, or write what they read."""
+def barriers(
+    commands: Sequence[Command], addresses: Mapping[int, Address], *, by_buffer: bool = False
+) -> frozenset[int]:
+    """The commands that must wait for earlier ones: they read or write bytes that those wrote, or write what they read.
+
+    ``by_buffer``: as if every tensor were as large as the buffer that it lies in.
+    """
     needed: set[int] = set()
     written: list[Address] = []
     read: list[Address] = []
+
+    def touch(some: Sequence[Address], others: Sequence[Address]) -> bool:
+        return any(_overlap(a, b, by_buffer) for a in some for b in others)
+
     for position, command in enumerate(commands):
         reads = [addresses[tensor.number] for tensor in command.reads]
         writes = [addresses[tensor.number] for tensor in command.writes]
-        if _touch(reads, written) or _touch(writes, written) or _touch(writes, read):
+        if touch(reads, written) or touch(writes, written) or touch(writes, read):
             needed.add(position)
             written, read = [], []
         written += writes
@@ -234,12 +243,7 @@ def barriers(commands: Sequence[Command], addresses: Mapping[int, Address]) -> f
     return frozenset(needed)
 
 
-def _touch(some: Sequence[Address], others: Sequence[Address]) -> bool:
-    return any(
-        a.storage is b.storage
-        and a.page == b.page
-        and a.offset < b.offset + padded(b.nbytes)
-        and b.offset < a.offset + padded(a.nbytes)
-        for a in some
-        for b in others
-    )
+def _overlap(a: Address, b: Address, by_buffer: bool) -> bool:
+    if a.storage is not b.storage or a.page != b.page:
+        return False
+    return by_buffer or (a.offset < b.offset + padded(b.nbytes) and b.offset < a.offset + padded(a.nbytes))

@@ -58,16 +58,13 @@ def place(blocks: Sequence[Block], page_limit: int) -> Placement:
         size = padded(block.size)
         if size > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
-        for page, residents in enumerate(taken):
-            offset = _best_gap(block, size, residents, page_limit)
-            if offset is not None:
-                break
-        else:
-            page, offset = len(taken), 0
+        gaps = ((page, _best_gap(block, size, residents, page_limit)) for page, residents in enumerate(taken))
+        page, offset = next(((page, gap) for page, gap in gaps if gap is not None), (len(taken), 0))
+        if page == len(taken):
             taken.append([])
         taken[page].append((offset, block))
         places[number] = Place(page, offset)
-    pages = tuple(max(offset + padded(block.size) for offset, block in residents) for residents in taken)
+    pages = tuple(max(ALIGNMENT, *(offset + padded(block.size) for offset, block in residents)) for residents in taken)
     return Placement(tuple(places[number] for number in range(len(blocks))), pages)
 
 

@@ -43,10 +43,14 @@ def move(
     lead = RANK - len(sizes)
     full = [1] * lead + sizes
     strides = {"src": [0] * lead + source_strides, "dst": [0] * lead + target_strides}
-    dense = full[-1] % 4 == 0 and all(
-        way[-1] == 1 and all(stride % 4 == 0 for stride, size in zip(way[:-1], full[:-1], strict=True) if size > 1)
-        for way in strides.values()
-    ) and source_first % 4 == target_first % 4 == 0
+    dense = (
+        full[-1] % 4 == 0
+        and all(
+            way[-1] == 1 and all(stride % 4 == 0 for stride, size in zip(way[:-1], full[:-1], strict=True) if size > 1)
+            for way in strides.values()
+        )
+        and source_first % 4 == target_first % 4 == 0
+    )
     runs = -(-full[-1] // 4)
     count = runs * math.prod(full[:-1])
     push = {f"size_{axis}": full[axis] for axis in range(1, RANK)}
@@ -85,7 +89,12 @@ def fill(g: Lowering, dtype: str, target: TensorRef, value: float | int) -> None
     word = struct.unpack("<I", struct.pack("<f", value))[0] if dtype == "f32" else int(value) * 0x01010101
     count = -(-target.nbytes // 16)
     g.dispatch(
-        FILL.variant(), groups=g.flat(count, LOCAL), spec={"local_x": LOCAL}, tensors={"dst": target}, count=count, word=word
+        FILL.variant(),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={"dst": target},
+        count=count,
+        word=word,
     )
 
 

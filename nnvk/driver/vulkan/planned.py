@@ -6,12 +6,12 @@ import math
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnvk.base.errors import ResultCode, bad_data
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.plan import Address, Plan
 from nnvk.driver.vulkan.recorder import Instance, upload_constants
@@ -55,9 +55,10 @@ class Planned:
     """A plan on the device."""
 
     def __init__(self, device: VulkanDevice, model: Model, plan: Plan) -> None:
-        self.plan = plan
         self._device = device
-        self._constants = upload_constants(device.native(), plan)
+        self._native = device.native()
+        self._constants = upload_constants(self._native, plan)
+        self.plan = replace(plan, constants=())  # the device has them now
         self._idle: OrderedDict[Key, list[Instance]] = OrderedDict()
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
@@ -83,7 +84,7 @@ class Planned:
                 return idle.pop()
         try:
             return Instance(
-                self._device.native(),
+                self._native,
                 self.plan,
                 self._constants,
                 external={address: memory.buffer for address, memory in binding.external.items()},
@@ -96,8 +97,8 @@ class Planned:
         """Give an instance back whose work is done."""
         key = binding.key(timestamps)
         with self._lock:
-            self._idle.setdefault(key, []).append(instance)
             self._drop_gone()
+            self._idle.setdefault(key, []).append(instance)
             if key[0]:
                 self._idle.move_to_end(key)
                 bound = [key for key in self._idle if key[0]]
@@ -160,5 +161,7 @@ class Planned:
             raise bad_data(f"{what}: {self._device.name} has no buffer {token}")
         if memory.buffer.size < least:
             raise bad_data(f"{what} takes {least} bytes, buffer {token} has {memory.buffer.size}")
+        if memory.native is not self._native:
+            raise NnapiError(ResultCode.DEAD_OBJECT, f"{what}: buffer {token} was lost with its Vulkan device")
         memory.users.add(self)
         return memory

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from nnvk.base.errors import bad_data
 
-
 LARGEST_BUFFER = 2**32 - 256
 """Bytes of a buffer: the native module counts them in 32 bits, in steps of 256."""
 

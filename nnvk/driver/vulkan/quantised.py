@@ -12,10 +12,16 @@ import numpy as np
 
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
-from nnvk.ops.quant import is_quantised
+from nnvk.ops.quant import INT32_MAX, INT32_MIN, is_quantised
 from nnvk.types.codes import OperandCode
 
 SIGN_MASK = 0x80808080
+CODES = {
+    "f32": (OperandCode.TENSOR_FLOAT32,),
+    "i32": (OperandCode.TENSOR_INT32,),
+    "q8": (OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
+}
+"""The types that a value of the shader axis DTYPE stands for."""
 
 
 def dtype(tensor: Tensor) -> str:
@@ -44,7 +50,9 @@ def zero_point(tensor: Tensor) -> int:
 
 
 def clamp(call: Call) -> dict[str, float | int]:
-    """Push constants ``low`` and ``high`` of the fused activation: real, or unsigned steps."""
+    """Push constants ``low`` and ``high`` of the fused activation: real, unsigned steps, or all of INT32."""
+    if call.output.code is OperandCode.TENSOR_INT32:
+        return {"low": INT32_MIN, "high": INT32_MAX}
     low, high = activation_range(call.activation, call.output)
     return {"low": low + offset(call.output), "high": high + offset(call.output)}
 

@@ -73,9 +73,7 @@ class Shader:
             raise ValueError(f"shader {name} is declared twice")
         self.name = name
         self.axes: dict[str, tuple[str, ...]] = {axis: tuple(values) for axis, values in axes.items()}
-        choices = (
-            dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values())
-        )
+        choices = (dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values()))
         self._variants: dict[tuple[str, ...], Variant] = {
             tuple(choice.values()): Variant(name, tuple(choice.items()))
             for choice in choices

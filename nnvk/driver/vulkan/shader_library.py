@@ -62,7 +62,8 @@ class CompiledShader:
         """The words of the specialisation constants, by id, with defaults where ``values`` has none."""
         unknown = values.keys() - self._constants.keys()
         if unknown:
-            raise KeyError(f"shader {self.name} has no specialisation constants {sorted(unknown)}, only {sorted(self._constants)}")
+            known = sorted(self._constants)
+            raise KeyError(f"shader {self.name} has no specialisation constants {sorted(unknown)}, only {known}")
         count = max((index for index, _, _ in self._constants.values()), default=-1) + 1
         words = [0] * count
         for name, (index, format_, default) in self._constants.items():
@@ -106,10 +107,14 @@ class ShaderLibrary:
         self._files = {path.name for path in folder.glob("*.spv")}
 
     def __getitem__(self, variant: Variant) -> CompiledShader:
+        return self.named(variant.name)
+
+    def named(self, name: str) -> CompiledShader:
+        """The variant of this name. Raises KeyError."""
         try:
-            return self._compiled[variant.name]
+            return self._compiled[name]
         except KeyError:
-            raise KeyError(f"shader variant {variant.name} is not compiled; run tools/compile_shaders.py") from None
+            raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py") from None
 
     def refuse(self, shader: Shader, available: frozenset[str]) -> str:
         """Why no variant of ``shader`` runs on a device with these features; empty where one does."""

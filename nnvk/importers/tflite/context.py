@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import tflite
 
+from nnvk.api import FuseCode, Model, OperandCode, OperandType, OperationCode
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import MAX_RANK, Argument, Graph, Value
 from nnvk.importers.tflite.operands import at_least_1d, operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
-from nnvk.api import FuseCode, Model, OperandCode, OperationCode, OperandType
 from nnvk.types.operand import QUANT8_CODES, Shape
 
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
@@ -22,7 +22,12 @@ BOOL8 = OperandType(OperandCode.TENSOR_BOOL8)
 NONE = int(FuseCode.NONE)
 
 _Kind = tflite.ActivationFunctionType
-_FUSED = {_Kind.NONE: FuseCode.NONE, _Kind.RELU: FuseCode.RELU, _Kind.RELU_N1_TO_1: FuseCode.RELU1, _Kind.RELU6: FuseCode.RELU6}
+_FUSED = {
+    _Kind.NONE: FuseCode.NONE,
+    _Kind.RELU: FuseCode.RELU,
+    _Kind.RELU_N1_TO_1: FuseCode.RELU1,
+    _Kind.RELU6: FuseCode.RELU6,
+}
 _AFTER = {
     FuseCode.RELU: OperationCode.RELU,
     FuseCode.RELU1: OperationCode.RELU1,
@@ -92,7 +97,8 @@ class Context:
         return numbers[0]
 
     def is_scalar(self, position: int) -> bool:
-        """Whether an input is of TFLite's rank 0, which is [1] in NNAPI."""
+        """Whether an input, which must be there, is of TFLite's rank 0, which is [1] in NNAPI."""
+        self.input(position)
         tensor = self._tensors[self.operator.inputs[position]]
         return tensor.is_static and not tensor.shape
 
@@ -165,13 +171,15 @@ class Context:
 
     def real(self, value: Value) -> Value:
         """Real numbers of a quantised tensor; constants are converted now, other tensors when the model runs."""
-        if not is_quantised(value):
-            return value
-        if value.array is None:
-            if value.code is OperandCode.TENSOR_QUANT16_SYMM:
-                raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
-            return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
-        return self.graph.constant(dequantized(value), F32)
+        return value.once("real", lambda: self._real(value)) if is_quantised(value) else value
+
+    def _real(self, value: Value) -> Value:
+        if value.array is not None:
+            self.graph.budget.check(value.size * F32.dtype.itemsize)
+            return self.graph.constant(dequantized(value), F32)
+        if value.code is OperandCode.TENSOR_QUANT16_SYMM:
+            raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
+        return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
 
     def widened(self, value: Value) -> Value:
         """`real`, and FLOAT16 in FLOAT32."""
@@ -209,7 +217,9 @@ class Context:
             raise Unmapped(f"a tensor of shape {list(value.shape)} has not as many elements as one of {list(shape)}")
         channels = value.type.channel_quant
         if channels is not None and (channels.channel_dim or shape[0] != value.shape[0]):
-            raise Unmapped(f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}")
+            raise Unmapped(
+                f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}"
+            )
         if value.code is OperandCode.TENSOR_BOOL8 and value.array is None:
             return self.as_bool(self.reshape(self.as_number(value, F32), shape))
         return self.graph.reshape(value, shape)
@@ -229,7 +239,7 @@ class Context:
         if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
         if value.array is not None:
-            self.graph.budget.charge(math.prod(shape) * value.array.itemsize)
+            self.graph.budget.check(math.prod(shape) * value.array.itemsize)
             return self.graph.constant(np.broadcast_to(value.array, shape), value.type)
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
@@ -238,7 +248,7 @@ class Context:
 
     def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
         """A constant of one number (a step where the type is quantised) everywhere."""
-        self.graph.budget.charge(math.prod(shape) * type.dtype.itemsize)
+        self.graph.budget.check(math.prod(shape) * type.dtype.itemsize)
         return self.graph.constant(np.full(tuple(shape), number, type.dtype), type)
 
     # --- booleans ------------------------------------------------------------------------------------------------

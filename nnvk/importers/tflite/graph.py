@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,11 +40,15 @@ class Budget:
     def __init__(self, limit: int) -> None:
         self._left = self._limit = limit
 
-    def charge(self, nbytes: int) -> None:
-        """Take ``nbytes`` off; `Unmapped` when nothing is left."""
-        self._left -= nbytes
-        if self._left < 0:
+    def check(self, nbytes: int) -> None:
+        """Raise `Unmapped` where ``nbytes`` more are too many."""
+        if nbytes > self._left:
             raise Unmapped(f"the constants computed at import grow beyond {self._limit} bytes")
+
+    def charge(self, nbytes: int) -> None:
+        """Take ``nbytes`` off."""
+        self.check(nbytes)
+        self._left -= nbytes
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +62,14 @@ class Value:
     """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
     origin: Value | None = None
     """The tensor that this one is another shape of."""
+    memo: dict[Hashable, Value] = field(default_factory=dict)
+    """What was made of this value before, so that it is made once."""
+
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """What ``make`` gave when it was first called for ``key``."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
 
     @property
     def shape(self) -> Shape:
@@ -82,8 +94,9 @@ Argument = Value | np.ndarray | bool | int | float | Model | None
 class Graph:
     """Collects operations in the order of execution and becomes a finished `Model`."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, relaxed: bool = False) -> None:
         self.budget = budget
+        self._relaxed = relaxed
         self._operands: list[Operand] = []
         self._operations: list[Operation] = []
         self._models: dict[int, Model] = {}
@@ -119,7 +132,11 @@ class Graph:
         operands = [_operand(argument, reals) for argument in inputs]
         results = [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for type_ in types]
         call, types = _inferred(code, operands, results, declared)
-        if fold and code in _FOLDED and all(operand.value is not None for operand in operands if operand.type.is_tensor):
+        if (
+            fold
+            and code in _FOLDED
+            and all(operand.value is not None for operand in operands if operand.type.is_tensor)
+        ):
             folded = self._fold(call, types)
             if folded is not None:
                 return folded
@@ -148,7 +165,7 @@ class Graph:
         if value.array is not None:
             return Value(type_, value.array.reshape(shape))
         source = value.origin or value
-        return source if source.shape == shape else Value(type_, origin=source)
+        return source if source.shape == shape else source.once(shape, lambda: Value(type_, origin=source))
 
     def finish(self, outputs: Sequence[Value]) -> Model:
         """The finished model with these outputs, without the operations that they don't need."""
@@ -208,14 +225,10 @@ class Graph:
         for index in kept:
             operand = self._operands[index]
             channels = operand.type.channel_quant
-            plain = OperandType(
-                operand.type.code, operand.type.dimensions, operand.type.scale, operand.type.zero_point
-            )
+            plain = OperandType(operand.type.code, operand.type.dimensions, operand.type.scale, operand.type.zero_point)
             number[index] = model.add_operand(plain)
             if channels is not None:
-                model.set_operand_symm_per_channel_quant_params(
-                    number[index], channels.channel_dim, channels.scales
-                )
+                model.set_operand_symm_per_channel_quant_params(number[index], channels.channel_dim, channels.scales)
             if index in self._models:
                 model.set_operand_value_from_model(number[index], self._models[index])
             elif operand.lifetime in (Lifetime.CONSTANT, Lifetime.NO_VALUE):
@@ -229,6 +242,7 @@ class Graph:
         model.identify_inputs_and_outputs(
             [number[index] for index in self._inputs], [number[index] for index in outputs]
         )
+        model.relax_computation_float32_to_float16(self._relaxed)
         model.finish()
         return model
 
@@ -255,15 +269,10 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
         return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array)
     if argument is None:
         return Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.NO_VALUE)
-    code = (
-        OperandCode.BOOL
-        if isinstance(argument, bool)
-        else OperandCode.INT32
-        if isinstance(argument, int)
-        else reals
-    )
+    code = OperandCode.BOOL if isinstance(argument, bool) else OperandCode.INT32 if isinstance(argument, int) else reals
     type_ = OperandType(code)
-    return Operand(type_, Lifetime.CONSTANT, np.array(argument, type_.dtype))
+    with np.errstate(over="ignore"):  # beyond FLOAT16 is infinity
+        return Operand(type_, Lifetime.CONSTANT, np.array(argument, type_.dtype))
 
 
 def _inferred(

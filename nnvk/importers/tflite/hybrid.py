@@ -7,14 +7,12 @@ in front, so that results are TFLite's and not only near them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.tflite.context import F32, NONE, Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import Value
 
 Op = OperationCode
@@ -29,7 +27,7 @@ _SMALLEST = 1e-30
 class Rounding:
     """How a kernel rounds activations."""
 
-    axes: Sequence[int]
+    axes: tuple[int, ...]
     """The axes that one scale is for; the others have a scale for each index."""
     asymmetric: bool
     """Whether steps go from the smallest to the largest element, and not as far below 0 as above."""
@@ -44,8 +42,8 @@ def real_weights(c: Context, weights: Value) -> Value:
     """Quantised weights of a hybrid kernel as real numbers."""
     if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.array is not None and not weights.type.zero_point:
         # The oldest hybrid models keep signed steps in a tensor of UINT8.
-        signed = OperandType(_STEPS.code, weights.shape, weights.type.scale)
-        weights = Value(signed, weights.array.view(np.int8))
+        signed = Value(OperandType(_STEPS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
+        return weights.once("signed", lambda: c.real(signed))
     return c.real(weights)
 
 
@@ -56,9 +54,8 @@ def hybrid(c: Context, source: Value, weights: Value, rounding: Rounding) -> tup
     real = real_weights(c, weights)
     if not c.round_hybrid or source.code is not OperandCode.TENSOR_FLOAT32:
         return source, real
-    if len(rounding.axes) == 0:
-        raise Unmapped(f"a hybrid kernel's input must have more than its batches, got shape {list(source.shape)}")
-    return (_asymmetric if rounding.asymmetric else _symmetric)(c, source, np.array(rounding.axes)), real
+    rounded = _asymmetric if rounding.asymmetric else _symmetric
+    return source.once(rounding, lambda: rounded(c, source, np.array(rounding.axes))), real
 
 
 def _scalar(c: Context, number: float) -> Value:

@@ -24,18 +24,21 @@ from nnvk.types.operand import QUANT8_CODES
 
 _COMPUTED_BASE, _COMPUTED_FACTOR = 64 << 20, 16
 """Bytes of constants that an import may compute: so many, and so many times the file's size."""
+_MAX_DEPTH = 16
+"""How deep subgraphs may be nested."""
 _DAMAGED = (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, MemoryError, AttributeError)
 """What a mapper may raise on options or shapes that make no sense."""
 _NOTHING = np.zeros(0, np.uint8)
 """The bytes of a constant without elements, which has no buffer."""
 
 
-def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True) -> ImportedModel:
+def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True, relaxed: bool = False) -> ImportedModel:
     """Import a ``.tflite`` model, from a path or from its bytes.
 
     Where weights of 8 bits meet real activations (dynamic-range quantisation), TFLite rounds the activations to
     8 bits as well. ``round_hybrid`` adds operations that do so too, and give TFLite's results; without it, the
     model is faster and nearer to what was trained, and its results differ from TFLite's by that rounding.
+    ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
     Raises `TfliteImportError` where the file is malformed, or has operators that NNAPI can't express: it then
     lists them all. Raises OSError where the path can't be read.
@@ -45,7 +48,8 @@ def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True) -
     else:
         data, name = Path(source).read_bytes(), os.fspath(source)
     try:
-        return _Import(File(data), name, Budget(_COMPUTED_BASE + _COMPUTED_FACTOR * len(data)), round_hybrid).run()
+        budget = Budget(_COMPUTED_BASE + _COMPUTED_FACTOR * len(data))
+        return _Import(File(data), name, budget, round_hybrid, relaxed).run()
     except Malformed as error:
         raise TfliteImportError(name, f"malformed: {error}") from error
 
@@ -68,8 +72,9 @@ class _Import:
     name: str
     budget: Budget
     round_hybrid: bool
+    relaxed: bool
     problems: list[Problem] = field(default_factory=list)
-    finished: dict[int, _Finished] = field(default_factory=dict)
+    finished: dict[int, _Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
@@ -83,13 +88,11 @@ class _Import:
         if index not in self.finished:
             if index in self.under_way:
                 raise Malformed(f"subgraph {index} contains itself")
+            if len(self.under_way) >= _MAX_DEPTH:
+                raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
             self.under_way.append(index)
-            before = len(self.problems)
-            result = _Builder(self, self.file.subgraph(index)).build()
+            self.finished[index] = _Builder(self, self.file.subgraph(index)).build()
             self.under_way.pop()
-            if result is None or len(self.problems) > before:
-                return None
-            self.finished[index] = result
         return self.finished[index]
 
     def branch(self, index: int) -> Model:
@@ -115,7 +118,7 @@ class _Builder:
     def __init__(self, owner: _Import, subgraph: Subgraph) -> None:
         self._owner = owner
         self._subgraph = subgraph
-        self._graph = Graph(owner.budget)
+        self._graph = Graph(owner.budget, owner.relaxed)
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}
         self._states: dict[int, Value] = {}
@@ -125,6 +128,9 @@ class _Builder:
 
     def build(self) -> _Finished | None:
         subgraph, before = self._subgraph, len(self._owner.problems)
+        for what, indexes in (("input", subgraph.inputs), ("output", subgraph.outputs)):
+            if not indexes:
+                self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
         for position in range(len(subgraph.inputs)):
             self._edge("input", position)
         for operator in subgraph.operators:

@@ -60,9 +60,7 @@ def operand_type(tensor: Tensor) -> OperandType:
         is_bias = tensor.type == "INT32" and tensor.scales.size == 1
         return OperandType(code, dimensions, _scale(tensor) if is_bias else 0.0)
     if tensor.scales.size > 1:
-        return OperandType(
-            OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, dimensions, channel_quant=_channel_quant(tensor)
-        )
+        return OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, dimensions, channel_quant=_channel_quant(tensor))
     # Integers that stand for themselves: NNAPI wants a scale of its 8-bit types all the same.
     scale = (_scale(tensor) or 1.0) if tensor.scales.size else 1.0
     zero_point = int(tensor.zero_points[0]) if tensor.zero_points.size else 0

@@ -268,10 +268,8 @@ class File:
         raw = subgraph.Tensors(index)
         name = self._text(raw.Name())
         what = describe(index, name)
-        number = raw.Type()
-        if number not in _TENSOR_TYPES:
-            raise Malformed(f"{what} has an unknown type {number}")
-        type_ = _TENSOR_TYPES[number]
+        type_ = _TENSOR_TYPES.get(raw.Type(), f"type {raw.Type()}")
+        is_sparse = raw.Sparsity() is not None
         shape = tuple(self._numbers(raw.ShapeAsNumpy()).tolist())
         signature = self._numbers(raw.ShapeSignatureAsNumpy()).tolist()
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
@@ -286,7 +284,7 @@ class File:
             zero_points = self._numbers(quantization.ZeroPointAsNumpy()).astype(np.int64, copy=False)
             channel_dim = quantization.QuantizedDimension()
         data = self._constant(raw.Buffer(), what)
-        if data is not None and type_ in _BITS and data.size != -(-bits // 8):
+        if data is not None and not is_sparse and type_ in _BITS and data.size != -(-bits // 8):
             raise Malformed(f"{what} of {type_} {list(shape)} needs {-(-bits // 8)} bytes, its buffer has {data.size}")
         return Tensor(
             index=index,
@@ -299,7 +297,7 @@ class File:
             channel_dim=channel_dim,
             data=data,
             is_variable=bool(raw.IsVariable()),
-            is_sparse=raw.Sparsity() is not None,
+            is_sparse=is_sparse,
         )
 
     def _constant(self, buffer: int, what: str) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
-from nnvk.driver.vulkan.kernels.filters import pack_filter
+from nnvk.driver.vulkan.kernels.filters import pack_filter, refuse_long_sums
 from nnvk.driver.vulkan.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
@@ -96,7 +96,7 @@ TYPES = {
 
 
 @pytest.fixture(scope="module", params=["", "mobile-min"], ids=["own", "smallest"])
-def device(request) -> Device:
+def device(request: pytest.FixtureRequest) -> Device:
     with override(device_profile=request.param):
         found, reason = find_devices()
     if not found:
@@ -208,8 +208,21 @@ def test_packed_floats(outputs: int, channels: int) -> None:
         assert value == (filter_[o, tap, c] if o < outputs and c < channels else 0)
 
 
-CPU = DeviceProfile("", True, True, 8, 1 << 30, 65535, 1024, 32768, frozenset({"subgroupShuffle", "shaderInt64"}))
-GPU = DeviceProfile("", False, False, 32, 1 << 30, 65535, 1024, 32768, frozenset())
+def profile(is_cpu: bool, subgroup_size: int, *features: str) -> DeviceProfile:
+    return DeviceProfile(
+        name="",
+        is_cpu=is_cpu,
+        unified_memory=is_cpu,
+        subgroup_size=subgroup_size,
+        max_buffer=1 << 30,
+        max_groups=65535,
+        max_invocations=1024,
+        max_shared_memory=32768,
+        features=frozenset(features),
+    )
+
+
+CPU, GPU = profile(True, 8, "subgroupShuffle", "shaderInt64"), profile(False, 32)
 
 
 @pytest.mark.parametrize(("rows", "tile"), [(1, 1), (7, 7), (8, 8), (49, 28), (196, 28), (3136, 32)])
@@ -220,6 +233,14 @@ def test_rows_per_group_on_a_cpu(rows: int, tile: int) -> None:
 @pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 64, 16), (49, 1280, 16), (3136, 256, 32), (12544, 128, 64)])
 def test_rows_per_group_on_a_gpu(rows: int, columns: int, tile: int) -> None:
     assert rows_per_group(rows, columns, "f32", GPU) == tile
+
+
+@pytest.mark.parametrize(
+    ("taps", "channels", "refused"),
+    [((7, 7), 4096, False), ((1, 1), 259_000, False), ((1, 1), 260_000, True), ((200, 200), 1, True)],
+)
+def test_sums_that_llvmpipe_would_cut_short_are_refused(taps: tuple[int, int], channels: int, refused: bool) -> None:
+    assert bool(refuse_long_sums(taps, channels)) is refused
 
 
 def test_a_window_is_held_in_registers_if_it_fits() -> None:

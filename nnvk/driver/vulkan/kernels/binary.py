@@ -1,56 +1,98 @@
-"""ADD, SUB and MUL, with broadcasting and fused activation."""
+"""Arithmetic on two tensors that broadcast."""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from nnvk.driver.vulkan.arrange import up_to_rank
+from nnvk.driver.vulkan.broadcast import broadcast_push, is_contiguous
 from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
 from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.quantised import CODES, clamp, element, sign_mask, zero_point
 from nnvk.driver.vulkan.shader import Shader
-from nnvk.ops.binary import product_multiplier, sum_multipliers
-from nnvk.ops.call import Call
+from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
-from nnvk.types.operand import Shape
 
-BINARY = Shader("binary", KIND=("add", "sub", "mul"), DTYPE=("f32", "q8"))
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An operation of the family."""
+
+    kind: str
+    """Of the shader."""
+    dtypes: str
+    """The shader's data types. INT32's DIV is left out: it must notice a 0."""
+    inputs: tuple[str, str] = ("input0", "input1")
+    is_fused: bool = False
+    """Whether an activation follows."""
+
+
+ROWS: Mapping[OperationCode, Row] = {
+    OperationCode.ADD: Row("add", "f32 i32 q8", is_fused=True),
+    OperationCode.SUB: Row("sub", "f32 i32 q8", is_fused=True),
+    OperationCode.MUL: Row("mul", "f32 i32 q8", is_fused=True),
+    OperationCode.DIV: Row("div", "f32", is_fused=True),
+    OperationCode.MAXIMUM: Row("max", "f32 i32 q8"),
+    OperationCode.MINIMUM: Row("min", "f32 i32 q8"),
+    OperationCode.POW: Row("pow", "f32", ("base", "exponent")),
+    OperationCode.PRELU: Row("prelu", "f32 q8", ("input", "alpha")),
+}
+_DTYPES = {row.kind: row.dtypes.split() for row in ROWS.values()}
+
+BINARY = Shader(
+    "binary",
+    where=lambda choice: choice["DTYPE"] in _DTYPES[choice["KIND"]],
+    KIND=tuple(_DTYPES),
+    DTYPE=("f32", "i32", "q8"),
+)
 LOCAL = 64
 
-_KINDS = {OperationCode.ADD: "add", OperationCode.SUB: "sub", OperationCode.MUL: "mul"}
 
-
-@kernel(*_KINDS, shaders=(BINARY,))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation; equal shapes need no addresses."""
-    output = call.output
-    sizes, lhs, rhs = broadcast_strides(call.input0.shape, call.input1.shape, output.shape)
+    row, output = ROWS[call.code], call.output
+    inputs: list[Tensor] = [getattr(call, name) for name in row.inputs]
+    rescaled = row.kind not in ("max", "min")
+    lhs, rhs = (g.tensor(tensor) if rescaled else requantised(g, tensor, output) for tensor in inputs)
     count = -(-output.size // 4)
-    push: dict[str, int | float] = {f"size_{axis}": sizes[axis] for axis in (1, 2, 3)}
-    for axis in range(4):
-        push[f"lhs_stride_{axis}"], push[f"rhs_stride_{axis}"] = lhs[axis], rhs[axis]
+    push: dict[str, int | float] = {}
     if is_quantised(output.code):
-        push |= _quantised(call)
+        push["sign_mask"] = sign_mask(output)
+        if rescaled:
+            push |= _rescaling(call, *inputs)
+    if row.is_fused:
+        push |= clamp(call)
     g.dispatch(
-        BINARY.variant(KIND=_KINDS[call.code], DTYPE=dtype(output)),
+        BINARY.variant(KIND=row.kind, DTYPE=element(output)),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "CONTIGUOUS": call.input0.size == call.input1.size == output.size},
-        tensors={"lhs": g.tensor(call.input0), "rhs": g.tensor(call.input1), "dst": g.tensor(output)},
+        spec={"local_x": LOCAL, "CONTIGUOUS": is_contiguous(output, *inputs)},
+        tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
         count=count,
-        **clamp(call),
+        **broadcast_push(output, *inputs),
         **push,
     )
 
 
-def _quantised(call: Call) -> dict[str, int | float]:
+for _code, _row in ROWS.items():
+    _types = [code for dtype in _DTYPES[_row.kind] for code in CODES[dtype]]
+    kernel(_code, shaders=(BINARY, LOOKUP), types=_types, refuse=up_to_rank(4, *_row.inputs))(lower)
+
+
+def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:
+    lhs, rhs = (0, 0), (0, 0)
     if call.code is OperationCode.MUL:
-        lhs, rhs, dst = (0, 0), (0, 0), product_multiplier(call)
+        dst = product_multiplier(call)
+    elif call.code is OperationCode.PRELU:
+        lhs, dst = prelu_multipliers(call)
     else:
         lhs, rhs, dst = sum_multipliers(call)
     return {
-        "sign_mask": sign_mask(call.output),
-        "lhs_zero": zero_point(call.input0),
-        "rhs_zero": zero_point(call.input1),
+        "lhs_zero": zero_point(first),
+        "rhs_zero": zero_point(second),
         "dst_zero": zero_point(call.output),
         "lhs_mantissa": lhs[0],
         "lhs_shift": lhs[1],
@@ -59,18 +101,3 @@ def _quantised(call: Call) -> dict[str, int | float]:
         "dst_mantissa": dst[0],
         "dst_shift": dst[1],
     }
-
-
-def broadcast_strides(first: Shape, second: Shape, output: Shape) -> tuple[list[int], list[int], list[int]]:
-    """The output's sizes and both inputs' strides, in elements, for exactly four dimensions; 0 where broadcast."""
-    return (
-        [1] * (4 - len(output)) + list(output),
-        _strides(first, 4),
-        _strides(second, 4),
-    )
-
-
-def _strides(shape: Shape, rank: int) -> list[int]:
-    full = [1] * (rank - len(shape)) + list(shape)
-    dense = list(itertools.accumulate(reversed(full[1:]), lambda a, b: a * b, initial=1))[::-1]
-    return [0 if size == 1 else stride for size, stride in zip(full, dense, strict=True)]

@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.kernels.filters import (
     multipliers,
     packed_filter,
     quantisation_push,
+    refuse_long_sums,
 )
 from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
 from nnvk.driver.vulkan.kernels.relayout import data_type, finish_output, nhwc_input, nhwc_output
@@ -139,7 +140,12 @@ def dispatch_product(
     )
 
 
-@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, RELAYOUT))
+def _refuse(call: Call) -> str:
+    _, height, width, channels = call.filter.shape
+    return refuse_long_sums((height, width), channels)
+
+
+@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, RELAYOUT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source = nhwc_input(g, call.input, call.nchw)

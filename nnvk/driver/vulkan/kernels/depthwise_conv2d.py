@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.kernels.filters import activation_push, multipliers, quantisation_push, sign_mask
+from nnvk.driver.vulkan.kernels.filters import (
+    activation_push,
+    multipliers,
+    quantisation_push,
+    refuse_long_sums,
+    sign_mask,
+)
 from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
 from nnvk.driver.vulkan.kernels.relayout import (
     data_type,
@@ -79,7 +85,12 @@ def _weights(g: Lowering, filter_: Tensor) -> TensorRef:
     return target
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, RELAYOUT))
+def _refuse(call: Call) -> str:
+    _, height, width, _ = call.filter.shape
+    return refuse_long_sums((height, width), 1)
+
+
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, RELAYOUT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower DEPTHWISE_CONV_2D."""
     vertical, horizontal = depthwise_axes(call)

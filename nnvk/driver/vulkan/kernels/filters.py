@@ -23,6 +23,18 @@ SIGN_MASK = 0x80808080
 BLOCK = 32
 """Output channels in a block of a packed filter."""
 _LOCAL = 64
+_MAX_ITERATIONS = 65_000
+"""Of all loops of an invocation together: llvmpipe ends them after 65,535."""
+
+
+def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
+    """Why a sum over the taps of a window (height, width) and over channels is too long; empty if it isn't."""
+    height, width = taps
+    iterations = height * (1 + width * (1 + -(-channels // 4)))
+    if iterations <= _MAX_ITERATIONS:
+        return ""
+    sum_ = f"a sum over {height} x {width} x {channels} values"
+    return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
 
 
 def sign_mask(tensor: Tensor) -> int:

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.kernels.filters import (
     multipliers,
     packed_filter,
     quantisation_push,
+    refuse_long_sums,
 )
 from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
 from nnvk.driver.vulkan.kernels.relayout import data_type, round_up, strided_copy
@@ -34,7 +35,11 @@ _LOCAL = {"local_x": 8, "local_y": 16}
 _POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=(SHADER, CONV2D, PACK_FILTER, RELAYOUT))
+def _refuse(call: Call) -> str:
+    return refuse_long_sums((1, 1), call.weights.shape[1])
+
+
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(SHADER, CONV2D, PACK_FILTER, RELAYOUT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower FULLY_CONNECTED."""
     rows, outputs = call.output.shape

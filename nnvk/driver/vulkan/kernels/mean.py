@@ -14,38 +14,63 @@ from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperationCode
 
-MEAN = Shader("mean", DTYPE=("f32", "q8"))
+MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "q8"))
 LOCAL = 64
 WIDE_FROM = 256
 """Elements that go into one from which a workgroup sums them together, where there are few results."""
+PART = 1 << 14
+"""Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
+MOST_BYTES = 2**23 - 1
+"""Bytes whose sum, rounded up by half their number, surely fits in 31 bits."""
 
 
-@kernel(OperationCode.MEAN, shaders=(MEAN,))
+def refuse(call: Call) -> str:
+    """Sums that could leave 32 bits."""
+    reduced = call.input.size // max(call.output.size, 1)
+    if is_quantised(call.input.code) and reduced > MOST_BYTES:
+        return f"{reduced} quantised elements go into one, the shader sums at most {MOST_BYTES}"
+    return ""
+
+
+@kernel(OperationCode.MEAN, shaders=(MEAN,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four results an invocation, or four a workgroup where much goes into few."""
-    shape, axes = call.input.shape, reduced_axes(call)
+    shape, axes, kind = call.input.shape, reduced_axes(call), dtype(call.input)
     strides = dense_strides(shape)
     keep = [(shape[axis], strides[axis]) for axis in range(len(shape)) if axis not in axes]
     fold = [(shape[axis], strides[axis]) for axis in axes]
     reduced = call.input.size // call.output.size
-    count = -(-call.output.size // 4)
-    wide = reduced >= WIDE_FROM and count < LOCAL
+    count, parts = -(-call.output.size // 4), -(-reduced // PART)
+    target = g.tensor(call.output)
+    sums = g.scratch(16 * count * parts) if parts > 1 else target
+    quantisation = {"sign_mask": sign_mask(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
+    wide = reduced >= WIDE_FROM and count * parts < LOCAL
     g.dispatch(
-        MEAN.variant(DTYPE=dtype(call.input)),
-        groups=g.flat(count, 1 if wide else LOCAL),
-        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
-        tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
+        MEAN.variant(PASS="sum", DTYPE=kind),
+        groups=g.flat(count * parts, 1 if wide else LOCAL),
+        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide, "PARTIAL": parts > 1},
+        tensors={"src": g.tensor(call.input), "dst": sums},
         count=count,
         elements=call.output.size,
         reduced=reduced,
+        parts=parts,
+        part=PART,
         **_dimensions("keep", keep),
         **_dimensions("fold", fold),
-        **(
-            {"sign_mask": sign_mask(call.input), "zero": zero_point(call.input)}
-            if is_quantised(call.input.code)
-            else {}
-        ),
+        **quantisation,
     )
+    if parts > 1:
+        wide = parts >= WIDE_FROM and count < LOCAL
+        g.dispatch(
+            MEAN.variant(PASS="combine", DTYPE=kind),
+            groups=g.flat(count, 1 if wide else LOCAL),
+            spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+            tensors={"src": sums, "dst": target},
+            count=count,
+            reduced=reduced,
+            parts=parts,
+            **quantisation,
+        )
 
 
 def _dimensions(name: str, rows: Sequence[tuple[int, int]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""PAD: fill, then move the input into the middle."""
+"""PAD and PAD_V2: fill, then move the input into the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnvk.ops.pad import pad_value, paddings
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.PAD, shaders=(FILL, MOVE))
+@kernel(OperationCode.PAD, OperationCode.PAD_V2, shaders=(FILL, MOVE))
 def lower(call: Call, g: Lowering) -> None:
     """Two dispatches over the output and the input."""
     kind = dtype(call.input)

@@ -10,16 +10,38 @@ from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.window import nhwc_shape
+from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
 POOL = Shader("pool2d", KIND=("avg", "max"), DTYPE=("f32", "q8"))
 LOCAL = 64
+WIDE_FROM = 1024
+"""Elements under a window from which a workgroup takes it, where there are few results."""
+LARGEST = 1 << 13
+"""Elements under a window from which a workgroup takes it, however many results there are."""
+MOST = 1 << 19
+"""Elements under a window that the shader folds."""
 
 _KINDS = {OperationCode.AVERAGE_POOL_2D: "avg", OperationCode.MAX_POOL_2D: "max"}
 
 
-@kernel(*_KINDS, shaders=(POOL, MOVE))
+def refuse(call: Call) -> str:
+    """Windows that are too large, and those over nothing but padding, which have no result."""
+    vertical, horizontal = pool_axes(call)
+    area = _covered(vertical) * _covered(horizontal)
+    if area > MOST:
+        return f"a window covers {area} elements, the shader folds at most {MOST}"
+    for what, axis in (("height", vertical), ("width", horizontal)):
+        if axis.window <= axis.before or (axis.out - 1) * axis.stride - axis.before >= axis.size:
+            return f"a window covers nothing but padding along {what}"
+    return ""
+
+
+def _covered(axis: Axis) -> int:
+    return min(axis.window, axis.size)
+
+
+@kernel(*_KINDS, shaders=(POOL, MOVE), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four output elements an invocation; NCHW goes through transposed copies."""
     kind = dtype(call.input)
@@ -29,12 +51,15 @@ def lower(call: Call, g: Lowering) -> None:
     result = g.tensor(call.output)
     target = g.scratch(result.nbytes) if call.nchw else result
     count = -(-call.output.size // 4)
+    area = _covered(vertical) * _covered(horizontal)
+    wide = area >= LARGEST or (area >= WIDE_FROM and count < LOCAL)
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0},
+        groups=g.flat(count, 1 if wide else LOCAL),
+        spec={"local_x": LOCAL, "LOCAL": LOCAL, "VECTOR": channels % 4 == 0, "WIDE": wide},
         tensors={"src": source, "dst": target},
         count=count,
+        elements=call.output.size,
         height=height,
         width=width,
         channels=channels,

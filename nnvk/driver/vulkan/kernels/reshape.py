@@ -1,14 +1,15 @@
-"""RESHAPE and SQUEEZE: the same memory under another shape."""
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same memory under another shape."""
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.arrange import MOVED_TYPES
 from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.RESHAPE, OperationCode.SQUEEZE)
+@kernel(OperationCode.RESHAPE, OperationCode.SQUEEZE, OperationCode.EXPAND_DIMS, types=MOVED_TYPES)
 def lower(call: Call, g: Lowering) -> None:
     """Nothing runs."""
     g.alias(call.input, call.output)

@@ -12,10 +12,17 @@ from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
-SOFTMAX = Shader("softmax", PASS=("statistics", "apply"), DTYPE=("f32", "q8"))
+SOFTMAX = Shader(
+    "softmax",
+    where=lambda choice: choice["PASS"] != "combine" or choice["DTYPE"] == "f32",
+    PASS=("statistics", "combine", "apply"),
+    DTYPE=("f32", "q8"),
+)
 LOCAL = 64
 WIDE_FROM = 128
 """Length of a slice from which a workgroup takes it, not an invocation."""
+PART = 1 << 14
+"""Elements that a workgroup takes at most; of longer slices several take parts."""
 
 
 @kernel(OperationCode.SOFTMAX, shaders=(SOFTMAX,))
@@ -24,21 +31,34 @@ def lower(call: Call, g: Lowering) -> None:
     shape, kind = call.input.shape, dtype(call.input)
     axis = call.axis % len(shape)
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    slices = call.input.size // length
+    slices, parts = call.input.size // length, -(-length // PART)
     source, statistics = g.tensor(call.input), g.scratch(8 * slices)
     push: dict[str, int | float] = {"length": length, "inner": inner, "factor": call.beta}
     if is_quantised(call.input.code):
         push |= {"factor": call.beta * call.input.scale, "sign_mask": sign_mask(call.input)}
     wide = length >= WIDE_FROM
-    spec = {"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide}
+    of_parts = g.scratch(8 * slices * parts) if parts > 1 else statistics
     g.dispatch(
         SOFTMAX.variant(PASS="statistics", DTYPE=kind),
-        groups=g.flat(slices, 1 if wide else LOCAL),
-        spec=spec,
-        tensors={"src": source, "statistics": statistics},
+        groups=g.flat(slices * parts, 1 if wide else LOCAL),
+        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+        tensors={"src": source, "statistics": of_parts},
         count=slices,
+        parts=parts,
+        part=PART,
         **push,
     )
+    if parts > 1:
+        wide = parts >= WIDE_FROM
+        g.dispatch(
+            SOFTMAX.variant(PASS="combine", DTYPE="f32"),
+            groups=g.flat(slices, 1 if wide else LOCAL),
+            spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+            tensors={"src": of_parts, "combined": statistics},
+            count=slices,
+            parts=parts,
+            factor=push["factor"],
+        )
     count = -(-call.output.size // 4)
     g.dispatch(
         SOFTMAX.variant(PASS="apply", DTYPE=kind),

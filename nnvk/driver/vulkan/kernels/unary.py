@@ -1,4 +1,4 @@
-"""RELU, RELU1, RELU6, LOGISTIC, TANH: floats by formula, bytes by a table made with the reference."""
+"""Operations on each element by itself: numbers by formula, bytes by a table made with the reference."""
 
 from __future__ import annotations
 
@@ -6,46 +6,69 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.quantised import lookup_table
+from nnvk.driver.vulkan.quantised import element, lookup_table
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.quant import is_quantised
-from nnvk.types.codes import OperationCode
+from nnvk.ops.quant import is_quantised, requantize
+from nnvk.types.codes import OperandCode, OperationCode
 
-UNARY = Shader("unary", KIND=("clamp", "logistic", "tanh"))
-LOOKUP = Shader("lookup")
-LOCAL = 64
-
+# Kind of the shader, and the limits of a clamp.
 _KINDS = {
+    OperationCode.ABS: ("abs", 0.0, 0.0),
+    OperationCode.ELU: ("elu", 0.0, 0.0),
+    OperationCode.EXP: ("exp", 0.0, 0.0),
+    OperationCode.FLOOR: ("floor", 0.0, 0.0),
+    OperationCode.HARD_SWISH: ("hard_swish", 0.0, 0.0),
+    OperationCode.LOG: ("log", 0.0, 0.0),
+    OperationCode.LOGISTIC: ("logistic", 0.0, 0.0),
+    OperationCode.NEG: ("neg", 0.0, 0.0),
     OperationCode.RELU: ("clamp", 0.0, math.inf),
     OperationCode.RELU1: ("clamp", -1.0, 1.0),
     OperationCode.RELU6: ("clamp", 0.0, 6.0),
-    OperationCode.LOGISTIC: ("logistic", 0.0, 0.0),
+    OperationCode.RSQRT: ("rsqrt", 0.0, 0.0),
+    OperationCode.SIN: ("sin", 0.0, 0.0),
+    OperationCode.SQRT: ("sqrt", 0.0, 0.0),
     OperationCode.TANH: ("tanh", 0.0, 0.0),
 }
+_ON_INTEGERS = ("abs", "neg")
+
+UNARY = Shader(
+    "unary",
+    where=lambda choice: choice["DTYPE"] == "f32" or choice["KIND"] in _ON_INTEGERS,
+    KIND=sorted({kind for kind, _, _ in _KINDS.values()}),
+    DTYPE=("f32", "i32"),
+)
+LOOKUP = Shader("lookup")
+LOCAL = 64
 
 
-@kernel(*_KINDS, shaders=(UNARY, LOOKUP))
+@kernel(*_KINDS, shaders=(UNARY, LOOKUP), types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
-    if is_quantised(call.input.code):
-        look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
+    if call.input.dtype.itemsize == 1:
+        lower_bytes(call, g)
         return
     kind, low, high = _KINDS[call.code]
     count = -(-call.input.size // 4)
     g.dispatch(
-        UNARY.variant(KIND=kind),
+        UNARY.variant(KIND=kind, DTYPE=element(call.input)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
         count=count,
-        low=low,
+        low=call.alpha if call.has("alpha") else low,
         high=high,
     )
+
+
+@kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,), types=(OperandCode.TENSOR_BOOL8,))
+def lower_bytes(call: Call, g: Lowering) -> None:
+    """Four bytes an invocation."""
+    look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
 def table_of(call: Call) -> np.ndarray:
@@ -71,3 +94,13 @@ def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef
         tensors={"src": source, "table": g.constant(table), "dst": target},
         count=count,
     )
+
+
+def requantised(g: Lowering, source: Tensor, output: Tensor) -> TensorRef:
+    """A tensor in the output's scale and zero point, where it is quantised; itself where it has these."""
+    if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
+        return g.tensor(source)
+    table = lookup_table(source, output, lambda every: requantize(every, output))
+    target = g.scratch(source.size)
+    look_up(g, g.tensor(source), table, target, source.size)
+    return target

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from nnvk.api import FuseCode, OperandCode, OperationCode, OperandType, PaddingCode
+from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.importers.tflite.context import Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import Value
@@ -58,16 +58,17 @@ def conv_2d(c: Context) -> Value:
     check_rank("the filter", c.input(1), 4)
     per_channel = c.input(1).type.channel_quant is not None
     source, weights = hybrid(c, c.input(0), c.input(1), Rounding((1, 2, 3), asymmetric=per_channel))
-    common = [source, weights, bias(c, source, weights, 2, weights.shape[0]), padding(options)]
-    strides = [options.StrideW(), options.StrideH()]
+    addend = bias(c, source, weights, 2, weights.shape[0])
+    tensors = source, weights, addend
+    window = padding(options), options.StrideW(), options.StrideH()
     dilation = [options.DilationWFactor(), options.DilationHFactor()]
     groups, rest = divmod(source.shape[3], weights.shape[3])
     if groups > 1 and not rest:
         if dilation != [1, 1]:
             raise Unmapped(f"NNAPI has no grouped convolution with dilation, got {groups} groups, dilation {dilation}")
-        return c.emit(OperationCode.GROUPED_CONV_2D, *common, *strides, groups, c.fuse(options), False)
+        return c.emit(OperationCode.GROUPED_CONV_2D, *tensors, *window, groups, c.fuse(options), False)
     dilated = [] if dilation == [1, 1] else [False, *dilation]
-    return c.emit(OperationCode.CONV_2D, *common, *strides, c.fuse(options), *dilated)
+    return c.emit(OperationCode.CONV_2D, *tensors, *window, c.fuse(options), *dilated)
 
 
 @builtin("DEPTHWISE_CONV_2D")
@@ -128,7 +129,9 @@ def fully_connected(c: Context) -> Value:
     check_rank("the weights", weights, 2)
     units, size = weights.shape
     if given.size % size:
-        raise Unmapped(f"the input of shape {list(given.shape)} does not divide into rows of {size}, as the weights take")
+        raise Unmapped(
+            f"the input of shape {list(given.shape)} does not divide into rows of {size}, as the weights take"
+        )
     rows = given.size // size
     rounding = Rounding((1,), asymmetric=bool(options.AsymmetricQuantizeInputs()))
     source, weights = hybrid(c, c.reshape(given, (rows, size)), weights, rounding)

@@ -16,6 +16,7 @@ Op = OperationCode
 
 # --- one input -----------------------------------------------------------------------------------------------
 
+
 @builtin("EXP", "FLOOR", "LOG", "SIN", "SQRT")
 def real_unary(c: Context) -> Value:
     """NNAPI has these for real numbers only."""
@@ -69,7 +70,9 @@ def _fixed(c: Context) -> tuple[Value, OperandType]:
     if not is_quantised(source):
         return source, source.type
     scale, zero_points = _FIXED[c.operator.name]
-    if (declared.code, declared.scale) == (source.code, scale) and zero_points.get(declared.code) == declared.zero_point:
+    if (declared.code, declared.scale) == (source.code, scale) and zero_points.get(
+        declared.code
+    ) == declared.zero_point:
         return source, declared
     return c.real(source), F32
 
@@ -202,10 +205,10 @@ def arithmetic(c: Context) -> Value:
 def _truncated_quotient(c: Context, first: Value, second: Value) -> Value:
     """TFLite rounds integer quotients towards zero, NNAPI down: which is the same for the magnitudes."""
     zero = c.constant(0, I32)
-    magnitudes = (c.unshaped(Op.ABS, value, out=I32) for value in (first, second))
-    quotient = joint(c, Op.DIV, *magnitudes, NONE, out=I32)
-    signs = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
-    is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, *signs, out=BOOL8), quotient.shape)
+    magnitude1, magnitude2 = (c.unshaped(Op.ABS, value, out=I32) for value in (first, second))
+    quotient = joint(c, Op.DIV, magnitude1, magnitude2, NONE, out=I32)
+    sign1, sign2 = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
+    is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, sign1, sign2, out=BOOL8), quotient.shape)
     return c.emit(Op.SELECT, is_negative, c.unshaped(Op.NEG, quotient, out=I32), quotient, out=I32)
 
 

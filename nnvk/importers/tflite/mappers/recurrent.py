@@ -125,7 +125,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
     if options.KernelType() == _KERNEL_BASIC:
         return _lstm_16bit(c)
     if is_quantised(source):
-        return _lstm_8bit(c, options)
+        return _lstm_8bit(c, options, [source])
     states = _OUTPUT_STATE, _CELL_STATE
     _, *news, result = c.emit_many(
         Op.LSTM,
@@ -146,8 +146,9 @@ def lstm(c: Context) -> Value | Sequence[Value]:
 def sequence_lstm(c: Context) -> Value:
     """All steps of a sequence."""
     source = c.input(0)
-    _check_real(c, source)
     options = c.options("UnidirectionalSequenceLSTMOptions")
+    if is_quantised(source):
+        return _sequence_8bit(c, options)
     states = _OUTPUT_STATE, _CELL_STATE
     result, *news = c.emit_many(
         Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
@@ -194,6 +195,7 @@ _GATES = 4
 _INTERMEDIATES = 5
 _NORMLESS_SCALE = 2.0**-12
 """The scale of what enters a gate without a layer norm; the intermediate tensors have none then."""
+_MAX_STEPS = 256
 _SYMMETRIC = OperandCode.TENSOR_QUANT8_SYMM
 
 
@@ -207,9 +209,8 @@ def _symmetric(c: Context, position: int) -> Value | None:
     return Value(OperandType(_SYMMETRIC, value.shape, value.type.scale), value.array)
 
 
-def _lstm_8bit(c: Context, options: Any) -> Value:
-    """The kernel with 8-bit activations and a 16-bit cell state."""
-    source, output_state, cell_state = c.input(0), c.input(_OUTPUT_STATE), c.input(_CELL_STATE)
+def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
+    """The kernel with 8-bit activations and a 16-bit cell state, for each of ``steps``; keeps the last states."""
     if len(c.intermediates) != _INTERMEDIATES:
         raise Unmapped(f"the 8-bit kernel has {_INTERMEDIATES} intermediate tensors, got {len(c.intermediates)}")
     if options.FusedActivationFunction() != _Kind.TANH:
@@ -218,26 +219,47 @@ def _lstm_8bit(c: Context, options: Any) -> Value:
     if c.optional(_NORMS[1]) is not None:
         scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates[:_GATES]]
     hidden = operand_type(c.intermediates[_GATES])
-    output_state_out, cell_state_out, result = c.emit_many(
-        Op.QUANTIZED_LSTM,
-        source,
+    weights = [
         *(_symmetric(c, position) for position in range(1, 9)),
-        *(c.optional(position) for position in range(9, 12)),
-        *(c.optional(position) for position in range(12, 16)),
+        *(c.optional(position) for position in range(9, 16)),
         _symmetric(c, 16),
         c.optional(17),
-        output_state,
-        cell_state,
-        *(c.optional(position) for position in _NORMS),
-        float(options.CellClip()),
-        float(options.ProjClip()),
-        *scales,
-        -hidden.zero_point,  # NNAPI subtracts it from the hidden state's steps
-        hidden.scale,
-        outs=[output_state.type, cell_state.type, output_state.type],
-    )
-    _update(c, (_OUTPUT_STATE, _CELL_STATE), (output_state_out, cell_state_out))
-    return result
+    ]
+    states = [c.input(_OUTPUT_STATE), c.input(_CELL_STATE)]
+    types = [states[0].type, states[1].type, states[0].type]
+    results = []
+    for source in steps:
+        *states, result = c.emit_many(
+            Op.QUANTIZED_LSTM,
+            source,
+            *weights,
+            *states,
+            *(c.optional(position) for position in _NORMS),
+            float(options.CellClip()),
+            float(options.ProjClip()),
+            *scales,
+            -hidden.zero_point,  # NNAPI subtracts it from the hidden state's steps
+            hidden.scale,
+            outs=types,
+        )
+        results.append(result)
+    _update(c, (_OUTPUT_STATE, _CELL_STATE), states)
+    return results
+
+
+def _sequence_8bit(c: Context, options: Any) -> Value:
+    """The 8-bit kernel over a sequence, which NNAPI has for one step: each step is an operation."""
+    source = c.input(0)
+    if len(source.shape) != 3:
+        raise Unmapped(f"the input must have rank 3, got shape {list(source.shape)}")
+    axis = 0 if options.TimeMajor() else 1
+    count = source.shape[axis]
+    if count > _MAX_STEPS:
+        raise Unmapped(f"NNAPI has the 8-bit kernel for one step, and {count} steps are too many to write out")
+    parts = c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count) if count > 1 else [source]
+    batches, size = source.shape[1 - axis], source.shape[2]
+    results = _lstm_8bit(c, options, [c.reshape(part, (batches, size)) for part in parts])
+    return c.emit(Op.PACK, axis, *results, out=results[0].type)
 
 
 def _lstm_16bit(c: Context) -> Sequence[Value]:

@@ -89,8 +89,8 @@ def sequence(c: Context) -> Value:
     if not delta or not all(map(math.isfinite, (start, limit, delta))):
         raise Unmapped(f"start, limit and delta must be finite and delta not 0, got {start}, {limit}, {delta}")
     out = c.out()
-    c.graph.budget.charge(max(0, math.ceil((limit - start) / delta)) * out.dtype.itemsize)
-    return c.constant(np.arange(start, limit, delta, out.dtype), out)
+    c.graph.budget.check(max(0, math.ceil((limit - start) / delta)) * out.dtype.itemsize)
+    return c.constant(np.arange(start, limit, delta).astype(out.dtype), out)
 
 
 @builtin("ZEROS_LIKE")
@@ -150,7 +150,9 @@ def transpose(c: Context) -> Value:
         raise Unmapped(f"the permutation must name each of {rank} axes, got {order}")
     if rank <= MAX_RANK:
         return c.keep(Op.TRANSPOSE, source, np.array(order))
-    runs = _runs([axis for axis in order if source.shape[axis] != 1], [axis for axis in range(rank) if source.shape[axis] != 1])
+    runs = _runs(
+        [axis for axis in order if source.shape[axis] != 1], [axis for axis in range(rank) if source.shape[axis] != 1]
+    )
     axes = sorted(runs)
     sizes = {run: math.prod(source.shape[axis] for axis in run) for run in runs}
     value = c.reshape(source, [sizes[run] for run in axes])
@@ -253,6 +255,8 @@ def resize(c: Context) -> Value:
 
 # --- joining and padding -------------------------------------------------------------------------------------
 
+_MAX_PIECES = 256
+
 
 @builtin("CONCATENATION")
 def concatenation(c: Context) -> Value:
@@ -273,12 +277,15 @@ def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
     if all(value.array is not None for value in values):
         return c.constant(np.concatenate([value.array for value in values if value.array is not None], axis), I32)
     size = math.gcd(*(value.shape[axis] for value in values))
+    total = sum(value.shape[axis] for value in values)
+    if total // size > _MAX_PIECES:
+        raise Unmapped(f"NNAPI joins no integers, and {total // size} pieces of one size are too many to pack")
     pieces: list[Value] = []
     for value in values:
         count = value.shape[axis] // size
         pieces += c.emit_many(Op.SPLIT, value, axis, count, outs=[value.type] * count) if count > 1 else [value]
     packed = c.emit(Op.PACK, axis, *pieces, out=I32)
-    return c.reshape(packed, (*first[:axis], size * len(pieces), *first[axis + 1 :]))
+    return c.reshape(packed, (*first[:axis], total, *first[axis + 1 :]))
 
 
 @builtin("PACK")

@@ -11,6 +11,7 @@ from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.tflite.context import BOOL8, I32, NONE, Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import MAX_RANK, Value
+from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.mappers.shape import axis_of
 from nnvk.importers.tflite.registry import builtin
 
@@ -87,7 +88,9 @@ def _resolve(
         taken.append(range(*indices))
         shape.append(len(taken[-1]))
         if not len(taken[-1]):
-            raise Unmapped(f"the slice {begin}:{end}:{stride} of axis {len(taken) - 1}, of size {size}, has no elements")
+            raise Unmapped(
+                f"the slice {begin}:{end}:{stride} of axis {len(taken) - 1}, of size {size}, has no elements"
+            )
     whole(len(sizes))
     return taken, shape
 
@@ -144,9 +147,11 @@ def _gathered(c: Context, source: Value, axis: int, indices: Value) -> Value:
     """A GATHER with indices of any rank."""
     flat = c.reshape(indices, (indices.size,))
     shape = (*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :])
-    merged = c.reshape(
-        source, (math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :]))
-    ) if len(source.shape) > MAX_RANK else source
+    merged = (
+        c.reshape(source, (math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :])))
+        if len(source.shape) > MAX_RANK
+        else source
+    )
     picked = c.emit(Op.GATHER, merged, 1 if merged is not source else axis, flat, out=source.type)
     return c.reshape(picked, shape)
 
@@ -242,7 +247,7 @@ def embedding_lookup(c: Context) -> Value:
     """Rows of a table; a quantised table of real numbers is converted now."""
     table = c.input(1)
     if is_quantised(table) and c.out().code is OperandCode.TENSOR_FLOAT32:
-        table = c.real(table)
+        table = real_weights(c, table)
     return c.emit(Op.EMBEDDING_LOOKUP, c.input(0), table, out=table.type)
 
 

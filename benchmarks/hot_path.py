@@ -1,0 +1,285 @@
+"""What `Execution.compute()` costs over the GPU's work, and whether other threads run while it waits.
+
+    python benchmarks/hot_path.py [--device NAME] [--rounds N] [--save]
+
+First: a reusable execution of three small operations against the bare submit-and-wait of the same recorded command
+buffer, in turns, one run each. Second: how fast another thread counts while an execution is under way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from harness import Run, Section, Table, Times, alternate, device_of, driver_of, options, ratio, report
+
+import nnvk
+from nnvk import FuseCode, OperandCode, OperandType, OperationCode
+from nnvk.driver.vulkan.prepared_model import VulkanPreparedModel
+
+LIMIT_US = 100.0
+"""What compute() may cost over submit and wait, in microseconds."""
+LEAST_RATE = 0.9
+"""How fast the other thread must count, of what it reaches while nobody waits for the same work."""
+_SIZE = 1024
+
+
+def _scalar(model: nnvk.Model, value: int) -> int:
+    index = model.add_operand(OperandType(OperandCode.INT32))
+    model.set_operand_value(index, value)
+    return index
+
+
+def _tensor(model: nnvk.Model, data: np.ndarray) -> int:
+    index = model.add_operand(OperandType(OperandCode.TENSOR_FLOAT32, data.shape))
+    model.set_operand_value(index, data)
+    return index
+
+
+def small_model() -> nnvk.Model:
+    """Three operations on 1,024 floats: (x + constant) * constant, LOGISTIC."""
+    model = nnvk.Model()
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, (1, _SIZE))
+    source, total, product, target = (model.add_operand(type_) for _ in range(4))
+    constant = _tensor(model, np.linspace(-1, 1, _SIZE, dtype=np.float32)[None])
+    plain = _scalar(model, FuseCode.NONE)
+    model.add_operation(OperationCode.ADD, [source, constant, plain], [total])
+    model.add_operation(OperationCode.MUL, [total, constant, plain], [product])
+    model.add_operation(OperationCode.LOGISTIC, [product], [target])
+    model.identify_inputs_and_outputs([source], [target])
+    model.finish()
+    return model
+
+
+def long_model(products: int) -> nnvk.Model:
+    """Matrix products of 1024x1024 by 1024, one after the other, on the same weights."""
+    model = nnvk.Model()
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, (_SIZE, _SIZE))
+    generator = np.random.default_rng(0)
+    weights = _tensor(model, generator.uniform(-1, 1, (_SIZE, _SIZE)).astype(np.float32))
+    bias = _tensor(model, np.zeros(_SIZE, np.float32))
+    bounded = _scalar(model, FuseCode.RELU1)
+    tensors = [model.add_operand(type_) for _ in range(products + 1)]
+    for source, target in itertools.pairwise(tensors):
+        model.add_operation(OperationCode.FULLY_CONNECTED, [source, weights, bias, bounded], [target])
+    model.identify_inputs_and_outputs([tensors[0]], [tensors[-1]])
+    model.finish()
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A model on a device with its arrays."""
+
+    model: nnvk.Model
+    compilation: nnvk.Compilation
+    execution: nnvk.Execution
+    source: np.ndarray
+    target: np.ndarray
+
+
+def prepare(model: nnvk.Model, device: nnvk.Device) -> Prepared:
+    """Compile a model of one input and one output, and run it once."""
+    compilation = nnvk.Compilation(model, [device])
+    compilation.finish()
+    (type_,) = compilation.model.input_types()
+    source = np.random.default_rng(0).uniform(-1, 1, type_.dimensions).astype(np.float32)
+    target = np.empty_like(source)
+    execution = nnvk.Execution(compilation)
+    execution.set_reusable(True)
+    execution.set_input(0, source)
+    execution.set_output(0, target)
+    execution.compute()
+    return Prepared(model, compilation, execution, source, target)
+
+
+# --- the cost of a call -----------------------------------------------------------------------------------------------
+
+
+def recorded_program(compilation: nnvk.Compilation) -> Any:
+    """The very `nnvk._native.Program` that executions submit: between them it lies idle in the driver's pool."""
+    (step,) = compilation.steps
+    assert isinstance(step.prepared, VulkanPreparedModel)
+    (planned,) = step.prepared._planned.values()
+    (instance,) = (instance for idle in planned._idle.values() for instance in idle)
+    return instance.program
+
+
+def call_contenders(device: nnvk.Device) -> dict[str, Run]:
+    """Ways to run the three operations, the barest first."""
+    prepared = prepare(small_model(), device)
+    program = recorded_program(prepared.compilation)
+    target = np.empty_like(prepared.target)
+    program.run([prepared.source], [target])
+    if not np.array_equal(target, prepared.target):
+        raise AssertionError("the program and the execution disagree")
+    burst = nnvk.Burst(prepared.compilation)
+    return {
+        "submit and wait": lambda: program.run([None], [None]),
+        "submit and wait, with copies": lambda: program.run([prepared.source], [target]),
+        "compute()": prepared.execution.compute,
+        "burst_compute()": lambda: prepared.execution.burst_compute(burst),
+        "start_compute(), wait()": lambda: prepared.execution.start_compute().wait(),
+    }
+
+
+def call_table(times: dict[str, Times]) -> tuple[Table, list[str]]:
+    """The costs over the first, and the limits that are not kept."""
+    bare = times["submit and wait"]
+    rows, failures = [], []
+    for name, value in times.items():
+        over = f"{(value.median - bare.median) / 1e3:.1f}"
+        pairs = f"{np.median(value.runs - bare.runs) / 1e3:.1f}"
+        rows.append([name, *(f"{t / 1e3:.1f}" for t in (value.median, value.minimum)), over, pairs])
+    over_us = (times["compute()"].median - bare.median) / 1e3
+    if over_us > LIMIT_US:
+        failures.append(f"compute() costs {over_us:.1f} us over submit and wait, the limit is {LIMIT_US:.0f}")
+    table = Table(
+        "Three operations on 1,024 floats, in microseconds",
+        ["way", "median", "min", "median over bare", "median of pairs"],
+        rows,
+        note=f"{len(bare.runs)} rounds. compute() costs {over_us:.1f} us over the bare submit and wait of the same "
+        f"command buffer; the limit is {LIMIT_US:.0f}.",
+    )
+    return table, failures
+
+
+# --- another thread ---------------------------------------------------------------------------------------------------
+
+
+class Counter:
+    """A thread that counts as fast as Python lets it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.stopped = False
+
+    def work(self) -> None:
+        """Count until stopped."""
+        while not self.stopped:
+            self.count += 1
+
+    def rate_during(self, action: Callable[[], object]) -> float:
+        """Counts per second while ``action`` runs in the calling thread."""
+        count, began = self.count, time.perf_counter()
+        action()
+        return (self.count - count) / (time.perf_counter() - began)
+
+
+@contextmanager
+def counting() -> Iterator[Counter]:
+    """A counter at work."""
+    counter = Counter()
+    thread = threading.Thread(target=counter.work)
+    thread.start()
+    try:
+        yield counter
+    finally:
+        counter.stopped = True
+        thread.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Counts per second, a value for each round."""
+
+    alone: list[float]
+    """The main thread sleeps and the device is idle."""
+    beside: list[float]
+    """The main thread sleeps while the device works: what the work itself takes from the counter."""
+    waiting: list[float]
+    """The main thread waits in compute() for the same work."""
+    cores_left: int
+    seconds: float
+    """One execution."""
+
+
+def count(device_name: str, rounds: int, seconds: float, spare_core: bool) -> Rates:
+    """Count beside executions of at least ``seconds``.
+
+    ``spare_core``: a software device shall leave a core to the counter. It reads that from the environment when it is
+    first used, so that this must run in a process of its own.
+    """
+    cores = os.cpu_count() or 1
+    if spare_core:
+        os.environ["LP_NUM_THREADS"] = str(max(1, cores - 1))
+    device = nnvk.get_device(device_name)
+    products, duration = 1, 0.0
+    while products <= 256:
+        prepared = prepare(long_model(products), device)
+        began = time.perf_counter()
+        prepared.execution.compute()
+        duration = time.perf_counter() - began
+        if duration >= seconds:
+            break
+        products *= 2
+
+    def beside() -> None:
+        event = prepared.execution.start_compute()
+        counted.append(counter.rate_during(lambda: time.sleep(0.8 * duration)))
+        event.wait()
+
+    alone: list[float] = []
+    counted: list[float] = []
+    waiting: list[float] = []
+    with counting() as counter:
+        for _ in range(rounds):
+            alone.append(counter.rate_during(lambda: time.sleep(duration)))
+            beside()
+            waiting.append(counter.rate_during(prepared.execution.compute))
+    return Rates(alone, counted, waiting, 1 if spare_core and cores > 1 else 0, duration)
+
+
+def count_apart(device: nnvk.Device, rounds: int, seconds: float) -> Rates:
+    """`count` with a spare core, in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(count, device.name, rounds, seconds, True).result()
+
+
+def rate_table(rates: Rates, software: bool) -> tuple[Table, list[str]]:
+    """The rates, and the limits that are not kept."""
+    alone, beside, waiting = (float(np.median(values)) for values in (rates.alone, rates.beside, rates.waiting))
+    rows = [
+        ["main thread sleeps, device idle", f"{alone / 1e6:.2f}", "1.00", "-"],
+        ["main thread sleeps, device at work", f"{beside / 1e6:.2f}", ratio(beside, alone), "1.00"],
+        ["main thread in compute()", f"{waiting / 1e6:.2f}", ratio(waiting, alone), ratio(waiting, beside)],
+    ]
+    failures = []
+    if waiting < LEAST_RATE * beside:
+        failures.append(f"a thread counts {ratio(waiting, beside)} as fast while another waits in compute()")
+    note = f"Medians of {len(rates.alone)} executions of {rates.seconds:.2f} s each."
+    if software:
+        note += " The device runs on the CPU; one core was left free." if rates.cores_left else ""
+    columns = ["while the second thread counts", "million counts/s", "of idle", "of device at work"]
+    return Table("A second thread while the first waits", columns, rows, note=note), failures
+
+
+def main() -> int:
+    """Measure both."""
+    parser = options("What Execution.compute() costs over the GPU's work.")
+    parser.add_argument("--rounds", type=int, default=3000, metavar="N", help="runs of each way (3000)")
+    arguments = parser.parse_args()
+    device = device_of(arguments)
+    times = alternate(call_contenders(device), 20 if arguments.quick else arguments.rounds)
+    calls, failures = call_table(times)
+    rates = count_apart(device, *((1, 0.05) if arguments.quick else (7, 0.5)))
+    counts, slow = rate_table(rates, driver_of(device).profile.is_cpu)
+    figures = {
+        "calls": {name: value.figures() for name, value in times.items()},
+        "counts_per_second": {"alone": rates.alone, "device_at_work": rates.beside, "in_compute": rates.waiting},
+    }
+    return report(Section("hot_path", "Hot path", [calls, counts], figures, failures + slow), device, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Every operation with a shader at the sizes of MobileNets, float32 and int8, to find the slow kernels.
+
+    python benchmarks/operations.py [--filter REGEX] [--device NAME] [--save]
+
+On the device, on the CPU reference device and in LiteRT on the CPU, taking turns. GB/s is what goes in and comes out,
+without weights, by the time that the device itself measures.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import engines
+import numpy as np
+from engines import LiteRtModel, nnvk_graph
+from graphs import (
+    FLOAT,
+    INT8,
+    Make,
+    Single,
+    binary,
+    concatenation,
+    convolution,
+    depthwise,
+    fully_connected,
+    mean,
+    pad,
+    pool,
+    quantize,
+    reshape,
+    softmax,
+    unary,
+)
+from harness import Effort, Section, Table, Times, cell, device_of, effort_of, interleave, options, ratio, report
+from tflite import Padding
+
+import nnvk
+from nnvk.cli.output import milliseconds, progress
+
+_MAP = (1, 56, 56, 64)
+"""A feature map of 200,704 elements."""
+
+OPERATIONS: Mapping[str, Make] = {
+    "CONV_2D 3x3/2, 224x224x3 -> 32": lambda t: convolution((1, 224, 224, 3), 32, 3, 2, t),
+    "CONV_2D 1x1, 112x112x32 -> 16": lambda t: convolution((1, 112, 112, 32), 16, 1, 1, t),
+    "CONV_2D 1x1, 56x56x24 -> 144": lambda t: convolution((1, 56, 56, 24), 144, 1, 1, t),
+    "CONV_2D 1x1, 14x14x96 -> 576": lambda t: convolution((1, 14, 14, 96), 576, 1, 1, t),
+    "CONV_2D 1x1, 7x7x320 -> 1280": lambda t: convolution((1, 7, 7, 320), 1280, 1, 1, t),
+    "CONV_2D 3x3, 32x32x16 -> 16": lambda t: convolution((1, 32, 32, 16), 16, 3, 1, t),
+    "DEPTHWISE_CONV_2D 3x3, 56x56x144": lambda t: depthwise((1, 56, 56, 144), 3, 1, t),
+    "DEPTHWISE_CONV_2D 3x3/2, 112x112x96": lambda t: depthwise((1, 112, 112, 96), 3, 2, t),
+    "DEPTHWISE_CONV_2D 3x3, 7x7x960": lambda t: depthwise((1, 7, 7, 960), 3, 1, t),
+    "FULLY_CONNECTED 1280 -> 1001": lambda t: fully_connected(1, 1280, 1001, t),
+    "FULLY_CONNECTED 640 -> 128": lambda t: fully_connected(1, 640, 128, t),
+    "AVERAGE_POOL_2D 7x7, 7x7x1280": lambda t: pool("AVERAGE_POOL_2D", (1, 7, 7, 1280), 7, 1, Padding.VALID, t),
+    "AVERAGE_POOL_2D 3x3, 56x56x64": lambda t: pool("AVERAGE_POOL_2D", _MAP, 3, 1, Padding.SAME, t),
+    "MAX_POOL_2D 3x3/2, 112x112x64": lambda t: pool("MAX_POOL_2D", (1, 112, 112, 64), 3, 2, Padding.SAME, t),
+    "MAX_POOL_2D 2x2/2, 56x56x64": lambda t: pool("MAX_POOL_2D", _MAP, 2, 2, Padding.VALID, t),
+    "ADD 56x56x64": lambda t: binary("ADD", _MAP, _MAP, t),
+    "ADD 56x56x64 + 64": lambda t: binary("ADD", _MAP, (64,), t),
+    "SUB 56x56x64": lambda t: binary("SUB", _MAP, _MAP, t),
+    "MUL 56x56x64": lambda t: binary("MUL", _MAP, _MAP, t),
+    "RELU 56x56x64": lambda t: unary("RELU", _MAP, t),
+    "RELU1 56x56x64": lambda t: unary("RELU_N1_TO_1", _MAP, t),
+    "RELU6 56x56x64": lambda t: unary("RELU6", _MAP, t),
+    "LOGISTIC 56x56x64": lambda t: unary("LOGISTIC", _MAP, t),
+    "TANH 56x56x64": lambda t: unary("TANH", _MAP, t),
+    "SOFTMAX 1x1001": lambda t: softmax((1, 1001), t),
+    "SOFTMAX 1536x128": lambda t: softmax((1536, 128), t),
+    "CONCATENATION 28x28x(64, 128, 32, 32)": lambda t: concatenation([(1, 28, 28, n) for n in (64, 128, 32, 32)], t),
+    "PAD 56x56x64 by 1": lambda t: pad(_MAP, 1, t),
+    "MEAN 7x7x1280 over 7x7": lambda t: mean((1, 7, 7, 1280), (1, 2), t),
+    "MEAN 56x56x64 over 64": lambda t: mean(_MAP, (3,), t),
+    "RESHAPE 56x56x64": lambda t: reshape(_MAP, (1, 56 * 56, 64), t),
+    "QUANTIZE, DEQUANTIZE 224x224x3": lambda t: quantize((1, 224, 224, 3), t),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One operation in one data type."""
+
+    single: Single
+    times: Mapping[str, Times]
+    hardware_ns: float | None
+    difference: str
+    """Between the device and the reference device."""
+
+
+def measure(single: Single, devices: Sequence[nnvk.Device], effort: Effort) -> Measured | str:
+    """One operation on all engines; why not, where the device doesn't support it."""
+    found: dict[str, Any] = {device.name: nnvk_graph(single.graph, device, single.inputs) for device in devices}
+    first, reference = (found[device.name] for device in devices)
+    if not first.alone:
+        return "not supported"
+    pairs = zip(first.outputs, reference.outputs, strict=True)
+    difference = max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in pairs)
+    if engines.LITERT:
+        found["LiteRT"] = LiteRtModel(single.graph, 2, single.inputs)
+    times = interleave({name: engine.run for name, engine in found.items()}, effort)
+    shown = f"{difference:.0e}" if single.output.dtype == FLOAT else f"{difference:.0f}"
+    return Measured(single, times, first.hardware_ns(max(effort.least, 10)), shown)
+
+
+def table(title: str, results: Mapping[str, Measured | str], names: Sequence[str]) -> Table:
+    """One row for each operation."""
+    device = names[0]
+    columns = ["operation", *names, f"{device} / LiteRT", "min", "hardware", "GB/s", "off"]
+    rows = []
+    for operation, one in results.items():
+        if isinstance(one, str):
+            rows.append([operation, one, *["-"] * (len(columns) - 2)])
+            continue
+        ours, litert, hardware = one.times[device], one.times.get("LiteRT"), one.hardware_ns
+        rows.append(
+            [
+                operation,
+                *(cell(one.times.get(name)) for name in names),
+                ratio(ours.median, litert.median) if litert else "-",
+                milliseconds(ours.minimum),
+                milliseconds(hardware),
+                f"{one.single.nbytes / hardware:.1f}" if hardware else "-",
+                one.difference,
+            ]
+        )
+    return Table(title, columns, rows)
+
+
+def main() -> int:
+    """Measure the operations."""
+    parser = options("Every operation with a shader at the sizes of MobileNets.")
+    parser.add_argument("--filter", default="", metavar="REGEX", help="only operations whose names match")
+    arguments = parser.parse_args()
+    device = device_of(arguments)
+    devices = [device, nnvk.get_device("nnapi-reference")]
+    names = [*(d.name for d in devices), *(["LiteRT"] if engines.LITERT else [])]
+    effort = effort_of(arguments, Effort(seconds=0.6, least=5, turn_seconds=0.02))
+    chosen = {name: make for name, make in OPERATIONS.items() if re.search(arguments.filter, name)}
+    tables, figures = [], {}
+    with progress("Measuring", 2 * len(chosen)) as advance:
+        for title, dtype in (("float32", FLOAT), ("int8", INT8)):
+            results = {}
+            for name, make in chosen.items():
+                results[name] = measure(make(dtype), devices, effort)
+                advance(f"{name} {title}")
+            tables.append(table(f"{title}: medians in ms", results, names))
+            figures[title] = {
+                name: {engine: times.figures() for engine, times in one.times.items()}
+                for name, one in results.items()
+                if isinstance(one, Measured)
+            }
+    return report(Section("operations", "Operations", tables, figures), device, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

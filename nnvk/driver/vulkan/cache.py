@@ -1,0 +1,260 @@
+"""Compilation caching: plans in files, so that a model is lowered, and its constants packed, once for all processes.
+
+A file is a magic number, the lengths of what follows, a header (JSON: the plan), the bytes of the constants, and a
+SHA-256 of all that. The header names everything that the plan depends on. A file that is damaged, cut off, foreign or
+out of date is as good as none, and is replaced; files appear whole or not at all, so that processes may share them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnvk.base.log import logger
+from nnvk.driver.vulkan.memory_plan import padded
+from nnvk.driver.vulkan.plan import Address, Command, Copy, Dispatch, Plan, Storage, TensorRef
+from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.types.model import Model
+
+_log = logger("driver")
+
+FORMAT = 1
+MAGIC = b"nnvkplan"
+_LENGTHS = struct.Struct("<8sIQQ")
+"""Magic number, format, bytes of the header and of the constants."""
+_ABANDONED_S = 3600
+"""Age from which a temporary file is one of a process that died."""
+
+
+class _Unusable(Exception):
+    """Why a file is not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCache:
+    """One file, which holds at most one plan."""
+
+    path: Path
+    key: Mapping[str, str]
+    """What the plan must have been made for; see `key_of`."""
+
+    def load(self, library: ShaderLibrary) -> Plan | None:
+        """The plan in the file; None where there is none that fits."""
+        try:
+            content = _read(self.path)
+            header, constants = _parse(content)
+            differing = sorted(part for part, value in self.key.items() if header["key"].get(part) != value)
+            if differing:
+                raise _Unusable(f"it was made for another {' and '.join(differing)}")
+            plan = _plan(header, constants, library)
+        except FileNotFoundError:
+            return None
+        except _Unusable as reason:
+            _log.info("cache file %s is not used: %s", self.path, reason)
+            return None
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            _log.warning("cache file %s is not used: %r", self.path, error)
+            return None
+        _log.debug("the plan comes from cache file %s", self.path)
+        return plan
+
+    def store(self, plan: Plan) -> None:
+        """Keep a plan. Where that fails it is logged: the next process will have to lower again."""
+        try:
+            _write(self.path, _encoded(plan, self.key))
+        except OSError as error:
+            _log.warning("cache file %s can't be written: %s", self.path, error)
+
+
+def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model) -> dict[str, str]:
+    """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model."""
+    described = asdict(profile) | {"features": sorted(profile.features)}
+    return {
+        "device": version,
+        "profile": json.dumps(described, sort_keys=True),
+        "shaders": library.digest,
+        "code": _code_digest(),
+        "model": _model_digest(model),
+    }
+
+
+@cache
+def _code_digest() -> str:
+    """Of the modules that make plans: what they decide may change without any shader's changing."""
+    package = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for path in sorted((*package.glob("driver/vulkan/**/*.py"), *package.glob("ops/*.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _model_digest(model: Model) -> str:
+    """Of operands with their values, operations, inputs and outputs."""
+    digest = hashlib.sha256()
+    for operand in model.operands:
+        digest.update(repr((operand.type, operand.lifetime)).encode())
+        if operand.value is not None:
+            digest.update(np.ascontiguousarray(operand.value).reshape(-1).view(np.uint8).data)
+        if operand.subgraph is not None:
+            digest.update(_model_digest(operand.subgraph).encode())
+    digest.update(repr((model.operations, model.inputs, model.outputs, model.relaxed)).encode())
+    return digest.hexdigest()
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> memoryview:
+    """The file without its digest, which is checked."""
+    with path.open("rb") as file:
+        start = file.read(_LENGTHS.size)
+        if len(start) < _LENGTHS.size:
+            raise _Unusable("it is cut off")
+        magic, format_, header, constants = _LENGTHS.unpack(start)
+        if magic != MAGIC or format_ != FORMAT:
+            raise _Unusable("it is of another kind or format")
+        expected = _LENGTHS.size + header + constants + hashlib.sha256().digest_size
+        found = os.fstat(file.fileno()).st_size
+        if found != expected:
+            raise _Unusable(f"it has {found} bytes instead of {expected}")
+        content = memoryview(start + file.read())
+    body, digest = content[: -hashlib.sha256().digest_size], content[-hashlib.sha256().digest_size :]
+    if hashlib.sha256(body).digest() != digest:
+        raise _Unusable("it is damaged")
+    return body
+
+
+def _parse(content: memoryview) -> tuple[dict[str, Any], memoryview]:
+    """Header and constants."""
+    _, _, header, _ = _LENGTHS.unpack_from(content)
+    end = _LENGTHS.size + header
+    return json.loads(bytes(content[_LENGTHS.size : end])), content[end:]
+
+
+def _write(path: Path, parts: Iterator[bytes | memoryview]) -> None:
+    """Put a file in its place in one step, so that nobody ever finds a part of it."""
+    _remove_abandoned(path)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        digest = hashlib.sha256()
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    for other in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > _ABANDONED_S:
+                other.unlink()
+
+
+# --- plans -------------------------------------------------------------------------------------------------------
+
+
+def _encoded(plan: Plan, key: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    arrays = [np.ascontiguousarray(data).reshape(-1).view(np.uint8) for _, data in plan.constants]
+    header = {
+        "key": key,
+        "tensors": {number: _address_row(address) for number, address in plan.addresses.items()},
+        "commands": [_command_row(command) for command in plan.commands],
+        "barriers": sorted(plan.barriers),
+        "pages": {storage.value: sizes for storage, sizes in plan.pages.items()},
+        "constants": [_address_row(address) for address, _ in plan.constants],
+        "inputs": [address and _address_row(address) for address in plan.inputs],
+        "outputs": [address and _address_row(address) for address in plan.outputs],
+        "output_shapes": plan.output_shapes,
+    }
+    text = json.dumps(header, separators=(",", ":"), default=_number).encode()
+    yield _LENGTHS.pack(MAGIC, FORMAT, len(text), sum(array.nbytes for array in arrays))
+    yield text
+    for array in arrays:
+        yield array.data
+
+
+def _number(value: object) -> object:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} can't be kept")
+
+
+def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibrary) -> Plan:
+    pages = {storage: tuple(header["pages"][storage.value]) for storage in Storage}
+
+    def address(row: Sequence[Any] | None) -> Address | None:
+        return None if row is None else _address(row, pages)
+
+    addresses = {int(number): _address(row, pages) for number, row in header["tensors"].items()}
+    refs = {number: TensorRef(number, spot.nbytes, spot.storage) for number, spot in addresses.items()}
+    arrays: list[tuple[Address, np.ndarray]] = []
+    end = 0
+    for row in header["constants"]:
+        spot = _address(row, pages)
+        arrays.append((spot, np.frombuffer(constants, np.uint8, spot.nbytes, end)))
+        end += spot.nbytes
+    return Plan(
+        tuple(_command(row, refs, library) for row in header["commands"]),
+        frozenset(header["barriers"]),
+        addresses,
+        pages,
+        tuple(arrays),
+        tuple(address(row) for row in header["inputs"]),
+        tuple(address(row) for row in header["outputs"]),
+        tuple(tuple(shape) for shape in header["output_shapes"]),
+    )
+
+
+def _address_row(address: Address) -> list[Any]:
+    return [address.storage.value, address.page, address.offset, address.nbytes]
+
+
+def _address(row: Sequence[Any], pages: Mapping[Storage, Sequence[int]]) -> Address:
+    address = Address(Storage(row[0]), *row[1:])
+    if address.offset < 0 or address.offset + padded(address.nbytes) > pages[address.storage][address.page]:
+        raise ValueError(f"{address} lies outside of the pages {pages}")
+    return address
+
+
+def _command_row(command: Command) -> list[Any]:
+    if isinstance(command, Copy):
+        return [command.source.number, command.target.number, command.nbytes]
+    return [
+        command.shader.name,
+        command.groups,
+        {name: tensor.number for name, tensor in command.tensors.items()},
+        command.specialization,
+        command.push,
+        command.operation,
+    ]
+
+
+def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderLibrary) -> Command:
+    if len(row) == 3:
+        return Copy(refs[row[0]], refs[row[1]], row[2])
+    shader, groups, tensors, specialization, push, operation = row
+    x, y, z = groups
+    named = {name: refs[number] for name, number in tensors.items()}
+    return Dispatch(library.named(shader), (x, y, z), named, tuple(specialization), push, operation)

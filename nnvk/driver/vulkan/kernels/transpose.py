@@ -1,0 +1,52 @@
+"""TRANSPOSE, CHANNEL_SHUFFLE and TILE: boxes of the input with its dimensions split, in another order, or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnvk.driver.vulkan.arrange import ARRANGE, MOVED_TYPES, Dimension, arrange, up_to_rank
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.move import dense_strides
+from nnvk.driver.vulkan.quantised import dtype
+from nnvk.ops.call import Call
+from nnvk.ops.rearrange import permutation
+from nnvk.types.codes import OperationCode
+
+
+def _transposed(call: Call, box: Sequence[Dimension]) -> list[Dimension]:
+    return [box[axis] for axis in permutation(call)]
+
+
+def _shuffled(call: Call, box: Sequence[Dimension]) -> list[Dimension]:
+    axis = call.axis % len(box)
+    channels, stride = box[axis]
+    in_group = channels // call.num_groups
+    return [*box[:axis], (in_group, stride), (call.num_groups, in_group * stride), *box[axis + 1 :]]
+
+
+def _tiled(call: Call, box: Sequence[Dimension]) -> list[Dimension]:
+    repeated = zip(call.multiples.data.tolist(), box, strict=True)
+    return [dimension for multiple, of_input in repeated for dimension in ((multiple, 0), of_input)]
+
+
+_BOXES: dict[OperationCode, Callable[[Call, Sequence[Dimension]], list[Dimension]]] = {
+    OperationCode.TRANSPOSE: _transposed,
+    OperationCode.CHANNEL_SHUFFLE: _shuffled,
+    OperationCode.TILE: _tiled,
+}
+
+
+def refuse(call: Call) -> str:
+    """Orders that come with the execution, or do not come: ``perm`` may be an omitted input; and more than 4 axes."""
+    if call.has("perm") and call.perm is not None and not call.perm.is_constant:
+        return "the value of perm is not known yet; shaders are chosen before"
+    return up_to_rank(4)(call)
+
+
+@kernel(*_BOXES, shaders=(ARRANGE,), types=MOVED_TYPES, refuse=refuse)
+def lower(call: Call, g: Lowering) -> None:
+    """One dispatch."""
+    shape = call.input.shape
+    box = _BOXES[call.code](call, list(zip(shape, dense_strides(shape), strict=True)))
+    arrange(g, dtype(call.input), g.tensor(call.input), g.tensor(call.output), box)

@@ -1,0 +1,94 @@
+#version 450
+// Fills a dense tensor with elements from a strided place, a box of up to eight dimensions: what TRANSPOSE, SLICE,
+// SPACE_TO_DEPTH and their like come down to. An invocation writes four consecutive elements.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/indexing.glsl"
+#include "include/quant.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint RANK = 8;          // the innermost dimensions that there are
+layout(constant_id = 4) const bool ROWS = false;      // the innermost dimension comes in whole fours
+layout(constant_id = 5) const bool DENSE = false;     // and its fours are contiguous and aligned in the source
+
+#ifdef DTYPE_F32
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 0) readonly buffer SrcVectors { uvec4 src_vectors[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
+#else
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint dst_offset;
+    uint count;       // of fours
+    uint elements;
+    uint first;       // element of the source; it and the strides wrap around where they are negative
+    uint size_1;      // sizes but for the outermost
+    uint size_2;
+    uint size_3;
+    uint size_4;
+    uint size_5;
+    uint size_6;
+    uint size_7;
+    uint stride_0;
+    uint stride_1;
+    uint stride_2;
+    uint stride_3;
+    uint stride_4;
+    uint stride_5;
+    uint stride_6;
+    uint stride_7;
+};
+
+// Moves one dimension's share of the index to the address, and leaves those of the dimensions outside it.
+void take(uint size, uint stride, inout uint index, inout uint address) {
+    uint outer = index / size;
+    address += (index - outer * size) * stride;
+    index = outer;
+}
+
+uint locate(uint index) {
+    uint address = first;
+    if (RANK > 1) take(size_7, stride_7, index, address);
+    if (RANK > 2) take(size_6, stride_6, index, address);
+    if (RANK > 3) take(size_5, stride_5, index, address);
+    if (RANK > 4) take(size_4, stride_4, index, address);
+    if (RANK > 5) take(size_3, stride_3, index, address);
+    if (RANK > 6) take(size_2, stride_2, index, address);
+    if (RANK > 7) take(size_1, stride_1, index, address);
+    uint outermost = RANK > 7 ? stride_0 : RANK > 6 ? stride_1 : RANK > 5 ? stride_2 : RANK > 4 ? stride_3
+        : RANK > 3 ? stride_4 : RANK > 2 ? stride_5 : RANK > 1 ? stride_6 : stride_7;
+    return address + index * outermost;
+}
+
+uvec4 addresses(uint i) {
+    if (ROWS) return locate(4 * i) + uvec4(0, 1, 2, 3) * stride_7;
+    uint last = elements - 1;    // the last four may be more than there are
+    return uvec4(locate(4 * i), locate(min(4 * i + 1, last)), locate(min(4 * i + 2, last)), locate(min(4 * i + 3, last)));
+}
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+#ifdef DTYPE_F32
+    if (DENSE) {
+        dst[dst_offset / 4 + i] = src_vectors[(src_offset + locate(4 * i)) / 4];
+    } else {
+        uvec4 at = src_offset + addresses(i);
+        dst[dst_offset / 4 + i] = uvec4(src[at.x], src[at.y], src[at.z], src[at.w]);
+    }
+#else
+    if (DENSE) {
+        dst[dst_offset + i] = src[src_offset + locate(4 * i) / 4];
+    } else {
+        uvec4 at = addresses(i);
+        ivec4 bytes = ivec4(LOAD_BYTE(src, src_offset, at.x, 0u), LOAD_BYTE(src, src_offset, at.y, 0u),
+                            LOAD_BYTE(src, src_offset, at.z, 0u), LOAD_BYTE(src, src_offset, at.w, 0u));
+        dst[dst_offset + i] = pack_bytes(bytes, 0u);
+    }
+#endif
+}

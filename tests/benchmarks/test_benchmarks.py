@@ -1,0 +1,87 @@
+"""Every benchmark runs, with the least that it can be asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nnvk
+from nnvk.demo.assets import DATA
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+needs_vulkan = pytest.mark.skipif(
+    all(device.type is not nnvk.DeviceTypeCode.GPU for device in nnvk.get_devices()), reason="no Vulkan device"
+)
+
+Benchmark = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Benchmark:
+    """Runs a script with --quick and these arguments; the figures that it writes."""
+
+    def run(script: str, *arguments: object) -> dict[str, Any]:
+        figures = tmp_path / "figures.json"
+        command = [sys.executable, BENCHMARKS / script, "--quick", "--json", figures, *arguments]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(figures.read_text())
+
+    return run
+
+
+@needs_vulkan
+def test_hot_path(benchmark: Benchmark) -> None:
+    figures = benchmark("hot_path.py", "--rounds", 5)
+    assert {"submit and wait", "compute()"} <= figures["calls"].keys()
+    for times in figures["calls"].values():
+        assert 0 < times["min_ms"] <= times["median_ms"] <= times["p90_ms"]
+    assert all(rate > 0 for rates in figures["counts_per_second"].values() for rate in rates)
+
+
+@needs_vulkan
+def test_layers(benchmark: Benchmark) -> None:
+    figures = benchmark("layers.py", "--filter", "DEPTHWISE")
+    del figures["environment"]
+    (layer,) = figures.values()
+    assert layer["nnvk"]["runs"] >= 2
+    assert layer["nnvk"]["difference"] < 1e-5
+    assert layer["nnvk int8"]["difference"] <= 1
+
+
+def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
+    figures = benchmark("models.py", DATA / "digits_float.tflite", DATA / "digits_int8.tflite", "--save", tmp_path)
+    for name in ("digits_float", "digits_int8"):
+        assert {device.name for device in nnvk.get_devices()} <= figures[name].keys()
+    (report,) = tmp_path.glob("*.md")
+    assert "| digits_int8 |" in report.read_text()
+    assert json.loads(report.with_suffix(".json").read_text())["models"]["name"] == "models"
+
+
+@needs_vulkan
+def test_operations(benchmark: Benchmark) -> None:
+    figures = benchmark("operations.py", "--filter", "^(ADD|SOFTMAX 1x|QUANT)")
+    for dtype in ("float32", "int8"):
+        assert len(figures[dtype]) == 4
+        assert all("nnapi-reference" in times for times in figures[dtype].values())
+
+
+@needs_vulkan
+def test_kernels(benchmark: Benchmark) -> None:
+    figures = benchmark("kernels.py", DATA / "digits_int8.tflite")
+    commands = figures["digits_int8"]
+    assert any(command["shader"].startswith("conv2d.q8") for command in commands)
+    assert all(command["ms"] >= 0 for command in commands)
+
+
+def test_a_device_that_is_none(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "operations.py"), "--device", "nnapi-reference"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 2
+    assert "no Vulkan device" in done.stderr

@@ -1,0 +1,27 @@
+"""The pages in docs/: the code they show is the code in the tree, and the files they name exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOW_TO = (ROOT / "docs" / "add-an-operation.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"^`(\S+)`\n\n```\w+\n(.*?)^```$", HOW_TO, re.MULTILINE | re.DOTALL)
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/add-an-operation.md"]
+
+
+@pytest.mark.parametrize(("path", "code"), SHOWN, ids=[path for path, _ in SHOWN])
+def test_shown_file_is_in_the_tree(path, code):
+    assert (ROOT / path).read_text(encoding="utf-8") == code
+
+
+def test_every_kind_of_file_is_shown():
+    assert [path.partition("/")[0] for path, _ in SHOWN] == ["nnvk", "shaders", "nnvk", "tests"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:nnvk|shaders|native|tests|tools|scripts|docs|cmake)/[\w/.-]*)`", text):
+        assert (ROOT / name).exists(), name

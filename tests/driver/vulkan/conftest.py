@@ -1,0 +1,34 @@
+"""The first Vulkan device, as it is and as the smallest that Vulkan allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnvk.base.settings import override
+from nnvk.driver.vulkan import VulkanDevice, find_devices
+
+
+def _first(**settings: object) -> VulkanDevice:
+    with override(**settings):
+        found, reason = find_devices()
+    if not found:
+        pytest.skip(reason)
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def own() -> VulkanDevice:
+    """The device as it is."""
+    return _first()
+
+
+@pytest.fixture(scope="session", params=["", "mobile-min"], ids=["own", "smallest"])
+def vulkan(request: pytest.FixtureRequest) -> VulkanDevice:
+    """The device under its own profile and under the smallest."""
+    return _first(device_profile=request.param)
+
+
+@pytest.fixture
+def fresh() -> VulkanDevice:
+    """A device that no other test has used."""
+    return _first()

@@ -1,0 +1,102 @@
+"""Elementary functions of the shaders over their whole range, against float64."""
+
+import numpy as np
+import pytest
+
+from nnvk.api import Compilation, Model, OperandCode, OperandType, OperationCode, get_device, run
+
+INFINITY, NAN = np.inf, np.nan
+SPECIAL = np.array([0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 1e-38, 1e-44, -1e-44, 3.4e38, -3.4e38], np.float32)
+
+
+def compute(code, *inputs, alpha=None):
+    """One operation on float arrays of one shape, on the GPU."""
+    model = Model()
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, inputs[0].shape)
+    sources = [model.add_operand(type_) for _ in inputs]
+    operands = list(sources)
+    if alpha is not None:
+        operands.append(model.add_operand(OperandType(OperandCode.FLOAT32)))
+        model.set_operand_value(operands[-1], alpha)
+    result = model.add_operand(type_)
+    model.add_operation(code, operands, [result])
+    model.identify_inputs_and_outputs(sources, [result])
+    model.finish()
+    compilation = Compilation(model, [get_device("vulkan-0")])
+    compilation.finish()
+    return run(compilation, list(inputs))[0]
+
+
+def sweep(low, high, count=20011):
+    """Evenly spread numbers, numbers of all magnitudes on both sides of 0, and the special ones."""
+    rng = np.random.default_rng(5)
+    magnitudes = np.exp(rng.uniform(np.log(1e-38), np.log(max(abs(low), abs(high))), count)).astype(np.float32)
+    spread = np.linspace(low, high, count).astype(np.float32)
+    every = np.concatenate([spread, magnitudes, -magnitudes, SPECIAL])
+    return every[(np.isnan(every) | np.isinf(every)) | ((every >= low) & (every <= high))]
+
+
+FUNCTIONS = {
+    OperationCode.ABS: (np.abs, (-3e38, 3e38)),
+    OperationCode.EXP: (np.exp, (-110.0, 88.5)),
+    OperationCode.FLOOR: (np.floor, (-1e7, 1e7)),
+    OperationCode.LOG: (np.log, (0.0, 3e38)),
+    OperationCode.LOGISTIC: (lambda x: 1 / (1 + np.exp(-x)), (-110.0, 110.0)),
+    OperationCode.NEG: (np.negative, (-3e38, 3e38)),
+    OperationCode.RSQRT: (lambda x: 1 / np.sqrt(x), (1e-30, 3e38)),
+    OperationCode.SIN: (np.sin, (-1e6, 1e6)),
+    OperationCode.SQRT: (np.sqrt, (0.0, 3e38)),
+    OperationCode.TANH: (np.tanh, (-20.0, 20.0)),
+}
+
+
+@pytest.mark.parametrize("code", FUNCTIONS, ids=lambda code: code.name)
+def test_function(code):
+    function, (low, high) = FUNCTIONS[code]
+    source = sweep(low, high)
+    with np.errstate(all="ignore"):
+        expected = function(source.astype(np.float64)).astype(np.float32)
+    agree(compute(code, source), expected, source)
+
+
+@pytest.mark.parametrize("huge", [8193.5, 1e5, 1e10, 1e20, 3.4e38], ids=str)
+def test_sine_of_huge_angles(huge):
+    source = np.float32(huge) * np.linspace(0.5, 1.0, 501, dtype=np.float32)
+    np.testing.assert_allclose(compute(OperationCode.SIN, source), np.sin(source.astype(np.float64)), rtol=0, atol=3e-7)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3, -0.5])
+def test_elu(alpha):
+    source = sweep(-110.0, 110.0)
+    wide = source.astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = np.maximum(wide, 0) + np.minimum(alpha * np.expm1(np.minimum(wide, 0)), 0)
+    agree(compute(OperationCode.ELU, source, alpha=alpha), expected.astype(np.float32), source)
+
+
+def test_pow():
+    rng = np.random.default_rng(7)
+    count = 60007
+    base = np.exp(rng.uniform(-80, 80, count)).astype(np.float32)
+    exponent = (rng.uniform(-86, 86, count) / np.log(base.astype(np.float64))).astype(np.float32)
+    base[: count // 3] = 1 + rng.uniform(-1e-3, 1e-3, count // 3).astype(np.float32)  # near 1 the most is lost
+    exponent[: count // 3] = rng.uniform(-8e4, 8e4, count // 3)
+    signs = rng.random(count) < 0.3
+    base[signs], exponent[signs] = -base[signs], np.rint(exponent[signs])
+    special = np.array([*SPECIAL, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1e9], np.float32)
+    base = np.concatenate([base, np.repeat(special, special.size)])
+    exponent = np.concatenate([exponent, np.tile(special, special.size)])
+    with np.errstate(all="ignore"):
+        expected = np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(np.float32)
+    agree(compute(OperationCode.POW, base, exponent), expected, base, exponent)
+
+
+def agree(actual, expected, *sources):
+    """To 5 units in the last place, as Android's tests ask; a device may flush numbers that are not normal to 0."""
+    with np.errstate(all="ignore"):
+        close = np.abs(actual.astype(np.float64) - expected) <= 1.2e-38 + 5 * 1.1920929e-7 * np.abs(expected)
+    tiny = np.any([(np.abs(source) < 1.2e-38) & (source != 0) for source in sources], axis=0)
+    same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    wrong = np.flatnonzero(~(close | same | tiny))
+    rows = [([source[k] for source in sources], float(actual[k]), float(expected[k])) for k in wrong[:8]]
+    assert not wrong.size, f"{wrong.size} of {actual.size} differ: (inputs, actual, expected) {rows}"

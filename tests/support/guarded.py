@@ -1,0 +1,145 @@
+"""Runs plans of the Vulkan driver with every tensor in a buffer of its own, between guards that no shader may touch.
+
+Whatever memory holds before is not zero, so that a shader that reads what nobody wrote gives other results than the
+reference. And because no two tensors share a buffer, the validation layer sees the hazards between tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk import _native
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import barriers
+from nnvk.driver.vulkan.memory_plan import padded
+from nnvk.driver.vulkan.plan import Address, Plan, Storage
+from nnvk.driver.vulkan.recorder import Instance
+from nnvk.types.model import Model
+from nnvk.types.request import PrepareOptions
+
+GUARD = 256
+PATTERN = 0xA5A5A5A5
+"""What is everywhere at first: as float a small negative number, as bytes 165 or -91."""
+
+
+def spread(plan: Plan) -> Plan:
+    """The same plan with every tensor in a page of its own, amid guards."""
+    count = dict.fromkeys(Storage, 0)
+    addresses: dict[int, Address] = {}
+    moved: dict[Address, Address] = {}
+    pages: dict[Storage, tuple[int, ...]] = dict.fromkeys(Storage, ())
+    for number, address in plan.addresses.items():
+        storage = address.storage
+        addresses[number] = Address(storage, count[storage], GUARD, address.nbytes)
+        if storage is not Storage.ARENA:  # there, tensors that don't live together may have the same address
+            moved[address] = addresses[number]
+        pages[storage] += (2 * GUARD + padded(address.nbytes),)
+        count[storage] += 1
+    return replace(
+        plan,
+        addresses=addresses,
+        barriers=barriers(plan.commands, addresses),
+        pages=pages,
+        constants=tuple((moved[address], data) for address, data in plan.constants),
+        inputs=tuple(address and moved[address] for address in plan.inputs),
+        outputs=tuple(address and moved[address] for address in plan.outputs),
+    )
+
+
+class GuardedInstance(Instance):
+    """An instance of a plan that was `spread`."""
+
+    def __init__(self, device: _native.Device, plan: Plan) -> None:
+        self._constant_pages = [_image(size) for size in plan.pages[Storage.CONSTANTS]]
+        for address, data in plan.constants:
+            page = self._constant_pages[address.page]
+            page[address.offset : address.offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+        super().__init__(device, plan, [_upload(device, page) for page in self._constant_pages])
+        for buffer in self._buffers[Storage.STAGING]:
+            buffer.view()[:] = _image(buffer.size)
+
+    def _clear_arena(self) -> None:
+        program = self._device.create_program()
+        for buffer in self._buffers[Storage.ARENA]:
+            program.fill(buffer, 0, buffer.size, PATTERN)
+        program.finish([], [])
+        program.run([], [])
+
+    def violations(self, inputs: Sequence[np.ndarray]) -> list[str]:
+        """What is not as it was: guards, constants, inputs."""
+        wrong = []
+        for page, buffer in enumerate(self._buffers[Storage.CONSTANTS]):
+            if (_download(self._device, buffer) != self._constant_pages[page]).any():
+                wrong.append(f"constant {page} has changed")
+        given = [address for address in self.plan.inputs if address is not None]
+        for address in self.plan.addresses.values():
+            if address.storage is Storage.CONSTANTS:
+                continue
+            buffer = self._buffers[address.storage][address.page]
+            content = buffer.view() if buffer.host_visible else _download(self._device, buffer)
+            untouched = np.ones(buffer.size, bool)
+            untouched[GUARD : buffer.size - GUARD] = False
+            expected = _image(buffer.size)
+            if address in given:
+                array = inputs[given.index(address)]
+                expected[GUARD : GUARD + array.nbytes] = array.reshape(-1).view(np.uint8)
+                untouched[:] = True
+            places = np.flatnonzero((content != expected) & untouched)
+            if places.size:
+                wrong.append(
+                    f"{address.storage.value} {address.page} of {address.nbytes} bytes: bytes {places[0] - GUARD} to "
+                    f"{places[-1] - GUARD} were written"
+                )
+        return wrong
+
+
+def run_guarded(
+    device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+) -> list[str]:
+    """Execute twice in the same memory, and say what was written where nothing must be."""
+    plan = device.plan(model, [array.shape for array in inputs], PrepareOptions())
+    return run_plan_guarded(device, plan, inputs, outputs)
+
+
+def run_plan_guarded(
+    device: VulkanDevice, plan: Plan, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+) -> list[str]:
+    """`run_guarded` for a plan."""
+    plan = spread(plan)
+    instance = GuardedInstance(device.native(), plan)
+    given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
+    wanted = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
+    first = [np.zeros_like(array) for array in wanted]
+    instance.program.run(given, first)
+    instance.program.run(given, wanted)
+    wrong = instance.violations(given)
+    if any(a.tobytes() != b.tobytes() for a, b in zip(first, wanted, strict=True)):
+        wrong.append("the second run gives something else than the first")
+    return wrong
+
+
+def _image(size: int) -> np.ndarray:
+    return np.full(size, PATTERN & 0xFF, np.uint8)
+
+
+def _upload(device: _native.Device, content: np.ndarray) -> _native.Buffer:
+    target = device.create_buffer(content.size, host_visible=False)
+    staging = device.create_buffer(content.size, host_visible=True)
+    staging.view()[:] = content
+    program = device.create_program()
+    program.copy(staging, 0, target, 0, content.size)
+    program.finish([], [])
+    program.run([], [])
+    return target
+
+
+def _download(device: _native.Device, buffer: _native.Buffer) -> np.ndarray:
+    staging = device.create_buffer(buffer.size, host_visible=True)
+    program = device.create_program()
+    program.copy(buffer, 0, staging, 0, buffer.size)
+    program.finish([], [])
+    program.run([], [])
+    return staging.view().copy()

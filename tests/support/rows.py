@@ -1,0 +1,179 @@
+"""Operations as rows of text, which are their tests' names too: whoever reads the name of a failed test can run it again.
+
+    ADD f32[2,3,5] f32[5] RELU6
+    AVERAGE_POOL_2D i8[1,7,5,4]*0.5-3 SAME 2 1 3 2 NONE nchw
+    CONV_2D u8[1,5,5,3]*0.5+3 #u8[4,3,3,3]*0.1+9 #i32[4] SAME 1 1 RELU -> u8*0.7+100
+
+A row is an operation's code, its inputs in NNAPI's order, and the type of its output where that is another than the
+first input's. An input is
+
+* a tensor: type (f32, u8, i8, i32, or pc and a channel dimension for per-channel weights), shape, scale and zero point
+  where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves that size open in the model, and
+  ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of anything;
+* a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
+* a number: ``2`` (INT32), ``0.5f`` (FLOAT32), a FuseCode, a PaddingCode, or nhwc and nchw (BOOL).
+
+The scale of an INT32 tensor beside quantised ones is the product of those of the two before it: it is a bias.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnvk.driver.cpu.executor import Clock, run
+from nnvk.hal import IDevice
+from nnvk.ops.quant import is_quantised, limits
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
+from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.operand import ChannelQuant, OperandType
+from nnvk.types.request import (
+    ExecuteOptions,
+    ExecutionResult,
+    InputArgument,
+    OutputArgument,
+    PrepareOptions,
+    Request,
+)
+
+TYPES = {
+    "f32": OperandCode.TENSOR_FLOAT32,
+    "u8": OperandCode.TENSOR_QUANT8_ASYMM,
+    "i8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    "i32": OperandCode.TENSOR_INT32,
+    "pc": OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+}
+_QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
+_TENSOR = re.compile(
+    rf"(?P<constant>#?)(?P<type>f32|u8|i8|i32|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}(?:~(?P<draw>[0-9]+))?"
+)
+_OUTPUT = re.compile(rf"(?P<type>f32|u8|i8|i32){_QUANTISATION}")
+_NAMES = {
+    **{code.name: int(code) for code in FuseCode},
+    **{code.name: int(code) for code in PaddingCode},
+    "nhwc": False,
+    "nchw": True,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """A model of one operation, with inputs."""
+
+    model: Model
+    inputs: tuple[np.ndarray, ...]
+
+
+def parse(text: str) -> Row:
+    """The row that a text stands for. The same text gives the same numbers."""
+    left, _, right = text.partition(" -> ")
+    name, *words = left.split()
+    rng = np.random.default_rng(zlib.crc32(text.encode()))
+    operands: list[Operand] = []
+    inputs: list[np.ndarray] = []
+    for word in words:
+        operand, data = _operand(word, operands, rng)
+        operands.append(operand)
+        if data is not None:
+            inputs.append(data)
+    output = replace(operands[0].type, dimensions=(), channel_quant=None)
+    if right:
+        output = _type(_match(_OUTPUT, right), ())
+    elif name == "SOFTMAX" and is_quantised(output.code):
+        output = replace(output, scale=1 / 256, zero_point=limits(output.code)[0])
+    operation = Operation(OperationCode[name], tuple(range(len(operands))), (len(operands),))
+    given = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
+    operands.append(Operand(output, Lifetime.SUBGRAPH_OUTPUT))
+    return Row(Model(tuple(operands), (operation,), given, operation.outputs), tuple(inputs))
+
+
+def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tuple[Operand, np.ndarray | None]:
+    """An input's operand, and its data where that is an input of the model."""
+    if word.startswith("("):
+        rows = [[int(number) for number in row.split(",")] for row in word[1:-1].split(";") if row]
+        array = np.array(rows if ";" in word else rows[0], np.int32)
+        return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array), None
+    if word in _NAMES or re.fullmatch(r"-?[0-9]+", word):
+        value = _NAMES[word] if word in _NAMES else int(word)
+        code = OperandCode.BOOL if isinstance(value, bool) else OperandCode.INT32
+        return _scalar(code, value), None
+    if re.fullmatch(r"-?[0-9.]+f", word):
+        return _scalar(OperandCode.FLOAT32, float(word[:-1])), None
+    match = _match(_TENSOR, word)
+    sizes = [size for size in match["shape"].split(",") if size]
+    shape = tuple(int(size.rstrip("?")) for size in sizes)
+    type_ = _type(match, shape)
+    if type_.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        channel = int(match["channel"])
+        scales = rng.uniform(0.01, 0.04, shape[channel]).astype(np.float32).tolist()
+        type_ = replace(type_, channel_quant=ChannelQuant(tuple(scales), channel))
+    if match["type"] == "i32" and before and is_quantised(before[0].type.code):
+        product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
+        type_ = replace(type_, scale=float(product))
+    data = _draw(type_, rng, match["draw"])
+    if match["constant"]:
+        return Operand(type_, Lifetime.CONSTANT, data), None
+    declared = tuple(0 if size.endswith("?") else int(size) for size in sizes)
+    return Operand(replace(type_, dimensions=declared), Lifetime.SUBGRAPH_INPUT), data
+
+
+def _scalar(code: OperandCode, value: float) -> Operand:
+    type_ = OperandType(code)
+    return Operand(type_, Lifetime.CONSTANT, np.array(value, type_.dtype))
+
+
+def _match(pattern: re.Pattern[str], word: str) -> re.Match[str]:
+    match = pattern.fullmatch(word)
+    if match is None:
+        raise ValueError(f"{word!r} is no operand")
+    return match
+
+
+def _type(match: re.Match[str], shape: tuple[int, ...]) -> OperandType:
+    return OperandType(TYPES[match["type"]], shape, float(match["scale"] or 0), int(match["zero"] or 0))
+
+
+def _draw(type_: OperandType, rng: np.random.Generator, most: str | None) -> np.ndarray:
+    shape, dtype = type_.dimensions, type_.dtype
+    if most is not None:
+        steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
+        return steps.astype(dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(shape, np.float32) * np.float32(2)
+    if type_.code is OperandCode.TENSOR_INT32:
+        return rng.integers(-1000, 1000, shape, np.int32)
+    low, high = limits(type_.code)
+    if type_.code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        low += 1
+    return rng.integers(low, high + 1, shape).astype(dtype)
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+def reference(row: Row) -> list[np.ndarray]:
+    """The outputs on the reference device."""
+    with np.errstate(all="ignore"):
+        return list(run(row.model, list(row.inputs), Clock(None, 2 * 10**9)))
+
+
+def empty_like(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Outputs to be written."""
+    return [np.full(array.shape, 77, array.dtype) for array in arrays]
+
+
+def request(inputs: list[np.ndarray] | tuple[np.ndarray, ...], outputs: list[np.ndarray]) -> Request:
+    """A request with arrays of the host."""
+    buffers = [OutputArgument(output.reshape(-1).view(np.uint8)) for output in outputs]
+    return Request([InputArgument(array) for array in inputs], buffers)
+
+
+def execute(device: IDevice, row: Row, outputs: list[np.ndarray]) -> ExecutionResult:
+    """Prepare and execute on a device, which must support the operation."""
+    (support,) = device.get_supported_operations(row.model)
+    assert support.supported, support.reason
+    prepared = device.prepare_model(row.model, PrepareOptions())
+    return prepared.execute(request(row.inputs, outputs), ExecuteOptions())
