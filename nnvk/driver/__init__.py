@@ -1,0 +1,1 @@
+"""The drivers: each a package of its own, none knows another."""

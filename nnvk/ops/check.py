@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnvk.base.errors import bad_data
 from nnvk.ops import registry
-from nnvk.types.codes import OperandCode
+from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand
-from nnvk.types.request import Request
+from nnvk.types.operand import OperandType
+from nnvk.types.request import InputArgument, OutputArgument, Request
 
 _GIVEN = (Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetime.SUBGRAPH)
 
 
 def validate_model(model: Model) -> None:
-    """Raise BAD_DATA unless a model keeps every rule of HAL 1.3's Model: indexes, lifetimes, data, order, signatures."""
+    """Raise BAD_DATA unless a model keeps every rule of HAL 1.3: indexes, lifetimes, data, order, signatures."""
+    for number, operation in enumerate(model.operations):
+        if not isinstance(operation.code, (OperationCode, ExtensionCode)):
+            raise bad_data(f"operation {number} has the code {operation.code!r}, which is none of feature level 8")
     count = len(model.operands)
     for index in (*model.inputs, *model.outputs, *(i for op in model.operations for i in (*op.inputs, *op.outputs))):
-        if not 0 <= index < count:
+        if not isinstance(index, int) or not 0 <= index < count:
             raise bad_data(f"operand {index} does not exist, there are {count}")
     for index, operand in enumerate(model.operands):
         _check_operand(index, operand)
     _check_interface(model)
     _check_order(model)
-    for operation, _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
-        for index in operation.inputs:
-            subgraph = model.operands[index].subgraph
-            if subgraph is not None:
-                validate_model(subgraph)
+    for operand in model.operands:
+        if operand.subgraph is not None:
+            validate_model(operand.subgraph)
+    for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
+        pass  # each call was bound and inferred, which checks signatures, shapes and known values
 
 
 def _check_operand(index: int, operand: Operand) -> None:
     what, type_, value = f"operand {index}", operand.type, operand.value
     type_.check(what)
+    type_.check_channels(what)
     if (value is not None) != (operand.lifetime is Lifetime.CONSTANT):
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} {'has no' if value is None else 'has a'} value")
     if (operand.subgraph is not None) != (operand.lifetime is Lifetime.SUBGRAPH):
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} must have a model exactly if that is subgraph")
     if operand.subgraph is not None and type_.code is not OperandCode.MODEL:
         raise bad_data(f"{what} refers to a model and is {type_}")
-    if value is not None and (value.dtype != type_.dtype or value.shape != type_.dimensions):
+    if value is None:
+        return
+    if type_.code is OperandCode.MODEL or not isinstance(value, np.ndarray):
+        raise bad_data(f"{what} is {type_}, its value a {type(value).__name__}")
+    if value.dtype != type_.dtype or value.shape != type_.dimensions:
         raise bad_data(f"{what} is {type_}, its value {value.dtype}{list(value.shape)}")
 
 
@@ -76,20 +87,34 @@ def validate_request(model: Model, request: Request) -> None:
     ):
         if len(arguments) != len(types):
             raise bad_data(f"the model has {len(types)} {what}s, the request {len(arguments)}")
-    for position, (argument, type_) in enumerate(zip(request.inputs, model.input_types(), strict=True)):
-        what = f"input {position}"
-        array, shape = argument.array, argument.shape
-        if argument.token and array is not None:
-            raise bad_data(f"{what} is given by an array and a device buffer")
-        if array is not None and (array.dtype != type_.dtype or not array.flags.c_contiguous):
-            raise bad_data(f"{what} must be C-contiguous {type_.dtype}, got {array.dtype} with strides {array.strides}")
-        if shape is not None and type_.is_tensor and type_.dimensions:
-            if not registry.compatible(type_.dimensions, shape):
-                raise bad_data(f"{what} has shape {list(shape)}, the model says {list(type_.dimensions)}")
+    for position, (source, type_) in enumerate(zip(request.inputs, model.input_types(), strict=True)):
+        _check_input(f"input {position}", source, type_)
     for position, target in enumerate(request.outputs):
-        buffer = target.buffer
-        if buffer is None:
-            continue
-        flags = buffer.flags
-        if target.token or buffer.ndim != 1 or buffer.itemsize != 1 or not (flags.c_contiguous and flags.writeable):
-            raise bad_data(f"output {position} must be flat, writable bytes, or a device buffer, not both")
+        _check_output(f"output {position}", target)
+
+
+def _check_input(what: str, source: InputArgument, type_: OperandType) -> None:
+    array, shape = source.array, source.shape
+    if array is not None:
+        if source.token:
+            raise bad_data(f"{what} is given by an array and a device buffer")
+        if not isinstance(array, np.ndarray) or array.dtype != type_.dtype or not array.flags.c_contiguous:
+            raise bad_data(f"{what} must be a C-contiguous array of {type_.dtype}, got {array!r:.80}")
+    if shape is None:
+        return
+    if source.token and not all(isinstance(size, int) and size > 0 for size in shape):
+        raise bad_data(f"{what} is a device buffer of dimensions {shape}: they must be positive")
+    if (type_.dimensions or not type_.is_tensor) and not registry.compatible(type_.dimensions, shape):
+        raise bad_data(f"{what} has shape {list(shape)}, the model says {list(type_.dimensions)}")
+
+
+def _check_output(what: str, target: OutputArgument) -> None:
+    buffer = target.buffer
+    if buffer is None:
+        return
+    if target.token:
+        raise bad_data(f"{what} is given by bytes and a device buffer")
+    if not isinstance(buffer, np.ndarray) or buffer.dtype != np.uint8 or buffer.ndim != 1:
+        raise bad_data(f"{what} must be a flat array of uint8, got {buffer!r:.80}")
+    if not (buffer.flags.c_contiguous and buffer.flags.writeable):
+        raise bad_data(f"{what} must be contiguous and writable")

@@ -23,7 +23,6 @@ from nnvk.types.request import (
     ExecuteOptions,
     ExecutionResult,
     InputArgument,
-    OutputArgument,
     OutputShape,
     PrepareOptions,
     Request,
@@ -112,40 +111,41 @@ class _PreparedModel(IPreparedModel):
 
 class _Execution(IExecution):
     def __init__(self, device: CpuDevice, model: Model, request: Request) -> None:
-        self._device = device
         self._model = model
-        self._request = request
+        self._inputs = [
+            _source(device, f"input {position}", argument, type_)
+            for position, (argument, type_) in enumerate(zip(request.inputs, model.input_types(), strict=True))
+        ]
+        self._outputs = [
+            device.buffer(argument.token).data if argument.token else argument.buffer for argument in request.outputs
+        ]
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         began = time.perf_counter_ns()
-        inputs = [
-            self._array(argument, type_)
-            for argument, type_ in zip(self._request.inputs, self._model.input_types(), strict=True)
-        ]
-        buffers = [self._target(argument) for argument in self._request.outputs]
         with np.errstate(all="ignore"):  # NaN and infinity are results, as on any device
-            arrays = run(self._model, inputs, Clock(options.deadline_ns, options.loop_timeout_ns))
+            arrays = run(self._model, self._inputs, Clock(options.deadline_ns, options.loop_timeout_ns))
         computed = time.perf_counter_ns()
         shapes = tuple(
             OutputShape(array.shape, buffer is None or buffer.nbytes >= array.nbytes)
-            for array, buffer in zip(arrays, buffers, strict=True)
+            for array, buffer in zip(arrays, self._outputs, strict=True)
         )
         if not all(shape.is_sufficient for shape in shapes):
             return ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, shapes)
-        for array, buffer in zip(arrays, buffers, strict=True):
+        for array, buffer in zip(arrays, self._outputs, strict=True):
             if buffer is not None and array.nbytes:
                 buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         timing = Timing(computed - began, time.perf_counter_ns() - began) if options.measure else Timing()
         return ExecutionResult(ResultCode.NO_ERROR, shapes, timing)
 
-    def _array(self, argument: InputArgument, type_: OperandType) -> np.ndarray | None:
-        if not argument.token:
-            return argument.array
-        nbytes = math.prod(argument.dimensions) * type_.dtype.itemsize
-        return self._device.buffer(argument.token).data[:nbytes].view(type_.dtype).reshape(argument.dimensions)
-
-    def _target(self, argument: OutputArgument) -> np.ndarray | None:
-        return self._device.buffer(argument.token).data if argument.token else argument.buffer
-
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
         return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
+
+
+def _source(device: CpuDevice, what: str, argument: InputArgument, type_: OperandType) -> np.ndarray | None:
+    if not argument.token:
+        return argument.array
+    data = device.buffer(argument.token).data
+    nbytes = math.prod(argument.dimensions) * type_.dtype.itemsize
+    if nbytes > data.nbytes:
+        raise bad_data(f"{what} takes {nbytes} bytes, buffer {argument.token} has {data.nbytes}")
+    return data[:nbytes].view(type_.dtype).reshape(argument.dimensions)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base import tracing
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base.log import logger
 from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownValue

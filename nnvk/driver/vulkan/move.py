@@ -96,26 +96,3 @@ def fill(g: Lowering, dtype: str, target: TensorRef, value: float | int) -> None
         count=count,
         word=word,
     )
-
-
-def transpose(
-    g: Lowering, dtype: str, source: TensorRef, target: TensorRef, shape: Sequence[int], order: Sequence[int]
-) -> None:
-    """Copy ``source``, dense of ``shape``, into ``target`` with its dimensions in another order."""
-    strides = dense_strides(shape)
-    sizes = [shape[axis] for axis in order]
-    move(g, dtype, source, target, sizes, [strides[axis] for axis in order], dense_strides(sizes))
-
-
-def to_nhwc(g: Lowering, dtype: str, source: TensorRef, shape: Sequence[int], nchw: bool) -> TensorRef:
-    """``source`` in NHWC order: itself, or a transposed copy where its ``shape`` is NCHW."""
-    if not nchw:
-        return source
-    target = g.scratch(source.nbytes)
-    transpose(g, dtype, source, target, shape, (0, 2, 3, 1))
-    return target
-
-
-def from_nhwc(g: Lowering, dtype: str, source: TensorRef, target: TensorRef, nhwc_shape: Sequence[int]) -> None:
-    """Copy an NHWC tensor into one that is NCHW."""
-    transpose(g, dtype, source, target, nhwc_shape, (0, 3, 1, 2))

@@ -36,7 +36,7 @@ def element(tensor: Tensor) -> str:
 
 def offset(tensor: Tensor) -> int:
     """What moves the tensor's steps to 0..255."""
-    return 128 if tensor.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED else 0
+    return 128 if tensor.dtype == np.int8 else 0
 
 
 def sign_mask(tensor: Tensor) -> int:

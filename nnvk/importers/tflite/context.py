@@ -284,6 +284,7 @@ def dequantized(value: Value) -> np.ndarray:
     steps = value.array.astype(np.float32) - np.float32(value.type.zero_point)
     channels = value.type.channel_quant
     if channels is None:
+        with np.errstate(over="ignore"):
         return steps * np.float32(value.type.scale)
     shape = [1] * len(value.shape)
     shape[channels.channel_dim] = -1

@@ -13,7 +13,7 @@ from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
-from nnvk.driver.vulkan.kernels.filters import pack_filter, refuse_long_sums
+from nnvk.driver.vulkan.filters import pack_filter, refuse_long_sums
 from nnvk.driver.vulkan.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device

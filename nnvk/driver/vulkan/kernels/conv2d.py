@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.kernels.filters import (
+from nnvk.driver.vulkan.filters import (
     BLOCK,
     PACK_FILTER,
-    activation_push,
     multipliers,
     packed_filter,
     quantisation_push,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
-from nnvk.driver.vulkan.kernels.relayout import data_type, finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.quantised import clamp, dtype
+from nnvk.driver.vulkan.relayout import RELAYOUT, finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.conv2d import conv_axes
@@ -68,14 +67,14 @@ def uses_subgroups(device: DeviceProfile) -> bool:
     return device.is_cpu and device.subgroup_size == _LANES and device.features >= {"subgroupShuffle", "shaderInt64"}
 
 
-def _span(channels: int, dtype: str, subgroups: bool) -> int:
+def _span(channels: int, kind: str, subgroups: bool) -> int:
     """How many channels the shader can load at once."""
     if channels % 4:
         return 1
-    return 8 if subgroups and dtype == "f32" and channels % 8 == 0 else 4
+    return 8 if subgroups and kind == "f32" and channels % 8 == 0 else 4
 
 
-def rows_per_group(rows: int, columns: int, dtype: str, device: DeviceProfile) -> int:
+def rows_per_group(rows: int, columns: int, kind: str, device: DeviceProfile) -> int:
     """How many output pixels a workgroup should compute."""
     if not uses_subgroups(device):
         for tile in (64, 32):
@@ -84,7 +83,7 @@ def rows_per_group(rows: int, columns: int, dtype: str, device: DeviceProfile) -
         return 16
     if rows < _LANES:
         return rows
-    weights, inputs, products = _STEP_COST[dtype]
+    weights, inputs, products = _STEP_COST[kind]
     return min(
         _TILES,
         key=lambda tile: -(-rows // tile) * (weights + inputs * tile // _LANES + products * tile),
@@ -97,19 +96,19 @@ def dispatch_product(
     """Dispatch conv2d.comp for a call with the operands ``bias`` and ``activation``."""
     _, out_height, out_width, out_channels = product.target
     batches, height, width, channels = product.source
-    dtype = data_type(call.input)
+    kind = dtype(call.input)
     subgroups = uses_subgroups(g.device)
-    rows = rows_per_group(product.rows, out_channels, dtype, g.device)
+    rows = rows_per_group(product.rows, out_channels, kind, g.device)
     tiles = -(-product.rows // rows)
     layers = -(-tiles // g.device.max_groups)
-    bytes_ = {"last_word": (batches * height * width * channels - 1) // 4} if dtype == "q8" else {}
+    bytes_ = {"last_word": (batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     g.dispatch(
-        SHADER.variant(DTYPE=dtype, TILE="cpu" if subgroups else "gpu"),
+        SHADER.variant(DTYPE=kind, TILE="cpu" if subgroups else "gpu"),
         groups=(-(-tiles // layers), -(-out_channels // (BLOCK if subgroups else _GPU_COLUMNS)), layers),
         spec={
             **({"local_x": _LANES, "local_y": 1} if subgroups else _GPU_LOCAL),
             "ROWS": rows,
-            "SPAN": _span(channels, dtype, subgroups),
+            "SPAN": _span(channels, kind, subgroups),
             "VECTOR_STORES": out_channels % 4 == 0,
         },
         tensors={
@@ -134,7 +133,7 @@ def dispatch_product(
         dilation_x=product.horizontal.dilation,
         pad_top=product.vertical.before,
         pad_left=product.horizontal.before,
-        **activation_push(call),
+        **clamp(call),
         **quantisation_push(call, filter_),
         **bytes_,
     )

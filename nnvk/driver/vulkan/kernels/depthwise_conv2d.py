@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.kernels.filters import (
-    activation_push,
+from nnvk.driver.vulkan.filters import (
     multipliers,
     quantisation_push,
     refuse_long_sums,
-    sign_mask,
 )
-from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
-from nnvk.driver.vulkan.kernels.relayout import (
-    data_type,
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.relayout import (
+    RELAYOUT,
     finish_output,
     nhwc_input,
     nhwc_output,
@@ -81,7 +79,7 @@ def _weights(g: Lowering, filter_: Tensor) -> TensorRef:
     padded = round_up(channels, 4)
     target = g.scratch(height * width * padded * filter_.dtype.itemsize)
     strides = (0, width * channels, channels, 1)
-    strided_copy(g, data_type(filter_), g.tensor(filter_), target, (1, height, width, padded), strides, channels)
+    strided_copy(g, dtype(filter_), g.tensor(filter_), target, (1, height, width, padded), strides, channels)
     return target
 
 
@@ -96,15 +94,15 @@ def lower(call: Call, g: Lowering) -> None:
     vertical, horizontal = depthwise_axes(call)
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     batches, out_height, out_width, out_channels = nhwc_shape(call.output.shape, call.nchw)
-    dtype = data_type(call.input)
+    kind = dtype(call.input)
     tile = choose_tile(vertical, horizontal, g.device.is_cpu)
     local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
     invocations = batches * -(-out_height // tile.height) * -(-out_width // tile.width) * -(-out_channels // 4)
     source = nhwc_input(g, call.input, call.nchw)
     target = nhwc_output(g, call.output, call.nchw)
-    mask = {"weight_sign_mask": sign_mask(call.filter)} if dtype == "q8" else {}
+    mask = {"weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(
-        SHADER.variant(DTYPE=dtype),
+        SHADER.variant(DTYPE=kind),
         groups=g.flat(invocations, local),
         spec={
             "local_x": local,
@@ -137,7 +135,7 @@ def lower(call: Call, g: Lowering) -> None:
         tile_width=tile.width,
         pad_top=vertical.before,
         pad_left=horizontal.before,
-        **activation_push(call),
+        **clamp(call),
         **quantisation_push(call, call.filter),
         **mask,
     )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
-from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
-from nnvk.driver.vulkan.kernels.filters import (
+from nnvk.driver.vulkan.filters import (
     BLOCK,
     PACK_FILTER,
-    activation_push,
     multipliers,
     packed_filter,
     quantisation_push,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.kernels.relayout import SHADER as RELAYOUT
-from nnvk.driver.vulkan.kernels.relayout import data_type, round_up, strided_copy
+from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
+from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
+from nnvk.driver.vulkan.quantised import clamp, dtype
+from nnvk.driver.vulkan.relayout import RELAYOUT, round_up, strided_copy
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.window import Axis
@@ -45,7 +44,7 @@ def lower(call: Call, g: Lowering) -> None:
     rows, outputs = call.output.shape
     inputs = call.weights.shape[1]
     # Shaders pad rows of bytes to whole words.
-    width = outputs if data_type(call.input) == "f32" or rows == 1 else round_up(outputs, 4)
+    width = outputs if dtype(call.input) == "f32" or rows == 1 else round_up(outputs, 4)
     target = g.tensor(call.output) if width == outputs else g.scratch(rows * width)
     if rows <= _FEW_ROWS and not uses_subgroups(g.device):
         _matrix_vector(g, call, target)
@@ -59,7 +58,7 @@ def lower(call: Call, g: Lowering) -> None:
 def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:
     rows, outputs = call.output.shape
     g.dispatch(
-        SHADER.variant(DTYPE=data_type(call.input)),
+        SHADER.variant(DTYPE=dtype(call.input)),
         groups=(rows, -(-outputs // BLOCK), 1),
         spec={**_LOCAL, "VECTOR_STORES": outputs % 4 == 0},
         tensors={
@@ -71,6 +70,6 @@ def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:
         },
         inputs=call.weights.shape[1],
         out_channels=outputs,
-        **activation_push(call),
+        **clamp(call),
         **quantisation_push(call, call.weights),
     )

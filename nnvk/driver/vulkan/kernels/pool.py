@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import MOVE, from_nhwc, to_nhwc
 from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.relayout import RELAYOUT, nchw_output, nhwc_input
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
@@ -41,13 +41,13 @@ def _covered(axis: Axis) -> int:
     return min(axis.window, axis.size)
 
 
-@kernel(*_KINDS, shaders=(POOL, MOVE), refuse=refuse)
+@kernel(*_KINDS, shaders=(POOL, RELAYOUT), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four output elements an invocation; NCHW goes through transposed copies."""
     kind = dtype(call.input)
     vertical, horizontal = pool_axes(call)
-    batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
-    source = to_nhwc(g, kind, g.tensor(call.input), call.input.shape, call.nchw)
+    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    source = nhwc_input(g, call.input, call.nchw)
     result = g.tensor(call.output)
     target = g.scratch(result.nbytes) if call.nchw else result
     count = -(-call.output.size // 4)
@@ -75,4 +75,4 @@ def lower(call: Call, g: Lowering) -> None:
         **({"sign_mask": sign_mask(call.input)} if is_quantised(call.input.code) else {}),
     )
     if call.nchw:
-        from_nhwc(g, kind, target, result, (batches, vertical.out, horizontal.out, channels))
+        nchw_output(g, target, call.output)

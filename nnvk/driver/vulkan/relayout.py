@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnvk.driver.vulkan.quantised import dtype
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import nhwc_shape
-from nnvk.types.codes import OperandCode
 from nnvk.types.operand import Shape
 
 if TYPE_CHECKING:
     from nnvk.driver.vulkan.lowering import Lowering
     from nnvk.driver.vulkan.plan import TensorRef
 
-SHADER = Shader("relayout", DTYPE=("f32", "q8"))
+RELAYOUT = Shader("relayout", DTYPE=("f32", "q8"))
 _LOCAL = 64
 _ELEMENTS = 4
 """Elements that an invocation copies."""
-
-
-def data_type(tensor: Tensor) -> str:
-    """The DTYPE of shaders for a tensor: 32-bit elements or bytes."""
-    return "f32" if tensor.code == OperandCode.TENSOR_FLOAT32 else "q8"
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -32,15 +27,15 @@ def round_up(count: int, multiple: int) -> int:
 
 
 def strided_copy(
-    g: Lowering, dtype: str, source: TensorRef, target: TensorRef, shape: Shape, strides: Sequence[int], depth: int = 0
+    g: Lowering, kind: str, source: TensorRef, target: TensorRef, shape: Shape, strides: Sequence[int], depth: int = 0
 ) -> None:
-    """Fill a dense target of ``shape`` (four dimensions) from elements of a source at ``strides``.
+    """Fill a dense target of ``shape`` (four dimensions) from elements (``kind``: f32 or q8) at ``strides``.
 
     Where ``depth`` is given, only so many indexes along the last dimension exist in the source.
     """
     size = shape[0] * shape[1] * shape[2] * shape[3]
     g.dispatch(
-        SHADER.variant(DTYPE=dtype),
+        RELAYOUT.variant(DTYPE=kind),
         groups=g.flat(-(-size // _ELEMENTS), _LOCAL),
         spec={"local_x": _LOCAL},
         tensors={"src": source, "dst": target},
@@ -64,7 +59,7 @@ def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
         return source
     target = g.scratch(tensor.size * tensor.dtype.itemsize)
     plane = height * width
-    strided_copy(g, data_type(tensor), source, target, shape, (channels * plane, width, 1, plane))
+    strided_copy(g, dtype(tensor), source, target, shape, (channels * plane, width, 1, plane))
     return target
 
 
@@ -93,8 +88,15 @@ def finish_output(g: Lowering, written: TensorRef, tensor: Tensor, nchw: bool) -
         shape, strides = (batches, channels, height, width), (image, 1, width * padded, padded)
     else:
         shape, strides = (batches, height, width, channels), (image, width * padded, padded, 1)
-    strided_copy(g, data_type(tensor), written, target, shape, strides)
+    strided_copy(g, dtype(tensor), written, target, shape, strides)
+
+
+def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
+    """Make an NCHW tensor of what was written in dense NHWC order."""
+    batches, channels, height, width = tensor.shape
+    strides = (height * width * channels, 1, width * channels, channels)
+    strided_copy(g, dtype(tensor), written, g.tensor(tensor), (batches, channels, height, width), strides)
 
 
 def _padded_channels(tensor: Tensor, channels: int) -> int:
-    return channels if data_type(tensor) == "f32" else round_up(channels, 4)
+    return channels if dtype(tensor) == "f32" else round_up(channels, 4)

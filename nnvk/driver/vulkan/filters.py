@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnvk.driver.vulkan.kernels.relayout import data_type, round_up
+from nnvk.driver.vulkan.quantised import dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.relayout import round_up
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.fused import activation_range
 from nnvk.ops.linear import output_multipliers
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "q8"))
 
-SIGN_MASK = 0x80808080
-"""Moves the bytes of a word by 128, between the signed and the unsigned range."""
 BLOCK = 32
 """Output channels in a block of a packed filter."""
 _LOCAL = 64
@@ -35,16 +33,6 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
         return ""
     sum_ = f"a sum over {height} x {width} x {channels} values"
     return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
-
-
-def sign_mask(tensor: Tensor) -> int:
-    """What shaders XOR words of the tensor with, so that its bytes are unsigned."""
-    return SIGN_MASK if tensor.dtype == np.int8 else 0
-
-
-def unsigned_zero_point(tensor: Tensor) -> int:
-    """The zero point of the tensor's bytes once they are unsigned."""
-    return tensor.zero_point + (128 if tensor.dtype == np.int8 else 0)
 
 
 def unsigned_bytes(data: np.ndarray) -> np.ndarray:
@@ -72,17 +60,17 @@ def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
     """`pack_filter` of an operand [output channels, ..., channels]: now if it is constant, else by a shader."""
     outputs, *window, channels = filter_.shape
     taps = int(np.prod(window))
-    dtype = data_type(filter_)
+    kind = dtype(filter_)
     if filter_.is_constant:
         data = filter_.data.reshape(outputs, taps, channels)
-        if dtype == "f32":
+        if kind == "f32":
             return g.constant(pack_filter(data))
-        return g.constant(pack_filter(unsigned_bytes(data), unsigned_zero_point(filter_)))
-    words = round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (1 if dtype == "f32" else 4)
+        return g.constant(pack_filter(unsigned_bytes(data), zero_point(filter_)))
+    words = round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (1 if kind == "f32" else 4)
     packed = g.scratch(words * 4)
-    quantisation = {"sign_mask": sign_mask(filter_), "fill": unsigned_zero_point(filter_)} if dtype == "q8" else {}
+    quantisation = {"sign_mask": sign_mask(filter_), "fill": zero_point(filter_)} if kind == "q8" else {}
     g.dispatch(
-        PACK_FILTER.variant(DTYPE=dtype),
+        PACK_FILTER.variant(DTYPE=kind),
         groups=g.flat(words, _LOCAL),
         spec={"local_x": _LOCAL},
         tensors={"src": g.tensor(filter_), "dst": packed},
@@ -95,28 +83,21 @@ def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
     return packed
 
 
-def activation_push(call: Call) -> dict[str, int | float]:
-    """The push constants ``low`` and ``high``: the fused activation's range."""
-    low, high = activation_range(call.activation, call.output)
-    offset = 128 if call.output.dtype == np.int8 else 0
-    return {"low": low + offset, "high": high + offset}
-
-
 def quantisation_push(call: Call, filter_: Tensor) -> dict[str, int]:
     """The push constants of q8 variants; nothing for float32."""
-    if data_type(call.input) == "f32":
+    if dtype(call.input) == "f32":
         return {}
     return {
         "sign_mask": sign_mask(call.input),
-        "input_zero": unsigned_zero_point(call.input),
-        "weight_zero": unsigned_zero_point(filter_),
-        "output_zero": unsigned_zero_point(call.output),
+        "input_zero": zero_point(call.input),
+        "weight_zero": zero_point(filter_),
+        "output_zero": zero_point(call.output),
     }
 
 
 def multipliers(g: Lowering, call: Call, filter_: Tensor, outputs: int) -> dict[str, TensorRef]:
     """The tensor of q8 variants with four mantissas and four shifts for each four outputs; nothing for float32."""
-    if data_type(call.input) == "f32":
+    if dtype(call.input) == "f32":
         return {}
     pairs = np.zeros((2, round_up(outputs, 4)), np.int32)
     pairs[:, :outputs] = np.stack(output_multipliers(call.input, filter_, call.output)).reshape(2, -1)

@@ -1,0 +1,115 @@
+"""REDUCE_ALL, REDUCE_ANY, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD and REDUCE_SUM over any axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.move import FILL, fill
+from nnvk.driver.vulkan.plan import TensorRef
+from nnvk.driver.vulkan.quantised import sign_mask
+from nnvk.driver.vulkan.shader import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.reduce import reduced_axes
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import Shape
+
+# Kind of the shader, and what nothing reduces to; truth values are bytes of which the least or largest is taken.
+_KINDS = {
+    OperationCode.REDUCE_ALL: ("min", 1),
+    OperationCode.REDUCE_ANY: ("max", 0),
+    OperationCode.REDUCE_MAX: ("max", 0),
+    OperationCode.REDUCE_MIN: ("min", 0),
+    OperationCode.REDUCE_PROD: ("prod", 1.0),
+    OperationCode.REDUCE_SUM: ("sum", 0.0),
+}
+REDUCE = Shader(
+    "reduce",
+    where=lambda choice: choice["DTYPE"] == "f32" or choice["KIND"] in ("max", "min"),
+    KIND=("max", "min", "prod", "sum"),
+    DTYPE=("f32", "q8"),
+)
+LOCAL = 64
+PART = 64
+"""Elements that an invocation folds to one; more are folded in several passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A dimension of ``size`` becomes one of ``parts``, between ``outer`` and ``inner`` elements that stay."""
+
+    outer: int
+    size: int
+    inner: int
+
+    @property
+    def parts(self) -> int:
+        """Size of the dimension afterwards."""
+        return -(-self.size // PART)
+
+    @property
+    def elements(self) -> int:
+        """Elements of the result."""
+        return self.outer * self.parts * self.inner
+
+
+def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
+    """How a tensor is reduced: axes from the last, neighbours together."""
+    sizes = list(shape)
+    remaining = sorted(axes)
+    while remaining:
+        last = first = remaining.pop()
+        while remaining and remaining[-1] == first - 1:
+            first = remaining.pop()
+        outer, size = math.prod(sizes[:first]), math.prod(sizes[first : last + 1])
+        inner = math.prod(sizes[last + 1 :])
+        while size > 1:
+            one = Pass(outer, size, inner)
+            yield one
+            size = one.parts
+        sizes[first : last + 1] = [1] * (last + 1 - first)
+
+
+@kernel(
+    *_KINDS,
+    shaders=(REDUCE, FILL),
+    types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_BOOL8),
+)
+def lower(call: Call, g: Lowering) -> None:
+    """Four elements of a pass's result an invocation."""
+    kind, nothing = _KINDS[call.code]
+    source, target = g.tensor(call.input), g.tensor(call.output)
+    itemsize = call.input.dtype.itemsize
+    dtype = "q8" if itemsize == 1 else "f32"
+    if not call.input.size:
+        fill(g, dtype, target, nothing)
+        return
+    todo = list(passes(call.input.shape, reduced_axes(call)))
+    if not todo:
+        g.copy(source, target, source.nbytes)
+    for number, one in enumerate(todo):
+        result = target if number == len(todo) - 1 else g.scratch(one.elements * itemsize)
+        _dispatch(g, kind, dtype, sign_mask(call.input), source, result, one)
+        source = result
+
+
+def _dispatch(
+    g: Lowering, kind: str, dtype: str, sign_mask: int, source: TensorRef, target: TensorRef, one: Pass
+) -> None:
+    count = -(-one.elements // 4)
+    g.dispatch(
+        REDUCE.variant(KIND=kind, DTYPE=dtype),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={"src": source, "dst": target},
+        count=count,
+        elements=one.elements,
+        size=one.size,
+        parts=one.parts,
+        part=PART,
+        inner=one.inner,
+        **({"sign_mask": sign_mask} if dtype == "q8" else {}),
+    )

@@ -1,0 +1,83 @@
+"""Barriers: exactly where a command reads or writes what earlier ones write, or writes what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnvk.driver.vulkan.lowering import barriers
+from nnvk.driver.vulkan.plan import Address, Copy, Storage, TensorRef
+
+# A command copies from the first tensor to the second; a tensor is a letter, its place comes from LAYOUT.
+LAYOUT = {
+    "a": Address(Storage.ARENA, 0, 0, 100),
+    "b": Address(Storage.ARENA, 0, 128, 64),
+    "c": Address(Storage.ARENA, 0, 192, 64),
+    "d": Address(Storage.ARENA, 1, 0, 256),  # another page
+    "e": Address(Storage.ARENA, 0, 64, 128),  # lies over the end of a (with its padding) and b
+    "s": Address(Storage.STAGING, 0, 0, 256),
+    "w": Address(Storage.CONSTANTS, 0, 0, 256),
+}
+NUMBERS = {letter: number for number, letter in enumerate(LAYOUT)}
+ADDRESSES = {NUMBERS[letter]: address for letter, address in LAYOUT.items()}
+
+
+def needed(*copies: str, by_buffer: bool = False) -> list[int]:
+    refs = {letter: TensorRef(NUMBERS[letter], at.nbytes, at.storage) for letter, at in LAYOUT.items()}
+    return sorted(barriers([Copy(refs[a], refs[b], 4) for a, b in copies], ADDRESSES, by_buffer=by_buffer))
+
+
+@pytest.mark.parametrize(
+    ("copies", "expected"),
+    [
+        ([], []),
+        (["ab"], []),
+        (["ab", "bc"], [1]),  # read after write
+        (["ab", "ca"], [1]),  # write after read
+        (["ab", "cb"], [1]),  # write after write
+        (["ab", "ac"], []),  # both only read
+        (["wb", "wc", "wd"], []),
+        (["ab", "cd"], []),  # nothing in common
+        (["ab", "cd", "dc"], [2]),
+        (["sa", "bc", "as"], [2]),
+        (["sa", "ad", "db", "bs"], [1, 2, 3]),
+        (["ab", "bc", "ad"], [1]),  # a barrier serves all later commands
+        (["ab", "ce"], [1]),  # other tensors, the same bytes
+        (["sa", "ec"], [1]),  # padding counts
+        (["cd", "sa"], []),  # the same offsets of other pages and storages
+    ],
+    ids=lambda value: "-".join(map(str, value)),
+)
+def test_hazards(copies: Sequence[str], expected: list[int]) -> None:
+    assert needed(*copies) == expected
+
+
+def test_for_the_validation_layer_whole_buffers_count() -> None:
+    assert needed("ab", "wd", "sc", by_buffer=True) == [2]
+    assert needed("wa", "wb", by_buffer=True) == [1]
+    assert needed("ws", "wd", "wa", by_buffer=True) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdesw"), st.sampled_from("abcdes")).map("".join), max_size=12))
+def test_no_hazard_is_left_between_barriers(copies: list[str]) -> None:
+    at = needed(*copies)
+
+    def clash(a: str, b: str) -> bool:
+        one, other = LAYOUT[a], LAYOUT[b]
+        same = one.storage is other.storage and one.page == other.page
+        return same and one.offset < other.offset + -(-other.nbytes // 64) * 64 and other.offset < one.offset + -(
+            -one.nbytes // 64
+        ) * 64
+
+    def hazard(first: str, second: str) -> bool:
+        return clash(first[1], second[0]) or clash(first[1], second[1]) or clash(first[0], second[1])
+
+    for later in range(len(copies)):
+        begin = max((position for position in at if position <= later), default=0)
+        assert not any(hazard(copies[earlier], copies[later]) for earlier in range(begin, later))
+    for position in at:
+        begin = max((other for other in at if other < position), default=0)
+        assert any(hazard(copies[earlier], copies[position]) for earlier in range(begin, position)), "one too many"

@@ -1,0 +1,77 @@
+"""Long loops and large grids. Mesa's llvmpipe ends an invocation's loops after 65,535 rounds in all, silently."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rows import empty_like, execute, parse, reference
+
+from nnvk.conformance.compare import first_difference
+from nnvk.driver.vulkan import VulkanDevice
+
+# Of small integers, so that the reference's sums are exact too.
+ROWS = """
+MEAN f32[4200000] (0) 0
+MEAN f32[66000,257]~9 (0) 0
+MEAN i8[5000000]*0.5+3 (0) 0
+MEAN u8[3,1200000]*0.5+3 (1) 1
+SOFTMAX f32[4300000] 0.1f
+SOFTMAX f32[3,140000,2] 1.0f 1
+SOFTMAX u8[4300000]*0.5+3 0.1f
+SOFTMAX f32[70000,128] 1.0f
+AVERAGE_POOL_2D f32[1,260,260,3]~3 VALID 1 1 260 260 NONE
+AVERAGE_POOL_2D u8[1,700,700,4]*1+100 VALID 1 1 700 700 NONE
+AVERAGE_POOL_2D i8[1,265,262,5]*1+0 VALID 1 1 257 256 NONE
+MAX_POOL_2D f32[1,4,300,301] VALID 1 1 301 300 NONE nchw
+MAX_POOL_2D u8[1,700,700,3]*1+100 VALID 1 1 700 700 NONE
+RELU f32[17000000]
+MUL u8[17000000]*0.1+3 u8[1]*0.1+9 NONE
+QUANTIZE f32[4200001,4] -> u8*0.05+128
+PAD u8[5000001,3]*1+7 (1,0;0,1)
+CONCATENATION f32[4300000,1] f32[4300000,1] 1
+"""
+
+
+@pytest.mark.parametrize("text", ROWS.strip().splitlines())
+def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
+    row = parse(text)
+    (expected,) = reference(row)
+    (actual,) = outputs = empty_like([expected])
+    execute(vulkan, row, outputs)
+    assert first_difference(expected, actual, row.model.output_types()[0].code) is None
+
+
+def test_masked_parts_of_a_long_softmax(vulkan: VulkanDevice) -> None:
+    row = parse("SOFTMAX f32[2,50000] 1.0f")
+    (source,) = row.inputs
+    source[0, :40000] = source[1, 20000:] = -np.inf
+    (expected,) = reference(row)
+    (actual,) = outputs = empty_like([expected])
+    execute(vulkan, row, outputs)
+    np.testing.assert_allclose(actual, expected, rtol=2e-6)
+    assert not actual[0, :40000].any()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("MEAN u8[8388608]*1+0 (0) 0", "8388608 quantised elements go into one, the shader sums at most 8388607"),
+        (
+            "MAX_POOL_2D u8[1,1024,1025,1]*1+0 VALID 1 1 1025 1024 NONE",
+            "a window covers 1049600 elements, the shader folds at most 524288",
+        ),
+        ("FULLY_CONNECTED f32[1,270000] #f32[1,270000] #f32[1] NONE", "a sum over 1 x 1 x 270000 values takes"),
+    ],
+)
+def test_what_is_too_long_is_refused(vulkan: VulkanDevice, text: str, reason: str) -> None:
+    (support,) = vulkan.get_supported_operations(parse(text).model)
+    assert support.reason.startswith(reason)
+
+
+def test_windows_over_nothing_but_padding_are_refused(vulkan: VulkanDevice) -> None:
+    for paddings in ("2 0 0 0", "0 2 0 0", "0 0 3 0", "0 0 0 3"):
+        row = parse(f"AVERAGE_POOL_2D f32[1,5,5,1] {paddings} 1 1 2 3 NONE")
+        (support,) = vulkan.get_supported_operations(row.model)
+        assert support.reason.startswith("a window covers nothing but padding along")
+    (support,) = vulkan.get_supported_operations(parse("MAX_POOL_2D f32[1,5,5,1] 1 1 2 2 1 1 2 3 NONE").model)
+    assert support.supported

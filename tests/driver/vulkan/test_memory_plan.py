@@ -1,0 +1,88 @@
+"""Placement: what lives together lies apart, inside pages, aligned, and close together."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnvk.driver.vulkan.memory_plan import ALIGNMENT, Block, Place, padded, place
+
+PAGE = 4096
+blocks = st.builds(
+    lambda size, first, length: Block(size, first, first + length),
+    st.integers(0, PAGE),
+    st.integers(-1, 30),
+    st.integers(0, 10),
+)
+
+
+@given(st.lists(blocks, max_size=30))
+def test_placement_is_sound(some: list[Block]) -> None:
+    placement = place(some, PAGE)
+    assert len(placement.places) == len(some)
+    for number, (block, spot) in enumerate(zip(some, placement.places, strict=True)):
+        assert spot.offset % ALIGNMENT == 0
+        assert spot.offset + padded(block.size) <= placement.pages[spot.page] <= PAGE
+        for other, there in zip(some[:number], placement.places, strict=False):
+            if block.overlaps(other) and spot.page == there.page:
+                apart = spot.offset + padded(block.size) <= there.offset
+                assert apart or there.offset + padded(other.size) <= spot.offset
+
+
+@given(st.lists(blocks, max_size=30))
+def test_pages_are_not_larger_than_what_lies_in_them(some: list[Block]) -> None:
+    placement = place(some, PAGE)
+    for number, size in enumerate(placement.pages):
+        inside = [
+            spot.offset + padded(block.size)
+            for block, spot in zip(some, placement.places, strict=True)
+            if spot.page == number
+        ]
+        assert inside, "an empty page"
+        assert size == max(ALIGNMENT, *inside)
+
+
+@given(st.lists(blocks, max_size=30))
+def test_never_more_than_one_after_the_other(some: list[Block]) -> None:
+    placement = place(some, 1 << 30)
+    assert len(placement.pages) <= 1
+    assert sum(placement.pages) <= max(ALIGNMENT, sum(padded(block.size) for block in some))
+
+
+@given(st.lists(st.integers(1, PAGE), min_size=1, max_size=30))
+def test_a_chain_takes_what_its_largest_pair_takes(sizes: list[int]) -> None:
+    chain = [Block(size, step, step + 1) for step, size in enumerate(sizes)]
+    pairs = zip(sizes, sizes[1:], strict=False)
+    least = max((padded(a) + padded(b) for a, b in pairs), default=padded(sizes[0]))
+    (size,) = place(chain, 1 << 30).pages
+    assert least <= size <= 1.5 * least
+
+
+def test_equal_blocks_of_a_chain_take_turns() -> None:
+    chain = [Block(1000, step, step + 1) for step in range(50)]
+    assert place(chain, PAGE).pages == (2 * padded(1000),)
+
+
+def test_a_smaller_block_takes_the_smallest_gap() -> None:
+    # Two gaps are left when the blocks of 640 and 384 bytes have gone; 300 bytes fit better into the smaller one.
+    some = [Block(1024, 0, 9), Block(640, 0, 3), Block(512, 0, 9), Block(384, 0, 3), Block(320, 0, 9), Block(300, 5, 9)]
+    placement = place(some, PAGE)
+    assert placement.places[5] == placement.places[3]
+    assert sum(placement.pages) == 1024 + 640 + 512 + 384 + 320
+
+
+def test_what_does_not_fit_takes_another_page() -> None:
+    placement = place([Block(PAGE, 0, 1), Block(PAGE, 1, 2), Block(64, 3, 3)], PAGE)
+    assert placement.places == (Place(0, 0), Place(1, 0), Place(0, 0))
+    assert placement.pages == (PAGE, PAGE)
+
+
+def test_nothing_needs_no_page_and_empty_blocks_a_small_one() -> None:
+    assert place([], PAGE).pages == ()
+    assert place([Block(0, 0, 0)], PAGE).pages == (ALIGNMENT,)
+
+
+def test_blocks_larger_than_a_page_are_refused() -> None:
+    with pytest.raises(ValueError, match="a block of 4097 bytes does not fit into a page of 4096"):
+        place([Block(PAGE + 1, 0, 0)], PAGE)

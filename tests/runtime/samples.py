@@ -1,0 +1,208 @@
+"""Small models, and short ways to compile and run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnvk
+from nnvk import OperandCode, OperandType, OperationCode, ResultCode
+
+F32 = OperandCode.TENSOR_FLOAT32
+INT = OperandType(OperandCode.INT32)
+BOOL8 = OperandType(OperandCode.TENSOR_BOOL8, (1,))
+COUNTER = OperandType(OperandCode.TENSOR_INT32, (1,))
+FUSED = (OperationCode.ADD, OperationCode.SUB, OperationCode.MUL, OperationCode.DIV)
+
+
+def f32(*dimensions: int) -> OperandType:
+    """A float32 tensor."""
+    return OperandType(F32, dimensions)
+
+
+@contextmanager
+def raises(code: ResultCode, match: str = "") -> Iterator[None]:
+    """Expects an `NnapiError` of this code."""
+    with pytest.raises(nnvk.NnapiError, match=match) as caught:
+        yield
+    assert caught.value.code is code, caught.value
+
+
+class Builder:
+    """A model under construction; operands are named by their numbers."""
+
+    def __init__(self) -> None:
+        self.model = nnvk.Model()
+
+    def operand(self, type_: OperandType) -> int:
+        return self.model.add_operand(type_)
+
+    def constant(self, type_: OperandType, value: Any) -> int:
+        index = self.operand(type_)
+        self.model.set_operand_value(index, value)
+        return index
+
+    def reference(self, model: nnvk.Model) -> int:
+        index = self.operand(OperandType(OperandCode.MODEL))
+        self.model.set_operand_value_from_model(index, model)
+        return index
+
+    def operation(self, code: OperationCode | int, inputs: Sequence[int], type_: OperandType) -> int:
+        """Add an operation, with NONE as its activation where it has one; the number of its output."""
+        return self.outputs(code, inputs, type_)[0]
+
+    def outputs(self, code: OperationCode | int, inputs: Sequence[int], *types: OperandType) -> list[int]:
+        """Add an operation with several outputs; their numbers."""
+        inputs = [*inputs, self.constant(INT, 0)] if code in FUSED else list(inputs)
+        outputs = [self.operand(type_) for type_ in types]
+        self.model.add_operation(code, inputs, outputs)
+        return outputs
+
+    def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> nnvk.Model:
+        self.model.identify_inputs_and_outputs(inputs, outputs)
+        self.model.finish()
+        return self.model
+
+
+def add_model(type_: OperandType = OperandType(F32, (2, 2)), output: OperandType | None = None) -> nnvk.Model:
+    """Output = input 0 + input 1."""
+    build = Builder()
+    a, b = build.operand(type_), build.operand(type_)
+    return build.finish([a, b], [build.operation(OperationCode.ADD, [a, b], output or type_)])
+
+
+def unary_model(
+    code: OperationCode = OperationCode.RELU, type_: OperandType = OperandType(F32, (2, 2)), output: OperandType | None = None
+) -> nnvk.Model:
+    """Output = code(input)."""
+    build = Builder()
+    source = build.operand(type_)
+    return build.finish([source], [build.operation(code, [source], output or type_)])
+
+
+def chain_model(codes: Sequence[OperationCode], type_: OperandType = OperandType(F32, (2, 2))) -> nnvk.Model:
+    """One operation after the other, each with one operand."""
+    build = Builder()
+    source = current = build.operand(type_)
+    for code in codes:
+        current = build.operation(code, [current], type_)
+    return build.finish([source], [current])
+
+
+def increment_model(step: float = 1.0, type_: OperandType = OperandType(F32, (4,))) -> nnvk.Model:
+    """Output = input + step."""
+    build = Builder()
+    source = build.operand(type_)
+    amount = build.constant(type_, np.full(type_.dimensions, step, type_.dtype))
+    return build.finish([source], [build.operation(OperationCode.ADD, [source, amount], type_)])
+
+
+def matrix_model(size: int = 256, products: int = 24) -> nnvk.Model:
+    """Products with a square matrix, one after the other: work that takes a while."""
+    build = Builder()
+    type_ = f32(size, size)
+    source = current = build.operand(type_)
+    weights = build.constant(type_, np.eye(size, dtype=np.float32))
+    bias = build.constant(f32(size), np.zeros(size, np.float32))
+    for _ in range(products):
+        inputs = [current, weights, bias, build.constant(INT, 0)]
+        current = build.operation(OperationCode.FULLY_CONNECTED, inputs, type_)
+    return build.finish([source], [current])
+
+
+def if_model(type_: OperandType = OperandType(F32, (2, 2))) -> nnvk.Model:
+    """Output = input 1 + input 2 if input 0, else their product."""
+    branches = []
+    for code in (OperationCode.ADD, OperationCode.MUL):
+        build = Builder()
+        a, b = build.operand(type_), build.operand(type_)
+        branches.append(build.finish([a, b], [build.operation(code, [a, b], type_)]))
+    build = Builder()
+    condition, a, b = build.operand(BOOL8), build.operand(type_), build.operand(type_)
+    inputs = [condition, *(build.reference(branch) for branch in branches), a, b]
+    return build.finish([condition, a, b], [build.operation(OperationCode.IF, inputs, type_)])
+
+
+def while_model(type_: OperandType = OperandType(F32, (4,)), *, endless: bool = False) -> nnvk.Model:
+    """Output = input 1, doubled input 0 (an INT32 of shape [1]) times; or for ever."""
+    build = Builder()
+    counter, state = build.operand(COUNTER), build.operand(type_)
+    limit = build.constant(COUNTER, np.array([0], np.int32))
+    code = OperationCode.GREATER_EQUAL if endless else OperationCode.GREATER
+    condition = build.finish([counter, state], [build.operation(code, [counter, limit], BOOL8)])
+    build = Builder()
+    counter, state = build.operand(COUNTER), build.operand(type_)
+    one = build.constant(COUNTER, np.array([0 if endless else 1], np.int32))
+    less = build.operation(OperationCode.SUB, [counter, one], COUNTER)
+    doubled = build.operation(OperationCode.ADD, [state, state], type_)
+    body = build.finish([counter, state], [less, doubled])
+    build = Builder()
+    counter, state = build.operand(COUNTER), build.operand(type_)
+    inputs = [build.reference(condition), build.reference(body), counter, state]
+    _, result = build.outputs(OperationCode.WHILE, inputs, COUNTER, type_)
+    return build.finish([counter, state], [result])
+
+
+def compiled(model: nnvk.Model, *devices: nnvk.Device) -> nnvk.Compilation:
+    """A finished compilation, for all devices where none is named."""
+    compilation = nnvk.Compilation(model, list(devices) or None)
+    compilation.finish()
+    return compilation
+
+
+def execution(
+    compilation: nnvk.Compilation, inputs: Sequence[Any], outputs: Sequence[Any], *, reusable: bool = False
+) -> nnvk.Execution:
+    """An execution with its arguments: arrays, or memories."""
+    made = nnvk.Execution(compilation)
+    made.set_reusable(reusable)
+    for index, source in enumerate(inputs):
+        if isinstance(source, nnvk.Memory):
+            made.set_input_from_memory(index, source, 0, 0 if isinstance(source, nnvk.DeviceMemory) else source.size)
+        else:
+            made.set_input(index, source)
+    for index, target in enumerate(outputs):
+        if isinstance(target, nnvk.Memory):
+            made.set_output_from_memory(index, target, 0, 0 if isinstance(target, nnvk.DeviceMemory) else target.size)
+        else:
+            made.set_output(index, target)
+    return made
+
+
+def added(device: nnvk.Device, *, reusable: bool = False) -> tuple[nnvk.Execution, np.ndarray]:
+    """A ready execution of `add_model` on 1 + 2, and its output, now -1."""
+    output = np.full((2, 2), -1, np.float32)
+    inputs = [np.full((2, 2), 1, np.float32), np.full((2, 2), 2, np.float32)]
+    return execution(compiled(add_model(), device), inputs, [output], reusable=reusable), output
+
+
+def device_memory(
+    inputs: Sequence[tuple[nnvk.Compilation, int]] = (),
+    outputs: Sequence[tuple[nnvk.Compilation, int]] = (),
+    dimensions: Sequence[int] = (),
+) -> nnvk.DeviceMemory:
+    """Memory for these roles."""
+    desc = nnvk.MemoryDesc()
+    for compilation, index in inputs:
+        desc.add_input_role(compilation, index)
+    for compilation, index in outputs:
+        desc.add_output_role(compilation, index)
+    if dimensions:
+        desc.set_dimensions(dimensions)
+    desc.finish()
+    memory = nnvk.Memory.create_from_desc(desc)
+    assert isinstance(memory, nnvk.DeviceMemory)
+    return memory
+
+
+def shared_memory(content: np.ndarray | int) -> nnvk.Memory:
+    """Shared memory with these bytes, or of this size."""
+    size = content if isinstance(content, int) else content.nbytes
+    buffer = nnvk.HardwareBuffer(size)
+    if not isinstance(content, int):
+        buffer.lock()[:] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+    return nnvk.Memory.create_from_hardware_buffer(buffer)
