@@ -1,1 +1,1 @@
-"""."""
+"""Importers: from other formats to NNAPI models."""

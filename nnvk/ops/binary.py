@@ -98,7 +98,8 @@ def _common_scale(source: Tensor, multiplier: tuple[int, int]) -> np.ndarray:
 
 def product_multiplier(call: Call) -> tuple[int, int]:
     """Mantissa and shift that take a quantised MUL's products to the output's scale."""
-    return quantize_multiplier(float32(call.input0.scale) * float32(call.input1.scale) / float32(call.output.scale))
+    product = np.float32(call.input0.scale) * np.float32(call.input1.scale)
+    return quantize_multiplier(float(product / np.float32(call.output.scale)))
 
 
 def _product_steps(call: Call) -> np.ndarray:
@@ -171,8 +172,8 @@ def _power(call: Call) -> np.ndarray:
 
 def prelu_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
     """Mantissa and shift of a quantised PRELU's positive inputs, and of its negative inputs' products with alpha."""
-    ratio = float32(call.input.scale) / float32(call.output.scale)
-    return quantize_multiplier(ratio), quantize_multiplier(ratio * float32(call.alpha.scale))
+    source, slope, output = (np.float32(operand.scale) for operand in (call.input, call.alpha, call.output))
+    return quantize_multiplier(float(source / output)), quantize_multiplier(float(source * slope / output))
 
 
 def _prelu(call: Call) -> np.ndarray:

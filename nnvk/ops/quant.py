@@ -43,9 +43,14 @@ def float32(scale: float) -> float:
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """The mantissa (Q31, in [2^30, 2^31)) and shift (positive: left) that stand for a real multiplier >= 0."""
+    """The mantissa (Q31, in [2^30, 2^31)) and shift (positive: left) that stand for a real multiplier >= 0.
+
+    Multipliers from 2^31 on, with which everything saturates, are the largest that there is.
+    """
     if real == 0.0:
         return 0, 0
+    if real >= 2**31:
+        return INT32_MAX, 31
     fraction, shift = math.frexp(real)
     mantissa = math.floor(fraction * 2**31 + 0.5)
     if mantissa == 2**31:
@@ -57,7 +62,8 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
 def quantize_multipliers(reals: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`quantize_multiplier` of each: two int64 arrays."""
-    fractions, exponents = np.frexp(np.atleast_1d(np.asarray(reals, np.float64)))
+    limited = np.minimum(np.atleast_1d(np.asarray(reals, np.float64)), 2.0**31 - 1)
+    fractions, exponents = np.frexp(limited)
     mantissas, shifts = np.floor(fractions * 2**31 + 0.5).astype(np.int64), exponents.astype(np.int64)
     carried = mantissas == 2**31
     mantissas[carried] //= 2
@@ -88,12 +94,14 @@ def rounding_divide_by_pot(x: np.ndarray, exponent: np.ndarray | int) -> np.ndar
 
 
 def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, shift: np.ndarray | int) -> np.ndarray:
-    """``x * mantissa / 2^31 * 2^shift`` with the reference's two roundings; broadcasts."""
-    shift = np.asarray(shift, np.int64)
-    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
-    return rounding_divide_by_pot(
-        saturating_rounding_doubling_high_mul(np.asarray(x, np.int64) << left, mantissa), right
-    )
+    """``x * mantissa / 2^31 * 2^shift`` with the reference's two roundings; broadcasts. ``x`` has 32 bits.
+
+    Where a shift to the left would leave 32 bits, it saturates, so that the result is beyond all limits of 16 bits.
+    """
+    x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
+    if (shift > 0).any():
+        x = np.clip(x << np.maximum(shift, 0), INT32_MIN, INT32_MAX)
+    return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x, mantissa), np.maximum(-shift, 0))
 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:

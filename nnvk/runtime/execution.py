@@ -51,7 +51,8 @@ class Execution:
     """
 
     def __init__(self, compilation: Compilation) -> None:
-        self._compilation = compilation
+        self.compilation = compilation
+        """The compilation that it applies."""
         self._plan = compilation.plan
         self._model = compilation.model
         self._inputs: list[InputArgument | None] = [None] * len(self._model.inputs)
@@ -97,7 +98,7 @@ class Execution:
         full = operand if type is None else arguments.merge(what, operand, type)
         if isinstance(memory, DeviceMemory):
             _check_whole(what, offset, length)
-            memory.check_role(self._compilation, "input", index, full.dimensions)
+            memory.check_role(self.compilation, "input", index, full.dimensions)
             if memory.buffer is not None:
                 argument = InputArgument(None, memory.buffer.token, memory.dimensions)
             else:
@@ -135,7 +136,7 @@ class Execution:
         full = operand if type is None else arguments.merge(what, operand, type)
         if isinstance(memory, DeviceMemory):
             _check_whole(what, offset, length)
-            memory.check_role(self._compilation, "output", index, full.dimensions)
+            memory.check_role(self.compilation, "output", index, full.dimensions)
             on_device = memory.buffer is not None
             argument = OutputArgument(
                 None if on_device else memory.host_bytes(), memory.buffer.token if memory.buffer is not None else 0
@@ -180,7 +181,7 @@ class Execution:
         BAD_DATA: the compilation is not for exactly one named device.
         """
         self._check_preparation("set_measure_timing")
-        self._compilation.check_one_device("timing")
+        self.compilation.check_one_device("timing")
         self._options = replace(self._options, measure=bool(measure))
 
     def set_timeout(self, duration_ns: int) -> None:
@@ -189,7 +190,7 @@ class Execution:
         BAD_DATA: the compilation is not for exactly one named device.
         """
         self._check_preparation("set_timeout")
-        self._compilation.check_one_device("a timeout")
+        self.compilation.check_one_device("a timeout")
         if duration_ns < 0:
             raise bad_data(f"the timeout must not be negative, got {duration_ns}")
         self._timeout_ns = duration_ns
@@ -237,7 +238,7 @@ class Execution:
 
         BAD_DATA: the burst is of another compilation. BAD_STATE: another execution is in it. Else as `compute`.
         """
-        if burst.compilation is not self._compilation:
+        if burst.compilation is not self.compilation:
             raise bad_data("the burst and the execution are of different compilations")
         burst.enter()
         try:
@@ -265,7 +266,7 @@ class Execution:
         if duration_ns < 0:
             raise bad_data(f"the duration must not be negative, got {duration_ns}")
         if duration_ns:
-            self._compilation.check_one_device("a duration")
+            self.compilation.check_one_device("a duration")
         for index, type_ in enumerate(self._output_types):
             if not type_.is_fully_specified:
                 raise bad_data(f"output {index} is {type_}: a fenced execution needs all its dimensions")

@@ -6,10 +6,10 @@
 uint divide_up(uint a, uint b) { return (a + b - 1u) / b; }
 
 // One number per invocation for dispatches that fold a long range into x and y, because a dimension may have
-// no more than 65,535 workgroups.
-uint flat_invocation() {
-    return gl_GlobalInvocationID.y * (gl_NumWorkGroups.x * gl_WorkGroupSize.x) + gl_GlobalInvocationID.x;
-}
+// no more than 65,535 workgroups. A macro, because in a function ahead of the shader's local_size_x_id
+// gl_WorkGroupSize would be the default, 1.
+#define flat_invocation() \
+    (gl_GlobalInvocationID.y * (gl_NumWorkGroups.x * gl_WorkGroupSize.x) + gl_GlobalInvocationID.x)
 
 uint nhwc_index(uint n, uint y, uint x, uint c, uint height, uint width, uint channels) {
     return ((n * height + y) * width + x) * channels + c;

@@ -134,7 +134,7 @@ REFUSED = {
     ),
     "options of another operator": (
         single("SOFTMAX", [floats(2, 3)], None, "PackOptions"),
-        "expected options of type SoftmaxOptions",
+        r"operator 0 \(SOFTMAX\): expected options of type SoftmaxOptions",
     ),
     "zero points with scales per channel": (
         single(

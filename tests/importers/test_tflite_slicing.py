@@ -171,3 +171,31 @@ def test_lsh_projection(kind: int) -> None:
 def test_gather_with_batches_is_refused() -> None:
     with pytest.raises(TfliteImportError, match="gathers without batches"):
         check("GATHER", [f32(3, 4), i32c([[0], [1], [2]])], (), "GatherOptions", Axis=1, BatchDims=1)
+
+
+FIVE = (2, 3, 2, 4, 3)
+
+
+def test_rank_5_is_merged() -> None:
+    """NNAPI's operations end at rank 4; what they do along one axis or two needs no more."""
+    check("SLICE", [f32(*FIVE), i32c(0, 1, 0, 2, 0), i32c(2, 2, -1, 1, -1)], (), "SliceOptions")
+    bounds = [i32c(0, 0, 0, 0, 1), i32c(0, 0, 0, 0, 2), i32c(1, 1, 1, 1, 1)]
+    check("STRIDED_SLICE", [f32(*FIVE), *bounds], (), "StridedSliceOptions", BeginMask=15, EndMask=15)
+    check("SPLIT", [scalar(3), f32(*FIVE)], [T(), T()], "SplitOptions", NumSplits=2)
+    check("SPLIT_V", [f32(*FIVE), i32c(1, 2), scalar(1)], [T(), T()], "SplitVOptions", NumSplits=2)
+    check("UNPACK", [f32(*FIVE)], [T() for _ in range(3)], "UnpackOptions", Num=3, Axis=1)
+    check("GATHER", [f32(*FIVE), i32c(1, 0, 1)], (), "GatherOptions", Axis=2)
+    check("ARG_MAX", [f32(*FIVE), scalar(4)], out("INT32"), "ArgMaxOptions", OutputType=2)
+    check("CONCATENATION", [f32(*FIVE), f32(2, 3, 2, 1, 3)], (), "ConcatenationOptions", Axis=3)
+    check("PACK", [f32(2, 3, 2, 4), f32(2, 3, 2, 4)], (), "PackOptions", ValuesCount=2, Axis=2)
+    for keep in (False, True):
+        check("MEAN", [f32(2, 3, 2, 4), i32c(1, 2)], (), "ReducerOptions", KeepDims=keep)
+        check("REDUCE_MAX", [f32(*FIVE), i32c(0, -1)], (), "ReducerOptions", KeepDims=keep)
+        check("SUM", [f32(*FIVE), i32c(1, 2)], (), "ReducerOptions", KeepDims=keep)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 1, 1, 2, 3)], ids=str)
+def test_a_slice_beyond_the_input_is_refused(shape: tuple[int, ...]) -> None:
+    rank = len(shape)
+    with pytest.raises(TfliteImportError, match=r"must stay in its|operator 0 \(SLICE\)"):
+        check("SLICE", [f32(*shape), i32c(*[0] * (rank - 1), 1), i32c(*[-1] * (rank - 1), 3)], (), "SliceOptions")

@@ -72,26 +72,46 @@ def test_svdf(data: st.DataObject) -> None:
     t.check("SVDF", inputs, (), "SVDFOptions", Rank=rank, FusedActivationFunction=fused, repeats=4)
 
 
-def lstm_cell(t: Tensors, size: int) -> tuple[list[T | None], list[T | None], int, int]:
-    """The 17 weights and biases, the layer norm's, the size of the cell state, and of the output."""
-    cifg, peephole, projection, norm = (t.chance() for _ in range(4))
-    units = t.integer(1, 5)
-    width = t.integer(1, 5) if projection else units
+class Cell:
+    """What an LSTM cell has: sizes and optional groups."""
 
-    def gates(*shape: int, present: bool = True) -> list[T | None]:
-        return [t.real_constant(*shape) if present and not (cifg and gate == 0) else None for gate in range(4)]
+    def __init__(self, t: Tensors, size: int) -> None:
+        self._t, self.size = t, size
+        self.cifg, self.peephole, self.projection, self.norm = (t.chance() for _ in range(4))
+        self.units = t.integer(1, 5)
+        self.width = t.integer(1, 5) if self.projection else self.units
+        self.projection_bias = self.projection and t.chance()
 
-    weights = [*gates(units, size), *gates(units, width), *gates(units, present=peephole)[:3], *gates(units)]
-    weights += [t.real_constant(width, units), t.pick([t.real_constant(width), None])] if projection else [None, None]
-    return weights, gates(units) if norm else [], units, width
+    def _gates(self, *shape: int, present: bool = True) -> list[T | None]:
+        return [
+            self._t.real_constant(*shape) if present and not (self.cifg and gate == 0) else None for gate in range(4)
+        ]
+
+    def weights(self) -> list[T | None]:
+        """The 17 weights and biases."""
+        units, width = self.units, self.width
+        projection = [
+            self._t.real_constant(width, units) if self.projection else None,
+            self._t.real_constant(width) if self.projection_bias else None,
+        ]
+        peephole = self._gates(units, present=self.peephole)[:3]
+        return [*self._gates(units, self.size), *self._gates(units, width), *peephole, *self._gates(units), *projection]
+
+    def norms(self) -> list[T | None]:
+        """Weights of the layer normalisation, nothing without one."""
+        return self._gates(self.units) if self.norm else []
+
+    def states(self, batches: int) -> list[T]:
+        """Output state and cell state."""
+        return [state(batches, self.width), state(batches, self.units)]
 
 
 @given(data=st.data())
 def test_lstm(data: st.DataObject) -> None:
     t = Tensors(data)
     batches, size = t.sizes(2)
-    weights, norms, units, width = lstm_cell(t, size)
-    inputs = [t.real(batches, size), *weights, state(batches, width), state(batches, units), *norms]
+    cell = Cell(t, size)
+    inputs = [t.real(batches, size), *cell.weights(), *cell.states(batches), *cell.norms()]
     clips = {"CellClip": t.pick((0.0, 0.5)), "ProjClip": t.pick((0.0, 0.3))}
     t.check("LSTM", inputs, (), "LSTMOptions", repeats=3, FusedActivationFunction=TANH, **clips)
 
@@ -101,9 +121,9 @@ def test_sequence_lstm(data: st.DataObject) -> None:
     t = Tensors(data)
     time, batches, size = t.sizes(3)
     time_major = t.chance()
-    weights, norms, units, width = lstm_cell(t, size)
+    cell = Cell(t, size)
     source = series(t, time_major, time, batches, size)
-    inputs = [source, *weights, state(batches, width), state(batches, units), *norms]
+    inputs = [source, *cell.weights(), *cell.states(batches), *cell.norms()]
     options = {"TimeMajor": time_major, "CellClip": t.pick((0.0, 0.5)), "ProjClip": t.pick((0.0, 0.3))}
     table = "UnidirectionalSequenceLSTMOptions"
     t.check("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (), table, repeats=2, FusedActivationFunction=TANH, **options)
@@ -114,14 +134,10 @@ def test_sequence_lstm(data: st.DataObject) -> None:
 def test_bidirectional_lstm(merge: bool, data: st.DataObject) -> None:
     t = Tensors(data)
     time, batches, size = t.sizes(3)
-    time_major = t.chance()
-    cells = [lstm_cell(t, size) for _ in range(2)]
-    inputs: list[T | None] = [series(t, time_major, time, batches, size)]
-    for weights, *_ in cells:
-        inputs += weights
-    for *_, units, width in cells:
-        inputs += [state(batches, width), state(batches, units)]
-    inputs += [None] * 9
+    time_major = merge or t.chance()  # TFLite leaves gaps where it merges batches
+    cell = Cell(t, size)  # TFLite checks the backward cell by the sizes of the forward one
+    source = series(t, time_major, time, batches, size)
+    inputs = [source, *cell.weights(), *cell.weights(), *cell.states(batches), *cell.states(batches), *[None] * 9]
     options = {"TimeMajor": time_major, "MergeOutputs": merge, "CellClip": t.pick((0.0, 0.5))}
     results = [T()] if merge else [T(), T()]
     table = "BidirectionalSequenceLSTMOptions"

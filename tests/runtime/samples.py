@@ -25,7 +25,7 @@ def f32(*dimensions: int) -> OperandType:
 
 
 @contextmanager
-def raises(code: ResultCode, match: str = "") -> Iterator[None]:
+def raises(code: ResultCode, match: str | None = None) -> Iterator[None]:
     """Expects an `NnapiError` of this code."""
     with pytest.raises(nnvk.NnapiError, match=match) as caught:
         yield

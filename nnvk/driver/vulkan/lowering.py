@@ -101,6 +101,7 @@ class Lowering:
             raise bad_data(f"shader {variant.name} needs {sorted(lacking)}, which the device lacks")
         if set(tensors) != set(shader.bindings):
             raise KeyError(f"shader {variant.name} binds {sorted(shader.bindings)}, got {sorted(tensors)}")
+        shader.check_push_constants(push)
         x, y, z = (*groups, 1, 1)[:3]
         size = x, y, z
         if any(count > self.device.max_groups for count in size):

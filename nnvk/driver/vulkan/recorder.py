@@ -118,6 +118,6 @@ class Instance:
         offsets = {
             f"{name}_offset": self._locate(tensor)[1] // 4
             for name, tensor in command.tensors.items()
-            if f"{name}_offset" in command.shader.members
+            if f"{name}_offset" in command.shader.offsets
         }
         return command.shader.push_constants({**command.push, **offsets})

@@ -44,6 +44,8 @@ class CompiledShader:
             member["name"]: Member(member["name"], member["offset"], _PACK[member["type"]])
             for member in entry["push_constants"]
         }
+        self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
+        """Push constants that say where tensors lie."""
         self.features: frozenset[str] = frozenset(entry["features"])
         """Device features without which the variant can't run, by their Vulkan names."""
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
@@ -69,6 +71,12 @@ class CompiledShader:
         for name, (index, format_, default) in self._constants.items():
             words[index] = struct.unpack("<I", struct.pack(f"<{format_}", values.get(name, default)))[0]
         return tuple(words)
+
+    def check_push_constants(self, values: Mapping[str, int | float]) -> None:
+        """Raise what `push_constants` would, for all members but the offsets, which are known later."""
+        if self.offsets & values.keys():
+            raise KeyError(f"shader {self.name}: {sorted(self.offsets & values.keys())} are filled in by the lowering")
+        self.push_constants({**values, **dict.fromkeys(self.offsets, 0)})
 
     def push_constants(self, values: Mapping[str, int | float]) -> bytes:
         """The push-constant block. Every member must be given, and nothing else."""

@@ -224,6 +224,11 @@ class Context:
             return self.as_bool(self.reshape(self.as_number(value, F32), shape))
         return self.graph.reshape(value, shape)
 
+    def around(self, value: Value, axis: int) -> Value:
+        """The value with all dimensions before ``axis`` as one and all behind it as one."""
+        shape = value.shape
+        return self.reshape(value, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
+
     def unshaped(self, code: OperationCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
         """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""
         if len(value.shape) <= MAX_RANK:
@@ -285,7 +290,7 @@ def dequantized(value: Value) -> np.ndarray:
     channels = value.type.channel_quant
     if channels is None:
         with np.errstate(over="ignore"):
-        return steps * np.float32(value.type.scale)
+            return steps * np.float32(value.type.scale)
     shape = [1] * len(value.shape)
     shape[channels.channel_dim] = -1
     return steps * np.array(channels.scales, np.float32).reshape(shape)

@@ -144,7 +144,8 @@ class _Builder:
         try:
             model = self._graph.finish([value for _, value in (*results, *states)])
         except (NnapiError, Unmapped) as error:
-            raise Malformed(f"subgraph {subgraph.index}: {error}") from error
+            self._problem("output", 0, error)
+            return None
         return _Finished(
             model,
             tuple(_port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),

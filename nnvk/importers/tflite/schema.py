@@ -21,7 +21,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from nnvk.importers.tflite.errors import Malformed
+from nnvk.importers.tflite.errors import Malformed, Unmapped
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
@@ -119,14 +119,17 @@ class Operator:
     raw: Any
 
     def options(self, table: str) -> Any:
-        """The generated accessor of the options, a table of this name; defaults where the file has none."""
+        """The generated accessor of the options, a table of this name; defaults where the file has none.
+
+        `Unmapped` where they are another operator's.
+        """
         accessor = getattr(tflite, table)()
         present = self.raw.BuiltinOptions()
         kind = self.raw.BuiltinOptionsType()
         if present is None or kind == tflite.BuiltinOptions.NONE:
             accessor.Init(*_EMPTY)
         elif kind != getattr(tflite.BuiltinOptions, table):
-            raise Malformed(f"expected options of type {table}, got type {kind}")
+            raise Unmapped(f"expected options of type {table}, got type {kind}")
         else:
             accessor.Init(present.Bytes, present.Pos)
         return accessor

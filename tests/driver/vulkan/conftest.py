@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nnvk.base.settings import override
@@ -26,6 +28,14 @@ def own() -> VulkanDevice:
 def vulkan(request: pytest.FixtureRequest) -> VulkanDevice:
     """The device under its own profile and under the smallest."""
     return _first(device_profile=request.param)
+
+
+@pytest.fixture(scope="session")
+def narrow() -> VulkanDevice:
+    """The device if it had only a few workgroups in a dimension, so that long dispatches must fold into two."""
+    device = _first()
+    device._profile = replace(device._profile, max_groups=20)
+    return device
 
 
 @pytest.fixture

@@ -247,6 +247,25 @@ def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
         assert got.tobytes() == alone.tobytes(), "the result depends on where tensors lie"
 
 
+def large_rows() -> Iterator[str]:
+    """Rows without filters, and of some size."""
+    for text in rows():
+        shape = re.search(r"\[([0-9,]+)\]", text)
+        if shape is not None and "#i32" not in text and "CONV" not in text and "FULLY" not in text:
+            if np.prod([int(size) for size in shape[1].split(",")]) > 768:
+                yield text
+
+
+@pytest.mark.parametrize("text", list(large_rows()))
+def test_dispatches_that_fold(narrow: VulkanDevice, text: str) -> None:
+    row = parse(text)
+    expected = reference(row)
+    outputs = empty_like(expected)
+    execute(narrow, row, outputs)
+    for want, got in zip(expected, outputs, strict=True):
+        assert difference(want, got, row.model.operations[0].code) is None
+
+
 @pytest.mark.parametrize("text", ["ADD f32[5] f32[5] NONE", "PAD u8[3,5]*1+0 (0,0;1,2)", "MEAN f32[3,70000] (1) 0"])
 def test_guards_see_a_shader_that_writes_too_far(own: VulkanDevice, text: str) -> None:
     row = parse(text)

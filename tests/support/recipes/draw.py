@@ -91,15 +91,18 @@ class Draw:
 
     def values(self, type_: OperandType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
         """Values of a type: real numbers from ``low`` to ``high``, all steps of a quantised type, small integers."""
+        return np.asarray(self._elements(type_, low, high), type_.dtype)
+
+    def _elements(self, type_: OperandType, low: float, high: float) -> np.ndarray:
         shape, dtype = type_.dimensions, type_.dtype
         if dtype == np.bool_:
-            return self.rng.integers(0, 2, shape).astype(bool)
+            return self.rng.integers(0, 2, shape)
         if dtype.kind == "f":
-            return (self.rng.random(shape) * (high - low) + low).astype(dtype)
+            return np.asarray(self.rng.random(shape) * (high - low) + low)
         if is_quantised(type_.code):
             least, most = limits(type_.code)
-            return self.rng.integers(least, most + 1, shape).astype(dtype)
-        return self.rng.integers(math.ceil(max(low, -100)), math.floor(min(high, 100)) + 1, shape).astype(dtype)
+            return self.rng.integers(least, most + 1, shape)
+        return self.rng.integers(math.ceil(max(low, -100)), math.floor(min(high, 100)) + 1, shape)
 
     def new(self, type_: OperandType, low: float = -2.0, high: float = 2.0, *, is_parameter: bool = False) -> Arg:
         """A tensor or scalar of its own."""

@@ -87,7 +87,8 @@ def _select(d: Draw, code: Op, t: OperandCode) -> Case:
 def _cast(d: Draw, code: Op, t: OperandCode) -> Case:
     source = _of_any_type(d, t)
     result = d.pick(sorted(registry.lookup(code).outputs[0].accepts(t)))
-    return Case(code, (source,), (like(source) if result is t else d.quantised(result),))
+    same = source.type if source.type.channel_quant else like(source)  # channels need their dimension
+    return Case(code, (source,), (same if result is t else d.quantised(result),))
 
 
 @recipe(Op.RANK)

@@ -6,8 +6,10 @@ import numpy as np
 
 from nnvk.api import OperationCode
 from nnvk.importers.tflite.context import I32, Context, is_quantised
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.graph import MAX_RANK, Value
+from nnvk.importers.tflite.mappers.shape import axis_of
 from nnvk.importers.tflite.registry import builtin
+from nnvk.types.operand import Shape
 
 _REDUCTIONS = {
     "MEAN": OperationCode.MEAN,
@@ -35,8 +37,28 @@ def reduce(c: Context) -> Value:
         return c.constant(folded, I32)
     if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
         source = c.real(source)
-    # MEAN takes keep_dims as INT32, the others as BOOL.
-    return c.keep(_REDUCTIONS[name], source, axes, int(keep) if name == "MEAN" else keep)
+    flag = int(keep) if name == "MEAN" else keep  # MEAN takes INT32, the others BOOL
+    if len(source.shape) <= MAX_RANK:
+        return c.keep(_REDUCTIONS[name], source, axes, flag)
+    folded = {axis_of(axis, len(source.shape)) for axis in axes.tolist()}
+    merged, runs = _merged(source.shape, folded)
+    result = c.keep(_REDUCTIONS[name], c.reshape(source, merged), np.array(runs), flag)
+    sizes = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
+    return c.reshape(result, tuple(sizes))
+
+
+def _merged(shape: Shape, folded: set[int]) -> tuple[list[int], list[int]]:
+    """A shape with neighbours that are folded, or not, as one, and which of these are folded."""
+    merged: list[int] = []
+    runs: list[int] = []
+    for axis, size in enumerate(shape):
+        if axis and (axis in folded) == (axis - 1 in folded):
+            merged[-1] *= size
+            continue
+        merged.append(size)
+        if axis in folded:
+            runs.append(len(merged) - 1)
+    return merged, runs
 
 
 def _rounds_twice(c: Context, name: str, source: Value) -> bool:
@@ -49,4 +71,10 @@ def _rounds_twice(c: Context, name: str, source: Value) -> bool:
 def arg_extreme(c: Context) -> Value:
     """The output is INT32; where the model has INT64, its numbers are widened at the model's edge."""
     code = OperationCode.ARGMAX if c.operator.name == "ARG_MAX" else OperationCode.ARGMIN
-    return c.emit(code, c.input(0), c.integer(1, "the axis"), out=I32)
+    source = c.input(0)
+    axis = axis_of(c.integer(1, "the axis"), len(source.shape))
+    if len(source.shape) <= MAX_RANK:
+        return c.emit(code, source, axis, out=I32)
+    return c.reshape(
+        c.emit(code, c.around(source, axis), 1, out=I32), (*source.shape[:axis], *source.shape[axis + 1 :])
+    )

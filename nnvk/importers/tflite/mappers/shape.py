@@ -266,36 +266,55 @@ def concatenation(c: Context) -> Value:
     axis = axis_of(options.Axis(), len(values[0].shape))
     if all(value.code is OperandCode.TENSOR_INT32 for value in values):
         return _joined_integers(c, values, axis)
-    quantised = c.out() if c.out().scale else values[0].type
-    return c.activated(c.emit(Op.CONCATENATION, *values, axis, out=quantised), options)
+    out = c.out() if c.out().scale else values[0].type
+    if len(values[0].shape) <= MAX_RANK:
+        joined = c.emit(Op.CONCATENATION, *values, axis, out=out)
+    else:
+        shape = _joined_shape(values, axis)
+        joined = c.reshape(c.emit(Op.CONCATENATION, *(c.around(value, axis) for value in values), 1, out=out), shape)
+    return c.activated(joined, options)
+
+
+def _joined_shape(values: list[Value], axis: int) -> tuple[int, ...]:
+    first = values[0].shape
+    for value in values:
+        if (*value.shape[:axis], *value.shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
+            raise Unmapped(f"shapes must agree but for axis {axis}, got {[list(value.shape) for value in values]}")
+    return (*first[:axis], sum(value.shape[axis] for value in values), *first[axis + 1 :])
 
 
 def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
-    first = values[0].shape
-    if any((*value.shape[:axis], *value.shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]) for value in values):
-        raise Unmapped(f"shapes must agree but for axis {axis}, got {[list(value.shape) for value in values]}")
+    shape = _joined_shape(values, axis)
     if all(value.array is not None for value in values):
         return c.constant(np.concatenate([value.array for value in values if value.array is not None], axis), I32)
     size = math.gcd(*(value.shape[axis] for value in values))
-    total = sum(value.shape[axis] for value in values)
-    if total // size > _MAX_PIECES:
-        raise Unmapped(f"NNAPI joins no integers, and {total // size} pieces of one size are too many to pack")
+    if shape[axis] // size > _MAX_PIECES:
+        raise Unmapped(f"NNAPI joins no integers, and {shape[axis] // size} pieces of one size are too many to pack")
     pieces: list[Value] = []
     for value in values:
         count = value.shape[axis] // size
         pieces += c.emit_many(Op.SPLIT, value, axis, count, outs=[value.type] * count) if count > 1 else [value]
-    packed = c.emit(Op.PACK, axis, *pieces, out=I32)
-    return c.reshape(packed, (*first[:axis], total, *first[axis + 1 :]))
+    return c.reshape(_packed(c, pieces, axis), shape)
 
 
 @builtin("PACK")
 def pack(c: Context) -> Value:
     """Along a new axis."""
     values = c.all_inputs()
-    scalars = c.is_scalar(0)
-    axis = axis_of(c.options("PackOptions").Axis(), 1 if scalars else len(values[0].shape) + 1)
-    packed = c.emit(Op.PACK, axis, *values, out=values[0].type)
-    return c.reshape(packed, (len(values),)) if scalars else packed
+    if c.is_scalar(0):
+        return c.reshape(_packed(c, values, 0), (len(values),))
+    return _packed(c, values, axis_of(c.options("PackOptions").Axis(), len(values[0].shape) + 1))
+
+
+def _packed(c: Context, values: list[Value], axis: int) -> Value:
+    shape = values[0].shape
+    if any(value.shape != shape for value in values):
+        raise Unmapped(f"shapes must agree, got {[list(value.shape) for value in values]}")
+    if len(shape) < MAX_RANK:
+        return c.emit(Op.PACK, axis, *values, out=values[0].type)
+    sides = math.prod(shape[:axis]), math.prod(shape[axis:])
+    packed = c.emit(Op.PACK, 1, *(c.reshape(value, sides) for value in values), out=values[0].type)
+    return c.reshape(packed, (*shape[:axis], len(values), *shape[axis:]))
 
 
 @builtin("PAD", "PADV2", "MIRROR_PAD")

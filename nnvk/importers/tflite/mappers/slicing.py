@@ -23,6 +23,14 @@ Op = OperationCode
 @builtin("SLICE")
 def slice_(c: Context) -> Value:
     """Begin and size may be known only when the model runs, where the file declares the output's shape."""
+    source = c.input(0)
+    if len(source.shape) > MAX_RANK:
+        begins, sizes = c.ints(1, "the begin"), c.ints(2, "the size")
+        if not len(begins) == len(sizes) == len(source.shape):
+            raise Unmapped(f"begin and size must name each axis of {list(source.shape)}, got {begins} and {sizes}")
+        limits = zip(begins, sizes, source.shape, strict=True)
+        ends = [full if size == -1 else begin + size for begin, size, full in limits]
+        return _part(c, source, [range(begin, end) for begin, end in zip(begins, ends, strict=True)])
     return c.sized(Op.SLICE, *(c.input(position) for position in range(3)))
 
 
@@ -40,16 +48,29 @@ def strided_slice(c: Context) -> Value:
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken, shape = _resolve(list(source.shape), begins, ends, strides, options)
     if all(axis.step == 1 for axis in taken):
-        sizes = [len(axis) for axis in taken]
-        if tuple(sizes) == source.shape:
-            return c.reshape(source, shape)
-        part = c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array(sizes))
+        part = _part(c, source, taken)
     else:
         # An end before the first element can't be written down: it is masked.
         masked = sum(1 << axis for axis, part in enumerate(taken) if part.stop < 0)
         bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
         part = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
     return c.reshape(part, shape)
+
+
+def _part(c: Context, source: Value, taken: list[range]) -> Value:
+    """A SLICE. An axis that is taken whole is one with the axis before it, so that fewer than `MAX_RANK` are left."""
+    shape = [len(axis) for axis in taken]
+    if all(axis == range(full) for axis, full in zip(taken, source.shape, strict=True)):
+        return source
+    if len(shape) <= MAX_RANK:
+        return c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array(shape))
+    begins, sizes, merged = [0], [1], [1]
+    for axis, full in zip(taken, source.shape, strict=True):
+        if axis == range(full):
+            begins[-1], sizes[-1], merged[-1] = begins[-1] * full, sizes[-1] * full, merged[-1] * full
+        else:
+            begins, sizes, merged = [*begins, axis.start], [*sizes, len(axis)], [*merged, full]
+    return c.reshape(c.keep(Op.SLICE, c.reshape(source, merged), np.array(begins), np.array(sizes)), shape)
 
 
 def _resolve(
@@ -104,7 +125,10 @@ def split(c: Context) -> list[Value]:
     source = c.input(1)
     axis = axis_of(c.integer(0, "the axis"), len(source.shape))
     count = len(c.outputs)
-    return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
+    if len(source.shape) <= MAX_RANK:
+        return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
+    parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
+    return [c.reshape(part, (*source.shape[:axis], part.shape[1], *source.shape[axis + 1 :])) for part in parts]
 
 
 @builtin("SPLIT_V")
@@ -118,9 +142,9 @@ def split_v(c: Context) -> list[Value]:
         sizes[sizes.index(-1)] = source.shape[axis] - (sum(sizes) + 1)
     parts = []
     for begin, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
-        begins, counts = [0] * len(source.shape), list(source.shape)
-        begins[axis], counts[axis] = begin, size
-        parts.append(c.keep(Op.SLICE, source, np.array(begins), np.array(counts)))
+        taken = [range(full) for full in source.shape]
+        taken[axis] = range(begin, begin + size)
+        parts.append(_part(c, source, taken))
     return parts
 
 
@@ -135,8 +159,7 @@ def unpack(c: Context) -> list[Value]:
     shape = (*source.shape[:axis], *source.shape[axis + 1 :])
     if count == 1:
         return [c.reshape(source, shape)]
-    merged = c.reshape(source, (math.prod(source.shape[:axis]), count, math.prod(source.shape[axis + 1 :])))
-    parts = c.emit_many(Op.SPLIT, merged, 1, count, outs=[source.type] * count)
+    parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
     return [c.reshape(part, shape) for part in parts]
 
 
@@ -147,12 +170,10 @@ def _gathered(c: Context, source: Value, axis: int, indices: Value) -> Value:
     """A GATHER with indices of any rank."""
     flat = c.reshape(indices, (indices.size,))
     shape = (*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :])
-    merged = (
-        c.reshape(source, (math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :])))
-        if len(source.shape) > MAX_RANK
-        else source
-    )
-    picked = c.emit(Op.GATHER, merged, 1 if merged is not source else axis, flat, out=source.type)
+    if len(source.shape) > MAX_RANK:
+        picked = c.emit(Op.GATHER, c.around(source, axis), 1, flat, out=source.type)
+    else:
+        picked = c.emit(Op.GATHER, source, axis, flat, out=source.type)
     return c.reshape(picked, shape)
 
 

@@ -1,0 +1,230 @@
+"""Lowering without a device: what a kernel may ask for, and the plans that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.move import FILL
+from nnvk.driver.vulkan.plan import Copy, Dispatch, Plan, Storage
+from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.driver.vulkan.shader import declared_shaders
+from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.ops.call import Tensor
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.operand import OperandType
+
+DISCRETE = DeviceProfile(
+    name="a discrete GPU",
+    is_cpu=False,
+    unified_memory=False,
+    subgroup_size=32,
+    max_buffer=1 << 20,
+    max_groups=100,
+    max_invocations=128,
+    max_shared_memory=16384,
+    features=frozenset(),
+)
+UNIFIED = replace(DISCRETE, unified_memory=True)
+F32 = OperandCode.TENSOR_FLOAT32
+
+
+@pytest.fixture(scope="module")
+def library() -> ShaderLibrary:
+    return ShaderLibrary()
+
+
+@pytest.fixture
+def g(library: ShaderLibrary) -> Lowering:
+    return Lowering(DISCRETE, library)
+
+
+def tensor(*shape: int, index: int = 0, data: np.ndarray | None = None) -> Tensor:
+    return Tensor("input", index, OperandType(F32, shape), shape, data)
+
+
+# --- misuse ------------------------------------------------------------------------------------------------------
+
+
+def fill(g: Lowering, **changes: Any) -> None:
+    arguments: dict[str, Any] = {"groups": (1,), "tensors": {"dst": g.scratch(64)}, "count": 4, "word": 0}
+    g.dispatch(changes.pop("variant", FILL.variant()), **(arguments | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tensors": {}}, r"shader fill binds \['dst'\], got \[\]"),
+        ({"tensors": {"dst": None, "src": None}}, r"binds \['dst'\], got \['dst', 'src'\]"),
+        ({"spec": {"local_y": 4}}, r"no specialisation constants \['local_y'\], only \['local_x'\]"),
+        ({"size": 4}, r"push constants missing \[\], unknown \['size'\]"),
+        ({"dst_offset": 0}, r"\['dst_offset'\] are filled in by the lowering"),
+    ],
+    ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
+)
+def test_names_that_the_shader_does_not_have(g: Lowering, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(KeyError, match=message):
+        fill(g, **changes)
+
+
+def test_push_constants_that_are_left_out(g: Lowering) -> None:
+    with pytest.raises(KeyError, match=r"shader fill: push constants missing \['word'\], unknown \[\]"):
+        g.dispatch(FILL.variant(), groups=(1,), tensors={"dst": g.scratch(64)}, count=1)
+
+
+@pytest.mark.parametrize("value", [-1, 2**32, 0.5, "4"])
+def test_push_constants_of_another_type(g: Lowering, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"shader fill: count = "):
+        fill(g, count=value)
+
+
+def test_too_many_workgroups(g: Lowering) -> None:
+    with pytest.raises(NnapiError, match=r"fill: \(1, 101, 1\) workgroups exceed 100"):
+        fill(g, groups=(1, 101))
+
+
+def test_tensors_that_no_binding_holds(g: Lowering) -> None:
+    for make in (lambda: g.scratch((1 << 20) + 1), lambda: g.tensor(tensor(1 << 19)), lambda: g.constant(np.zeros(1 << 18))):
+        with pytest.raises(NnapiError, match="larger than the device can bind") as error:
+            make()
+        assert error.value.code is ResultCode.OUT_OF_MEMORY
+    g.scratch(1 << 20)
+
+
+def test_features_that_the_device_lacks(g: Lowering) -> None:
+    shader = next(shader for shader in declared_shaders() if shader.name == "conv2d")
+    with pytest.raises(NnapiError, match=r"shader conv2d\.f32\.cpu needs \[.*'subgroupShuffle'\], which the device lacks"):
+        g.dispatch(shader.variant(DTYPE="f32", TILE="cpu"), groups=(1,), tensors={})
+
+
+# --- what is asked for twice -------------------------------------------------------------------------------------
+
+
+def test_a_tensor_is_always_the_same(g: Lowering) -> None:
+    assert g.tensor(tensor(4, index=7)) is g.tensor(tensor(4, index=7))
+    assert g.tensor(tensor(4, index=8)) is not g.tensor(tensor(4, index=7))
+
+
+def test_constants_are_carried_once(g: Lowering) -> None:
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert g.constant(data) is g.constant(data)
+    assert g.tensor(tensor(2, 3, index=1, data=data)) is g.constant(data)
+    assert g.constant(data.T) is not g.constant(data)
+
+
+def test_empty_dispatches_and_copies_are_left_out(g: Lowering) -> None:
+    fill(g, groups=(0, 1, 1))
+    g.copy(g.scratch(4), g.scratch(4), 0)
+    assert not g._commands
+
+
+@pytest.mark.parametrize(
+    ("count", "groups"), [(1, (1, 1, 1)), (64, (1, 1, 1)), (65, (2, 1, 1)), (6400, (100, 1, 1)), (6401, (51, 2, 1))]
+)
+def test_long_ranges_fold(g: Lowering, count: int, groups: tuple[int, ...]) -> None:
+    assert g.flat(count, 64) == groups
+
+
+# --- plans -------------------------------------------------------------------------------------------------------
+
+
+def chain(*codes: OperationCode, size: int = 100, outputs: Sequence[int] | None = None) -> Model:
+    """Operations of one input, one after the other: operand k goes into operation k."""
+    type_ = OperandType(F32)
+    wanted = [len(codes)] if outputs is None else list(outputs)
+    operands = [Operand(replace(type_, dimensions=(size,)), Lifetime.SUBGRAPH_INPUT)]
+    for number in range(1, len(codes) + 1):
+        operands.append(Operand(type_, Lifetime.SUBGRAPH_OUTPUT if number in wanted else Lifetime.TEMPORARY_VARIABLE))
+    operations = []
+    for number, code in enumerate(codes):
+        inputs: tuple[int, ...] = (number,)
+        if code is OperationCode.RESHAPE:
+            inputs = (number, len(operands))
+            shape_type = OperandType(OperandCode.TENSOR_INT32, (2,))
+            operands.append(Operand(shape_type, Lifetime.CONSTANT, np.array([size // 2, 2], np.int32)))
+        operations.append(Operation(code, inputs, (number + 1,)))
+    return Model(tuple(operands), tuple(operations), (0,), tuple(wanted))
+
+
+def plan(library: ShaderLibrary, profile: DeviceProfile, model: Model) -> Plan:
+    return Lowering(profile, library).lower(model, [type_.dimensions for type_ in model.input_types()])
+
+
+def kinds(plan: Plan) -> list[str]:
+    return ["copy" if isinstance(command, Copy) else command.shader.name for command in plan.commands]
+
+
+RELU, TANH, RESHAPE = OperationCode.RELU, OperationCode.TANH, OperationCode.RESHAPE
+
+
+def test_discrete_devices_copy_in_and_out(library: ShaderLibrary) -> None:
+    made = plan(library, DISCRETE, chain(RELU, TANH))
+    assert kinds(made)[0] == kinds(made)[-1] == "copy"
+    assert len(made.commands) == 4
+    assert made.barriers == {1, 2, 3}
+    assert all(address is not None and address.storage is Storage.STAGING for address in (*made.inputs, *made.outputs))
+
+
+def test_unified_devices_work_in_place(library: ShaderLibrary) -> None:
+    made = plan(library, UNIFIED, chain(RELU, TANH))
+    assert "copy" not in kinds(made)
+    assert made.barriers == {1}
+    first, last = made.commands
+    assert isinstance(first, Dispatch)
+    assert isinstance(last, Dispatch)
+    assert made.addresses[first.reads[0].number] == made.inputs[0]
+    assert made.addresses[last.writes[0].number] == made.outputs[0]
+
+
+def test_activations_share_memory(library: ShaderLibrary) -> None:
+    made = plan(library, UNIFIED, chain(*[RELU] * 20, size=1000))
+    assert made.pages[Storage.ARENA] == (2 * 4032,)
+    assert made.pages[Storage.STAGING] == (2 * 4032,)
+
+
+def test_an_output_that_is_read_on_is_written_once(library: ShaderLibrary) -> None:
+    made = plan(library, UNIFIED, chain(RELU, TANH, outputs=[1, 2]))
+    assert "copy" not in kinds(made)
+    assert made.outputs[0] != made.outputs[1]
+    assert made.addresses[made.commands[1].reads[0].number] == made.outputs[0]
+
+
+@pytest.mark.parametrize("profile", [DISCRETE, UNIFIED], ids=["discrete", "unified"])
+@pytest.mark.parametrize(
+    ("codes", "outputs"),
+    [((RESHAPE,), [1]), ((RELU, RESHAPE), [1, 2]), ((RESHAPE, RELU), [1, 2]), ((RESHAPE, RESHAPE), [1, 2])],
+    ids=["an input", "an output", "an input read on", "twice"],
+)
+def test_outputs_that_are_reshaped_have_memory_of_their_own(
+    library: ShaderLibrary, profile: DeviceProfile, codes: tuple[OperationCode, ...], outputs: list[int]
+) -> None:
+    made = plan(library, profile, chain(*codes, outputs=outputs))
+    exchanged = [*made.inputs, *made.outputs]
+    assert len(set(exchanged)) == len(exchanged)
+    written = {made.addresses[ref.number] for command in made.commands for ref in command.writes}
+    assert set(made.outputs) <= written
+
+
+def test_barriers_by_buffer_for_the_validation_layer(library: ShaderLibrary) -> None:
+    type_ = OperandType(F32, (100,))
+    operands = [Operand(type_, Lifetime.SUBGRAPH_INPUT) for _ in range(2)]
+    operands += [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for _ in range(2)]
+    operands += [Operand(type_, Lifetime.SUBGRAPH_OUTPUT) for _ in range(2)]
+    operations = tuple(Operation(RELU, (a,), (b,)) for a, b in ((0, 2), (1, 3), (2, 4), (3, 5)))
+    model = Model(tuple(operands), operations, (0, 1), (4, 5))
+    assert plan(library, UNIFIED, model).barriers == {2}
+    assert plan(library, replace(UNIFIED, barriers_by_buffer=True), model).barriers == {1, 2, 3}
+
+
+def test_a_large_arena_takes_several_pages(library: ShaderLibrary) -> None:
+    made = plan(library, UNIFIED, chain(RELU, RELU, RELU, size=200_000))
+    assert made.pages[Storage.ARENA] == (800_000, 800_000)
+    assert made.pages[Storage.STAGING] == (800_000, 800_000)
+

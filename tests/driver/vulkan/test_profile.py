@@ -1,0 +1,83 @@
+"""Profiles of devices, and the smallest one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnvk.base.errors import NnapiError
+from nnvk.driver.vulkan.profile import DeviceProfile, constrain, profile_of
+
+LIMITS = {
+    "subgroupSize": 32,
+    "maxStorageBufferRange": 2**32 - 1,
+    "maxComputeWorkGroupCount0": 2**31 - 1,
+    "maxComputeWorkGroupCount1": 65535,
+    "maxComputeWorkGroupCount2": 65535,
+    "maxComputeWorkGroupInvocations": 1024,
+    "maxComputeSharedMemorySize": 49152,
+    "timestampValidBits": 64,
+}
+
+
+@pytest.fixture
+def large() -> DeviceProfile:
+    return profile_of("large", "discrete_gpu", LIMITS, frozenset({"shaderInt64"}))
+
+
+def test_limits_of_a_large_device(large: DeviceProfile) -> None:
+    assert not large.is_cpu
+    assert not large.unified_memory
+    assert large.max_groups == 65535
+    assert large.max_buffer == 2**32 - 256
+    assert large.timestamps
+
+
+def test_kinds_of_devices() -> None:
+    def kind(name: str) -> tuple[bool, bool]:
+        profile = profile_of("", name, LIMITS, frozenset())
+        return profile.is_cpu, profile.unified_memory
+
+    assert kind("cpu") == (True, True)
+    assert kind("integrated_gpu") == (False, True)
+    assert kind("discrete_gpu") == kind("virtual_gpu") == kind("other") == (False, False)
+
+
+@pytest.mark.parametrize("range_", [1 << 27, (1 << 27) + 255, 2**31 - 1])
+def test_bindings_are_whole_steps_of_the_native_buffers(range_: int) -> None:
+    profile = profile_of("", "cpu", LIMITS | {"maxStorageBufferRange": range_}, frozenset())
+    assert profile.max_buffer == range_ // 256 * 256
+
+
+def test_devices_without_timestamps() -> None:
+    assert not profile_of("", "cpu", LIMITS | {"timestampValidBits": 0}, frozenset()).timestamps
+
+
+def test_no_constraint_changes_nothing(large: DeviceProfile) -> None:
+    assert constrain(large, "") is large
+
+
+def test_mobile_min(large: DeviceProfile) -> None:
+    assert constrain(large, "mobile-min") == DeviceProfile(
+        name="large",
+        is_cpu=False,
+        unified_memory=False,
+        subgroup_size=1,
+        max_buffer=128 << 20,
+        max_groups=65535,
+        max_invocations=128,
+        max_shared_memory=16 << 10,
+        features=frozenset(),
+        timestamps=False,
+    )
+
+
+def test_mobile_min_never_promises_more_than_the_device_has(large: DeviceProfile) -> None:
+    small = constrain(replace(large, max_buffer=1 << 20, max_groups=8, max_invocations=64, max_shared_memory=64), "mobile-min")
+    assert (small.max_buffer, small.max_groups, small.max_invocations, small.max_shared_memory) == (1 << 20, 8, 64, 64)
+
+
+def test_unknown_constraints_are_named(large: DeviceProfile) -> None:
+    with pytest.raises(NnapiError, match="NNVK_DEVICE_PROFILE must be mobile-min or empty, got 'tiny'"):
+        constrain(large, "tiny")

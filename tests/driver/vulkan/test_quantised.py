@@ -1,0 +1,57 @@
+"""Quantised tensors as shaders see them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nnvk.driver.vulkan.quantised import clamp, dtype, lookup_table, offset, sign_mask, zero_point
+from nnvk.ops.call import Call, Tensor
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.operand import OperandType
+
+UNSIGNED = Tensor("u", 0, OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1,), 0.5, 10))
+SIGNED = Tensor("s", 1, OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (1,), 0.5, -118))
+FLOAT = Tensor("f", 2, OperandType(OperandCode.TENSOR_FLOAT32, (1,)))
+
+
+def test_signed_tensors_move_to_the_unsigned_range() -> None:
+    assert [dtype(tensor) for tensor in (FLOAT, UNSIGNED, SIGNED)] == ["f32", "q8", "q8"]
+    assert [offset(tensor) for tensor in (UNSIGNED, SIGNED)] == [0, 128]
+    assert [sign_mask(tensor) for tensor in (UNSIGNED, SIGNED)] == [0, 0x80808080]
+    assert zero_point(UNSIGNED) == zero_point(SIGNED) == 10
+
+
+@pytest.mark.parametrize(
+    ("activation", "steps", "reals"),
+    [
+        (FuseCode.NONE, (0, 255), (-math.inf, math.inf)),
+        (FuseCode.RELU, (10, 255), (0.0, math.inf)),
+        (FuseCode.RELU1, (8, 12), (-1.0, 1.0)),
+        (FuseCode.RELU6, (10, 22), (0.0, 6.0)),
+    ],
+)
+def test_activations_clamp_alike(activation: FuseCode, steps: tuple[int, int], reals: tuple[float, float]) -> None:
+    def limits(output: Tensor) -> tuple[float, float]:
+        push = clamp(Call(OperationCode.ADD, {"activation": activation, "output": output}, [output]))
+        return push["low"], push["high"]
+
+    assert limits(UNSIGNED) == limits(SIGNED) == steps
+    assert limits(FLOAT) == reals
+
+
+@pytest.mark.parametrize("source", [UNSIGNED, SIGNED], ids=lambda tensor: tensor.name)
+@pytest.mark.parametrize("result", [UNSIGNED, SIGNED], ids=lambda tensor: tensor.name)
+def test_lookup_tables_are_indexed_by_bytes(source: Tensor, result: Tensor) -> None:
+    def halved(every: Tensor) -> np.ndarray:
+        assert every.type == source.type
+        assert every.data.dtype == source.dtype
+        return np.asarray(every.data.astype(int) // 2).clip(0, 127)
+
+    table = lookup_table(source, result, halved)
+    assert table.dtype == np.uint8
+    for value in np.arange(256).astype(np.uint8).view(source.dtype):
+        byte = int(np.array(value).view(np.uint8))
+        assert table[byte : byte + 1].view(result.dtype)[0] == np.clip(int(value) // 2, 0, 127)

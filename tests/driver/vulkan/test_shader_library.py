@@ -1,0 +1,127 @@
+"""The compiled shaders as the driver sees them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from nnvk.driver.vulkan.shader import declared_shaders
+from nnvk.driver.vulkan.shader_library import FOLDER, CompiledShader, ShaderLibrary
+
+ENTRY = {
+    "bindings": [
+        {"name": "src", "binding": 0, "readonly": True, "writeonly": False},
+        {"name": "dst", "binding": 1, "readonly": False, "writeonly": True},
+        {"name": "sum", "binding": 2, "readonly": False, "writeonly": False},
+    ],
+    "push_constants": [
+        {"name": "count", "type": "uint", "offset": 0},
+        {"name": "low", "type": "float", "offset": 8},
+        {"name": "shift", "type": "int", "offset": 4},
+    ],
+    "push_constant_size": 12,
+    "specialization": [
+        {"id": 0, "name": "gl_WorkGroupSize_x", "type": "uint", "default": 1},
+        {"id": 3, "name": "WIDE", "type": "bool", "default": False},
+        {"id": 5, "name": "FACTOR", "type": "float", "default": 2.0},
+    ],
+    "local_size_ids": [0, None, None],
+    "features": ["shaderInt64"],
+    "shared_memory_bytes": None,
+}
+
+
+@pytest.fixture
+def shader(tmp_path: Path) -> CompiledShader:
+    (tmp_path / "test.spv").write_bytes(b"SPIR-V")
+    return CompiledShader("test", ENTRY, tmp_path)
+
+
+def test_bindings(shader: CompiledShader) -> None:
+    assert shader.bindings == ("src", "dst", "sum")
+    assert shader.reads == {"src", "sum"}
+    assert shader.writes == {"dst", "sum"}
+    assert shader.spirv == b"SPIR-V"
+    assert shader.shared_memory_bytes == 0
+
+
+def test_push_constants_are_packed_by_offset(shader: CompiledShader) -> None:
+    block = shader.push_constants({"low": -1.5, "count": 7, "shift": -3})
+    assert block == struct.pack("<Iif", 7, -3, -1.5)
+    with pytest.raises(KeyError, match=r"missing \['shift'\], unknown \['left'\]"):
+        shader.push_constants({"low": 0.0, "count": 7, "left": 3})
+    with pytest.raises(ValueError, match="shader test: count = -1"):
+        shader.push_constants({"low": 0.0, "count": -1, "shift": 0})
+
+
+def test_specialisation_constants_have_defaults(shader: CompiledShader) -> None:
+    two = struct.unpack("<I", struct.pack("<f", 2.0))[0]
+    assert shader.specialization({}) == (1, 0, 0, 0, 0, two)
+    assert shader.specialization({"local_x": 64, "WIDE": True}) == (64, 0, 0, 1, 0, two)
+    with pytest.raises(KeyError, match=r"no specialisation constants \['NARROW'\], only \['FACTOR', 'WIDE', 'local_x'\]"):
+        shader.specialization({"NARROW": True})
+
+
+# --- libraries ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the compiled shaders."""
+    return Path(shutil.copytree(FOLDER, tmp_path / "spirv"))
+
+
+def shader_named(name: str) -> object:
+    return next(shader for shader in declared_shaders() if shader.name == name)
+
+
+def test_every_declared_variant_is_there() -> None:
+    library = ShaderLibrary()
+    for shader in declared_shaders():
+        assert library.refuse(shader, library.features) == ""
+        for variant in shader.variants:
+            assert library[variant].spirv[:4] == struct.pack("<I", 0x07230203)
+
+
+def test_the_digest_is_of_the_manifest(folder: Path) -> None:
+    assert ShaderLibrary(folder).digest == ShaderLibrary().digest
+    manifest = folder / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + b"\n")
+    assert ShaderLibrary(folder).digest != ShaderLibrary().digest
+
+
+def test_shaders_are_refused_by_features() -> None:
+    library, conv2d = ShaderLibrary(), shader_named("conv2d")
+    assert library.refuse(conv2d, frozenset()) == "", "one of its variants needs none"  # type: ignore[arg-type]
+    assert "subgroupShuffle" in library.features
+
+
+def test_a_variant_that_is_not_compiled_refuses_its_shader(folder: Path) -> None:
+    (folder / "fill.spv").unlink()
+    library = ShaderLibrary(folder)
+    reason = "shader fill is not compiled; run tools/compile_shaders.py"
+    assert library.refuse(shader_named("fill"), frozenset()) == reason  # type: ignore[arg-type]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["variants"]["lookup"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    library = ShaderLibrary(folder)
+    assert "shader lookup is not compiled" in library.refuse(shader_named("lookup"), frozenset())  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="shader variant lookup is not compiled"):
+        library.named("lookup")
+
+
+def test_without_a_manifest_there_is_no_library(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+        ShaderLibrary(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"variants": 3}', b'{"variants": {"a": {}}}', b"\xff"])
+def test_a_broken_manifest_is_an_error(folder: Path, content: bytes) -> None:
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(ValueError):
+        ShaderLibrary(folder)
