@@ -32,7 +32,9 @@ def placement(t: Tensors, size: tuple[int, int], window: tuple[int, int], *, dil
     return options
 
 
-def product(t: Tensors, source_shape: tuple[int, ...], filter_shape: tuple[int, ...], channel: int, kind: str) -> tuple[list[T], T]:
+def product(
+    t: Tensors, source_shape: tuple[int, ...], filter_shape: tuple[int, ...], channel: int, kind: str
+) -> tuple[list[T], T]:
     """Input, filter, bias and output of sums of products; INT8 filters may have a scale per channel."""
     count = filter_shape[channel]
     if kind == REAL:
@@ -78,9 +80,7 @@ def test_transpose_conv_2d(kind: str, data: st.DataObject) -> None:
     t = Tensors(data)
     batches, channels, outputs = t.sizes(3, 4)
     size, window, strides = ((t.integer(1, most), t.integer(1, most)) for most in (5, 4, 3))
-    (source, weights, bias), output = product(
-        t, (batches, *size, channels), (outputs, *window, channels), 0, kind
-    )
+    (source, weights, bias), output = product(t, (batches, *size, channels), (outputs, *window, channels), 0, kind)
     padding = t.pick((SAME, VALID))
     spatial = [
         s * stride if padding == SAME else (s - 1) * stride + w
@@ -88,7 +88,9 @@ def test_transpose_conv_2d(kind: str, data: st.DataObject) -> None:
     ]
     shape = T("INT32", data=[batches, *spatial, outputs])
     options = {"Padding": padding, "StrideH": strides[0], "StrideW": strides[1]}
-    t.check("TRANSPOSE_CONV", [shape, weights, source, bias], output, "TransposeConvOptions", **options, steps=STEPS[kind])
+    t.check(
+        "TRANSPOSE_CONV", [shape, weights, source, bias], output, "TransposeConvOptions", **options, steps=STEPS[kind]
+    )
 
 
 @KINDS
@@ -102,7 +104,9 @@ def test_fully_connected(kind: str, data: st.DataObject) -> None:
         inputs[1].scale = inputs[1].scale[0]
         inputs[2] = t.bias(inputs[0], inputs[1], inputs[1].shape[0])
     fused = t.pick(FUSED)
-    t.check("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions", FusedActivationFunction=fused, steps=STEPS[kind])
+    t.check(
+        "FULLY_CONNECTED", inputs, output, "FullyConnectedOptions", FusedActivationFunction=fused, steps=STEPS[kind]
+    )
 
 
 @pytest.mark.parametrize("kind", [REAL, "INT8"])

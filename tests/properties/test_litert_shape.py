@@ -55,7 +55,10 @@ def test_strided_slice(kind: str, data: st.DataObject) -> None:
     strides = [stride or 1 for stride in strides]
     masks = {name: t.integer(0, 2 ** len(shape) - 1) for name in ("BeginMask", "EndMask")}
     for axis, size in enumerate(shape):  # TFLite has outputs without elements, which the importer refuses
-        bound = [None if masks[name] >> axis & 1 else numbers[axis] for name, numbers in zip(masks, (begins, ends), strict=True)]
+        bound = [
+            None if masks[name] >> axis & 1 else numbers[axis]
+            for name, numbers in zip(masks, (begins, ends), strict=True)
+        ]
         if not range(*slice(*bound, strides[axis]).indices(size)):
             begins[axis], ends[axis], strides[axis] = (0, size, 1) if strides[axis] > 0 else (-1, -size - 1, -1)
     source = source_of(t, kind, *shape)
@@ -170,7 +173,9 @@ def test_pad(name: str, kind: str, data: st.DataObject) -> None:
     t.check(name, inputs, like(source), "PadV2Options" if name == "PADV2" else "PadOptions")
 
 
-@pytest.mark.parametrize("mode", [tflite.MirrorPadMode.REFLECT, tflite.MirrorPadMode.SYMMETRIC], ids=["reflect", "symmetric"])
+@pytest.mark.parametrize(
+    "mode", [tflite.MirrorPadMode.REFLECT, tflite.MirrorPadMode.SYMMETRIC], ids=["reflect", "symmetric"]
+)
 @given(data=st.data())
 def test_mirror_pad(mode: int, data: st.DataObject) -> None:
     t = Tensors(data)
@@ -184,7 +189,9 @@ def test_mirror_pad(mode: int, data: st.DataObject) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("name, table", [("SPACE_TO_DEPTH", "SpaceToDepthOptions"), ("DEPTH_TO_SPACE", "DepthToSpaceOptions")])
+@pytest.mark.parametrize(
+    "name, table", [("SPACE_TO_DEPTH", "SpaceToDepthOptions"), ("DEPTH_TO_SPACE", "DepthToSpaceOptions")]
+)
 @given(data=st.data())
 def test_depth(name: str, table: str, kind: str, data: st.DataObject) -> None:
     t = Tensors(data)
@@ -205,8 +212,7 @@ def test_space_to_batch(kind: str, data: st.DataObject) -> None:
     blocks = t.sizes(2, 3)
     befores = [t.integer(0, 2), t.integer(0, 2)]
     pairs = [
-        [before, -(size + before) % block]
-        for before, size, block in zip(befores, shape[1:3], blocks, strict=True)
+        [before, -(size + before) % block] for before, size, block in zip(befores, shape[1:3], blocks, strict=True)
     ]
     source = source_of(t, kind, *shape)
     t.check("SPACE_TO_BATCH_ND", [source, ints(*blocks), ints(*pairs)], like(source), "SpaceToBatchNDOptions")

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from collections.abc import Callable, Sequence
 
-from nnvk.hal import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
+from nnvk.hal import (
+    DeferredExecution,
+    IBuffer,
+    IBurst,
+    IDevice,
+    IExecution,
+    IFencedExecution,
+    IPreparedModel,
+    Support,
+)
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
 from nnvk.types.model import Model, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -87,8 +97,7 @@ class _Execution(IExecution):
         return self._inner.execute(options)
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
-        self._device.before_execution()
-        return self._inner.execute_fenced(wait_for, options)
+        return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
 
 
 class _Burst(IBurst):

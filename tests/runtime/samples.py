@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -206,3 +208,28 @@ def shared_memory(content: np.ndarray | int) -> nnvk.Memory:
     if not isinstance(content, int):
         buffer.lock()[:] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
     return nnvk.Memory.create_from_hardware_buffer(buffer)
+
+
+class Pipe:
+    """A fence of somebody else: a pipe that signals when its other end is closed."""
+
+    def __init__(self) -> None:
+        self.readable, self._writable = os.pipe()
+        self.event = nnvk.Event.create_from_sync_fence_fd(self.readable)
+
+    def signal(self) -> None:
+        """Signal, once or again."""
+        if self._writable >= 0:
+            os.close(self._writable)
+            self._writable = -1
+
+    def __del__(self) -> None:
+        self.signal()
+        os.close(self.readable)
+
+
+def is_signalled(descriptor: int, timeout_s: float = 0) -> bool:
+    """Whether a sync fence signals in time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

@@ -17,8 +17,8 @@ from nnvk.types.operand import Shape
 
 pytest.importorskip("ai_edge_litert.interpreter")
 
-from tflite_net import DTYPES, Net, T, write  # noqa: E402
-from tflite_oracle import compare  # noqa: E402
+from tflite_net import DTYPES, Net, T, write
+from tflite_oracle import compare
 
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
 FUSED = [getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")]

@@ -6,13 +6,12 @@ live on them.
 
 from __future__ import annotations
 
+from nnvk.ops import registry
+from nnvk.types.codes import OperandCode, OperationCode
 from recipes import control, detection, elementwise, filters, recurrent, shape
 from recipes.draw import Arg, Case, Draw
 from recipes.run import frozen, run_case
 from recipes.table import recipes
-
-from nnvk.ops import registry
-from nnvk.types.codes import OperandCode, OperationCode
 
 __all__ = ["Arg", "Case", "Draw", "draw_case", "frozen", "recipes", "run_case"]
 

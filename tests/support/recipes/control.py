@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from recipes.draw import Arg, Case, Draw, given, like
-from recipes.table import recipe
 
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
+from recipes.draw import Arg, Case, Draw, given, like
+from recipes.table import recipe
 
 _FLAG = OperandType(BOOL8, (1,))
 _COUNTER = OperandType(I32, (1,))

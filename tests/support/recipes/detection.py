@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted, real
-from recipes.shape import layout
-from recipes.table import recipe
 
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Q16_ASYMM, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted, real
+from recipes.shape import layout
+from recipes.table import recipe
 
 _PIXELS = OperandType(Q16_ASYMM, (), 0.125, 0)
 

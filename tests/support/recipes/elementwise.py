@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, real, unit
-from recipes.table import recipe
 
 from nnvk.ops import registry
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8_CHANNEL, Q8_SYMM, Q8S
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, real, unit
+from recipes.table import recipe
 
 
 @recipe(
@@ -67,9 +67,7 @@ def _pair(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, pair(d, t), (d.quantised(t),))
 
 
-@recipe(
-    *(Op.EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.NOT_EQUAL, Op.LOGICAL_AND, Op.LOGICAL_OR)
-)
+@recipe(*(Op.EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.NOT_EQUAL, Op.LOGICAL_AND, Op.LOGICAL_OR))
 def _compare(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, pair(d, t), (OperandType(BOOL8),))
 

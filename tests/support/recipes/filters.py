@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from recipes.draw import Arg, Case, Draw, boolean, i32, ints, like, real
-from recipes.shape import layout, layout_option
-from recipes.table import recipe
-
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.signature import I32, Q8_CHANNEL
 from nnvk.types.codes import OperandCode, PaddingCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, boolean, i32, ints, like, real
+from recipes.shape import layout, layout_option
+from recipes.table import recipe
 
 
 def bias(d: Draw, source: Arg, weights: Arg, size: int) -> Arg:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recipes.draw import Arg, Case, Draw, boolean, i32, omitted, real
-from recipes.table import recipe
-
 from nnvk.ops.signature import F32, I32, Q8, Q8_SYMM, Q8S, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, boolean, i32, omitted, real
+from recipes.table import recipe
 
 Weights = Callable[..., Arg]
 
@@ -107,9 +106,7 @@ class _Cell:
 
     def norms(self, weights: Weights, nothing: Arg) -> list[Arg]:
         """Weights of the layer normalisation."""
-        return [
-            weights(self.units) if self.norm and gate else nothing for gate in (not self.cifg, True, True, True)
-        ]
+        return [weights(self.units) if self.norm and gate else nothing for gate in (not self.cifg, True, True, True)]
 
 
 def _float_cell(d: Draw, t: OperandCode, size: int) -> tuple[_Cell, list[Arg], list[Arg]]:

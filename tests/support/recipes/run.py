@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from recipes.draw import Arg, Case
 
 from nnvk.driver.cpu.executor import Clock, run
 from nnvk.ops.check import validate_model
 from nnvk.types.model import Lifetime, Model, Operand, Operation
+from recipes.draw import Arg, Case
 
 
 def _operand(arg: Arg) -> Operand:

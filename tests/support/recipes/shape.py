@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted
-from recipes.elementwise import axis_of
-from recipes.table import recipe
-
 from nnvk.ops.signature import I32, Q8, Q8S
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted
+from recipes.elementwise import axis_of
+from recipes.table import recipe
 
 
 @recipe(Op.RESHAPE)
@@ -245,9 +244,7 @@ def _topk(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, (source, i32(d.integer(1, source.shape[-1]))), (like(source), OperandType(I32)))
 
 
-@recipe(
-    Op.MEAN, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM
-)
+@recipe(Op.MEAN, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM)
 def _reduce(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t)
     axes = ints(*(axis_of(d, source) for _ in range(d.integer(1, len(source.shape)))))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from recipes.draw import Case, Draw
-
 from nnvk.types.codes import OperandCode, OperationCode
+from recipes.draw import Case, Draw
 
 Recipe = Callable[[Draw, OperationCode, OperandCode], Case]
 """Draws a valid case of an operation with a leading type."""

@@ -1,0 +1,398 @@
+"""Every way to execute: synchronous, fenced, in a burst, with device memory, of any shape, again, and from threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from networks import CLASSES, classifier, images, increment
+from rows import parse
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.driver.cpu import CpuDevice
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planned import MAX_BOUND
+from nnvk.driver.vulkan.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
+from nnvk.hal import DeferredExecution, IDevice, IPreparedModel
+from nnvk.types.codes import PriorityCode
+from nnvk.types.model import Model
+from nnvk.types.request import (
+    NOT_MEASURED,
+    ExecuteOptions,
+    ExecutionResult,
+    InputArgument,
+    OutputArgument,
+    PrepareOptions,
+    Request,
+)
+
+OPTIONS = ExecuteOptions()
+SIZE = 1000
+VECTOR = increment(SIZE).frozen.input_types()[0]
+
+
+def host(*arrays: np.ndarray) -> list[InputArgument]:
+    return [InputArgument(array) for array in arrays]
+
+
+def to_host(*arrays: np.ndarray) -> list[OutputArgument]:
+    return [OutputArgument(array.reshape(-1).view(np.uint8)) for array in arrays]
+
+
+def prepare(device: IDevice, model: Model, priority: PriorityCode = PriorityCode.MEDIUM) -> IPreparedModel:
+    return device.prepare_model(model, PrepareOptions(priority=priority))
+
+
+def reference(model: Model, source: np.ndarray) -> np.ndarray:
+    output = np.empty((source.shape[0], CLASSES), np.float32)
+    prepare(CpuDevice(), model).execute(Request(host(source), to_host(output)), OPTIONS)
+    return output
+
+
+@pytest.fixture(scope="module")
+def plus_one(vulkan: VulkanDevice) -> IPreparedModel:
+    return prepare(vulkan, increment(SIZE).frozen)
+
+
+def numbers(start: float = 0) -> np.ndarray:
+    return np.arange(start, start + SIZE, dtype=np.float32)
+
+
+# --- again, and again --------------------------------------------------------------------------------------------
+
+
+def test_a_bound_request_sees_new_inputs_each_time(plus_one: IPreparedModel) -> None:
+    source, output = numbers(), np.zeros(SIZE, np.float32)
+    execution = plus_one.create_reusable_execution(Request(host(source), to_host(output)))
+    for turn in range(3):
+        source[:] = numbers(turn)
+        result = execution.execute(OPTIONS)
+        np.testing.assert_array_equal(output, source + 1)
+        assert result.output_shapes[0].dimensions == (SIZE,)
+
+
+def test_fenced_and_burst(plus_one: IPreparedModel) -> None:
+    source, output = numbers(), np.zeros(SIZE, np.float32)
+    execution = plus_one.create_reusable_execution(Request(host(source), to_host(output)))
+    burst = plus_one.configure_execution_burst()
+    for turn in range(3):
+        source[:] = numbers(turn)
+        fenced = execution.execute_fenced((), OPTIONS)
+        assert fenced.wait()
+        assert fenced.result() is fenced.result()
+        np.testing.assert_array_equal(output, source + 1)
+        output[:] = 0
+        burst.execute(execution, OPTIONS)
+        np.testing.assert_array_equal(output, source + 1)
+
+
+def test_an_output_that_nobody_wants(plus_one: IPreparedModel) -> None:
+    result = plus_one.execute(Request(host(numbers()), [OutputArgument(None)]), OPTIONS)
+    assert result.code is ResultCode.NO_ERROR
+
+
+def test_the_arguments_are_not_copied_needlessly(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    counters = vulkan.counters
+    before = counters.bytes_from_host, counters.bytes_to_host
+    plus_one.execute(Request(host(numbers()), to_host(np.zeros(SIZE, np.float32))), OPTIONS)
+    assert (counters.bytes_from_host - before[0], counters.bytes_to_host - before[1]) == (4 * SIZE, 4 * SIZE)
+
+
+# --- time --------------------------------------------------------------------------------------------------------
+
+
+def test_timing(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    request = Request(host(numbers()), to_host(np.zeros(SIZE, np.float32)))
+    assert plus_one.execute(request, OPTIONS).timing.in_driver_ns == NOT_MEASURED
+    timing = plus_one.execute(request, ExecuteOptions(measure=True)).timing
+    assert 0 < timing.in_driver_ns < 10**10
+    if vulkan.profile.timestamps:
+        assert 0 <= timing.on_hardware_ns <= timing.in_driver_ns
+    else:
+        assert timing.on_hardware_ns == NOT_MEASURED
+
+
+def test_a_deadline_in_the_past(plus_one: IPreparedModel) -> None:
+    source, output = numbers(), np.zeros(SIZE, np.float32)
+    request = Request(host(source), to_host(output))
+    with pytest.raises(NnapiError) as error:
+        plus_one.execute(request, ExecuteOptions(deadline_ns=time.monotonic_ns() - 1))
+    assert error.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+    plus_one.execute(request, ExecuteOptions(deadline_ns=time.monotonic_ns() + 10**10))
+    np.testing.assert_array_equal(output, source + 1)
+
+
+def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(vulkan: VulkanDevice) -> None:
+    size = 1_000_000
+    prepared = prepare(vulkan, increment(size).frozen)
+    source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    request = Request(host(source), to_host(output))
+    allocated = vulkan.native().allocated_bytes
+    missed = 0
+    for _ in range(5):
+        try:
+            prepared.execute(request, ExecuteOptions(deadline_ns=time.monotonic_ns() + 300_000))
+        except NnapiError as error:
+            assert error.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+            assert not output.any(), "written after the deadline"
+            missed += 1
+        output[:] = 0
+        for thread in threading.enumerate():
+            if thread.name == "nnvk-abandoned":
+                thread.join()
+    assert missed
+    prepared.execute(request, OPTIONS)
+    assert (output == 1).all()
+    assert vulkan.native().allocated_bytes == allocated
+
+
+# --- fences ------------------------------------------------------------------------------------------------------
+
+
+def test_a_fenced_chain_through_memory_of_the_host(plus_one: IPreparedModel) -> None:
+    arrays = [numbers(), *(np.zeros(SIZE, np.float32) for _ in range(4))]
+    fences: list = []
+    for source, target in zip(arrays, arrays[1:], strict=False):
+        execution = plus_one.create_reusable_execution(Request(host(source), to_host(target)))
+        fences.append(execution.execute_fenced(fences[-1:], OPTIONS))
+    fences[-1].result()
+    np.testing.assert_array_equal(arrays[-1], numbers(4))
+
+
+def test_a_fenced_chain_through_device_memory_goes_to_the_queue_at_once(
+    vulkan: VulkanDevice, plus_one: IPreparedModel
+) -> None:
+    memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(4)]
+    memories[0].copy_from(numbers().view(np.uint8))
+    fences: list = []
+    for source, target in zip(memories, memories[1:], strict=False):
+        request = Request([InputArgument(None, source.token, (SIZE,))], [OutputArgument(None, target.token)])
+        fences.append(plus_one.create_reusable_execution(request).execute_fenced(fences[-1:], OPTIONS))
+    assert not any(isinstance(fence, DeferredExecution) for fence in fences)
+    fences[-1].result()
+    output = np.zeros(SIZE, np.float32)
+    memories[-1].copy_to(output.view(np.uint8))
+    np.testing.assert_array_equal(output, numbers(3))
+
+
+def test_what_a_dependency_writes_is_written_before(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    """Both write the same memory of the host: what comes later stays, though nobody waits for what came first."""
+    memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(2)]
+    for number, memory in enumerate(memories):
+        memory.copy_from(numbers(10.0 * number).view(np.uint8))
+    output = np.zeros(SIZE, np.float32)
+    requests = [Request([InputArgument(None, memory.token, (SIZE,))], to_host(output)) for memory in memories]
+    first = plus_one.create_reusable_execution(requests[0]).execute_fenced((), OPTIONS)
+    second = plus_one.create_reusable_execution(requests[1]).execute_fenced([first], OPTIONS)
+    second.result()
+    first.result()
+    np.testing.assert_array_equal(output, numbers(11))
+
+
+def test_the_failure_of_a_dependency_is_passed_on(plus_one: IPreparedModel) -> None:
+    def fail() -> ExecutionResult:
+        raise NnapiError(ResultCode.OP_FAILED, "the dependency fails")
+
+    output = np.zeros(SIZE, np.float32)
+    execution = plus_one.create_reusable_execution(Request(host(numbers()), to_host(output)))
+    fence = execution.execute_fenced([DeferredExecution(fail)], OPTIONS)
+    with pytest.raises(NnapiError, match="the dependency fails"):
+        fence.result()
+    assert not output.any()
+
+
+def test_a_fence_over_outputs_of_the_host_is_no_sync_file(plus_one: IPreparedModel) -> None:
+    request = Request(host(numbers()), to_host(np.zeros(SIZE, np.float32)))
+    fence = plus_one.create_reusable_execution(request).execute_fenced((), OPTIONS)
+    assert fence.export_sync_fd() is None
+    fence.result()
+
+
+# --- device memory -----------------------------------------------------------------------------------------------
+
+
+def test_device_memory_in_and_out(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    memory, other = vulkan.allocate(VECTOR, (SIZE,)), vulkan.allocate(VECTOR, (SIZE,))
+    output = np.zeros(SIZE, np.float32)
+    counters = vulkan.counters
+    plus_one.execute(Request(host(numbers()), [OutputArgument(None, memory.token)]), OPTIONS)
+    before = counters.bytes_from_host, counters.bytes_to_host
+    request = Request([InputArgument(None, memory.token, (SIZE,))], [OutputArgument(None, other.token)])
+    for _ in range(3):
+        plus_one.execute(request, OPTIONS)
+    assert (counters.bytes_from_host, counters.bytes_to_host) == before
+    plus_one.execute(Request([InputArgument(None, other.token, (SIZE,))], to_host(output)), OPTIONS)
+    np.testing.assert_array_equal(output, numbers(3))
+    other.copy_to(output.view(np.uint8))
+    np.testing.assert_array_equal(output, numbers(2))
+
+
+def test_new_device_memory_holds_nothing_of_others(vulkan: VulkanDevice) -> None:
+    memory = vulkan.allocate(VECTOR, (SIZE,))
+    memory.copy_from(np.full(4 * SIZE, 255, np.uint8))
+    del memory
+    output = np.full(4 * SIZE, 77, np.uint8)
+    vulkan.allocate(VECTOR, (SIZE,)).copy_to(output)
+    assert not output.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": 10**6}, "input 0: .* has no buffer 1000000"),
+        ({"target": 10**6}, "output 0: .* has no buffer 1000000"),
+        ({"source": "small"}, "input 0 takes 4000 bytes, buffer .* has 448"),
+        ({"target": "source"}, "output 0 is device memory that the same execution uses already"),
+    ],
+    ids=["no source", "no target", "too small", "in place"],
+)
+def test_unfit_device_memory(
+    vulkan: VulkanDevice, plus_one: IPreparedModel, change: dict[str, int | str], message: str
+) -> None:
+    memories = {
+        "source": vulkan.allocate(VECTOR, (SIZE,)),
+        "target": vulkan.allocate(VECTOR, (SIZE,)),
+        "small": vulkan.allocate(VECTOR, (100,)),
+    }
+    names = {"source": "source", "target": "target"} | change
+    source, target = (name if isinstance(name, int) else memories[name].token for name in names.values())
+    request = Request([InputArgument(None, source, (SIZE,))], [OutputArgument(None, target)])
+    with pytest.raises(NnapiError, match=message) as error:
+        plus_one.create_reusable_execution(request)
+    assert error.value.code is ResultCode.BAD_DATA
+
+
+def test_too_small_device_memory_for_an_output_tells_the_size(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    small = vulkan.allocate(VECTOR, (100,))
+    result = plus_one.execute(Request(host(numbers()), [OutputArgument(None, small.token)]), OPTIONS)
+    assert result.code is ResultCode.OUTPUT_INSUFFICIENT_SIZE
+    assert result.output_shapes[0].dimensions == (SIZE,)
+
+
+def test_instances_go_with_the_memory_that_they_are_recorded_on(vulkan: VulkanDevice) -> None:
+    prepared = prepare(vulkan, increment(SIZE).frozen)
+    native = vulkan.native()
+    gc.collect()
+    before = native.allocated_bytes
+    for _ in range(3 * MAX_BOUND):
+        memory = vulkan.allocate(VECTOR, (SIZE,))
+        prepared.execute(Request(host(numbers()), [OutputArgument(None, memory.token)]), OPTIONS)
+        del memory
+    gc.collect()
+    assert native.allocated_bytes == before
+    memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(3 * MAX_BOUND)]
+    kept = native.allocated_bytes
+    for memory in memories:
+        prepared.execute(Request(host(numbers()), [OutputArgument(None, memory.token)]), OPTIONS)
+    per_instance = (native.allocated_bytes - kept) / MAX_BOUND
+    assert per_instance < 6 * 4 * SIZE, "more instances are kept than may be"
+    del memories, memory
+    gc.collect()
+    assert native.allocated_bytes == before
+
+
+def test_copies_larger_than_the_memory(vulkan: VulkanDevice) -> None:
+    memory = vulkan.allocate(VECTOR, (SIZE,))
+    for copy in (memory.copy_to, memory.copy_from):
+        with pytest.raises(NnapiError) as error:
+            copy(np.zeros(8 * SIZE, np.uint8))
+        assert error.value.code is ResultCode.BAD_DATA
+
+
+# --- shapes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dynamic(vulkan: VulkanDevice) -> IPreparedModel:
+    return prepare(vulkan, classifier().frozen)
+
+
+def test_shapes_that_come_with_the_execution(dynamic: IPreparedModel) -> None:
+    for batch in (1, 3, 2, 3, 7, 1):
+        source, output = images(batch, batch), np.zeros((batch, CLASSES), np.float32)
+        result = dynamic.execute(Request(host(source), to_host(output)), OPTIONS)
+        assert result.output_shapes[0].dimensions == (batch, CLASSES)
+        np.testing.assert_allclose(output, reference(classifier().frozen, source), rtol=6e-7, atol=1e-5)
+
+
+def test_buffers_that_turn_out_too_small(dynamic: IPreparedModel) -> None:
+    source, output = images(3), np.full((2, CLASSES), 7, np.float32)
+    result = dynamic.execute(Request(host(source), to_host(output)), OPTIONS)
+    assert result.code is ResultCode.OUTPUT_INSUFFICIENT_SIZE
+    assert not result.output_shapes[0].is_sufficient
+    assert (output == 7).all()
+    large = np.full((5, CLASSES), 7, np.float32)
+    assert dynamic.execute(Request(host(source), to_host(large)), OPTIONS).code is ResultCode.NO_ERROR
+    np.testing.assert_allclose(large[:3], reference(classifier().frozen, source), rtol=6e-7, atol=1e-5)
+    assert (large[3:] == 7).all()
+
+
+def test_plans_for_many_shapes_are_given_up_again(own: VulkanDevice) -> None:
+    prepared = prepare(own, parse("RELU f32[1?,3]").model)
+    assert isinstance(prepared, VulkanPreparedModel)
+    for batch in range(1, MAX_SHAPE_SETS + 4):
+        prepared.execute(Request(host(np.ones((batch, 3), np.float32)), [OutputArgument(None)]), OPTIONS)
+    assert len(prepared._planned) == MAX_SHAPE_SETS
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 6), (2, 6, 6, 5), (2, 7, 6, 4), (), (0, 6, 6, 4)], ids=str)
+def test_shapes_that_do_not_fit(dynamic: IPreparedModel, shape: tuple[int, ...]) -> None:
+    with pytest.raises(NnapiError) as error:
+        dynamic.execute(Request(host(np.zeros(shape, np.float32)), [OutputArgument(None)]), OPTIONS)
+    assert error.value.code is ResultCode.BAD_DATA
+
+
+# --- threads -----------------------------------------------------------------------------------------------------
+
+
+def run_in_threads(*works: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+def test_two_threads_share_a_prepared_model(vulkan: VulkanDevice, dynamic: IPreparedModel) -> None:
+    model = classifier().frozen
+
+    def work(seed: int) -> None:
+        for turn in range(15):
+            batch = 1 + (seed + turn) % 3
+            source, output = images(batch, 100 * seed + turn), np.zeros((batch, CLASSES), np.float32)
+            dynamic.execute(Request(host(source), to_host(output)), OPTIONS)
+            np.testing.assert_allclose(output, reference(model, source), rtol=6e-7, atol=1e-5)
+
+    run_in_threads(lambda: work(1), lambda: work(2))
+
+
+def test_threads_of_all_priorities(vulkan: VulkanDevice) -> None:
+    def work(priority: PriorityCode) -> None:
+        prepared = prepare(vulkan, increment(SIZE).frozen, priority)
+        for turn in range(15):
+            source, output = numbers(turn), np.zeros(SIZE, np.float32)
+            fences = [
+                prepared.create_reusable_execution(Request(host(source), to_host(output))).execute_fenced((), OPTIONS)
+                for _ in range(3)
+            ]
+            for fence in fences:
+                fence.result()
+            np.testing.assert_array_equal(output, source + 1)
+
+    run_in_threads(*(lambda priority=priority: work(priority) for priority in PriorityCode))
+
