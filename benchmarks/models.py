@@ -97,7 +97,7 @@ def measure(path: Path, devices: Sequence[nnvk.Device], effort: Effort) -> Measu
         again = NnvkModel(imported.model, device, encoded).prepare_ns
         engines_[device.name] = model
         preparation[device.name] = Preparation(load_ns, (model.prepare_ns, again))
-        hardware[device.name] = model.hardware_ns(effort.least)
+        hardware[device.name] = model.hardware_ns(3 * effort.least)
         placed[device.name] = f"{model.operations_on_device} of {model.operations}"
     for threads in THREADS if engines.LITERT else ():
         litert = LiteRtModel(path, threads, inputs)

@@ -40,7 +40,7 @@ class Builder:
 
 
 def classifier(batch: int = 0, seed: int = 0) -> Model:
-    """[batch, 6, 6, 4] -> probabilities [batch, 5]: convolution, pool, matrix product, softmax. A batch of 0 is open."""
+    """[batch, 6, 6, 4] -> probabilities [batch, 5]: convolution, pool, matrix product, softmax. Batch 0 is open."""
     rng = np.random.default_rng(seed)
 
     def weights(*shape: int) -> np.ndarray:

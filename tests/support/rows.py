@@ -1,4 +1,4 @@
-"""Operations as rows of text, which are their tests' names too: whoever reads the name of a failed test can run it again.
+"""Operations as rows of text, which are their tests' names too: who reads the name of a failed test can run it again.
 
     ADD f32[2,3,5] f32[5] RELU6
     AVERAGE_POOL_2D i8[1,7,5,4]*0.5-3 SAME 2 1 3 2 NONE nchw
@@ -7,9 +7,9 @@
 A row is an operation's code, its inputs in NNAPI's order, and the type of its output where that is another than the
 first input's. An input is
 
-* a tensor: type (f32, u8, i8, i32, or pc and a channel dimension for per-channel weights), shape, scale and zero point
-  where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves that size open in the model, and
-  ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of anything;
+* a tensor: type (f32, u8, i8, i32, or pc and a channel dimension for per-channel weights), shape, scale and zero
+  point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves that size open in the
+  model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of anything;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), a FuseCode, a PaddingCode, or nhwc and nchw (BOOL).
 

@@ -1,24 +1,17 @@
-"""Strided copies: NCHW to NHWC and back, and pixels padded to fours of channels made dense."""
+"""Changes of layout: NCHW to NHWC and back, and pixels padded to fours of channels made dense."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnvk.driver.vulkan.arrange import arrange
 from nnvk.driver.vulkan.quantised import dtype
-from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import nhwc_shape
-from nnvk.types.operand import Shape
 
 if TYPE_CHECKING:
     from nnvk.driver.vulkan.lowering import Lowering
     from nnvk.driver.vulkan.plan import TensorRef
-
-RELAYOUT = Shader("relayout", DTYPE=("f32", "q8"))
-_LOCAL = 64
-_ELEMENTS = 4
-"""Elements that an invocation copies."""
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -26,40 +19,15 @@ def round_up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def strided_copy(
-    g: Lowering, kind: str, source: TensorRef, target: TensorRef, shape: Shape, strides: Sequence[int], depth: int = 0
-) -> None:
-    """Fill a dense target of ``shape`` (four dimensions) from elements (``kind``: f32 or q8) at ``strides``.
-
-    Where ``depth`` is given, only so many indexes along the last dimension exist in the source.
-    """
-    size = shape[0] * shape[1] * shape[2] * shape[3]
-    g.dispatch(
-        RELAYOUT.variant(DTYPE=kind),
-        groups=g.flat(-(-size // _ELEMENTS), _LOCAL),
-        spec={"local_x": _LOCAL},
-        tensors={"src": source, "dst": target},
-        size=size,
-        height=shape[1],
-        width=shape[2],
-        depth=shape[3],
-        stride_n=strides[0],
-        stride_y=strides[1],
-        stride_x=strides[2],
-        stride_c=strides[3],
-        source_depth=depth or shape[3],
-    )
-
-
 def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
     """The tensor in NHWC order: itself, or a copy of one that is in NCHW order."""
     source = g.tensor(tensor)
-    _, height, width, channels = shape = nhwc_shape(tensor.shape, nchw)
+    batches, height, width, channels = nhwc_shape(tensor.shape, nchw)
     if not nchw or channels == 1 or height * width == 1:
         return source
     target = g.scratch(tensor.size * tensor.dtype.itemsize)
     plane = height * width
-    strided_copy(g, dtype(tensor), source, target, shape, (channels * plane, width, 1, plane))
+    arrange(g, dtype(tensor), source, target, [(batches, channels * plane), (plane, 1), (channels, plane)])
     return target
 
 
@@ -83,19 +51,17 @@ def finish_output(g: Lowering, written: TensorRef, tensor: Tensor, nchw: bool) -
         return
     batches, height, width, channels = nhwc_shape(tensor.shape, nchw)
     padded = _padded_channels(tensor, channels)
-    image = height * width * padded
-    if nchw:
-        shape, strides = (batches, channels, height, width), (image, 1, width * padded, padded)
-    else:
-        shape, strides = (batches, height, width, channels), (image, width * padded, padded, 1)
-    strided_copy(g, dtype(tensor), written, target, shape, strides)
+    plane = height * width
+    rows = [(plane, padded), (channels, 1)]
+    arrange(g, dtype(tensor), written, target, [(batches, plane * padded), *(reversed(rows) if nchw else rows)])
 
 
 def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
     """Make an NCHW tensor of what was written in dense NHWC order."""
     batches, channels, height, width = tensor.shape
-    strides = (height * width * channels, 1, width * channels, channels)
-    strided_copy(g, dtype(tensor), written, g.tensor(tensor), (batches, channels, height, width), strides)
+    plane = height * width
+    box = [(batches, plane * channels), (channels, 1), (plane, channels)]
+    arrange(g, dtype(tensor), written, g.tensor(tensor), box)
 
 
 def _padded_channels(tensor: Tensor, channels: int) -> int:

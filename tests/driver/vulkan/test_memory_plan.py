@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,7 @@ def test_never_more_than_one_after_the_other(some: list[Block]) -> None:
 @given(st.lists(st.integers(1, PAGE), min_size=1, max_size=30))
 def test_a_chain_takes_what_its_largest_pair_takes(sizes: list[int]) -> None:
     chain = [Block(size, step, step + 1) for step, size in enumerate(sizes)]
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = itertools.pairwise(sizes)
     least = max((padded(a) + padded(b) for a, b in pairs), default=padded(sizes[0]))
     (size,) = place(chain, 1 << 30).pages
     assert least <= size <= 1.5 * least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planned import MAX_BOUND
 from nnvk.driver.vulkan.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
-from nnvk.hal import DeferredExecution, IDevice, IPreparedModel
+from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
 from nnvk.types.request import (
@@ -155,8 +156,8 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
 
 def test_a_fenced_chain_through_memory_of_the_host(plus_one: IPreparedModel) -> None:
     arrays = [numbers(), *(np.zeros(SIZE, np.float32) for _ in range(4))]
-    fences: list = []
-    for source, target in zip(arrays, arrays[1:], strict=False):
+    fences: list[IFencedExecution] = []
+    for source, target in itertools.pairwise(arrays):
         execution = plus_one.create_reusable_execution(Request(host(source), to_host(target)))
         fences.append(execution.execute_fenced(fences[-1:], OPTIONS))
     fences[-1].result()
@@ -168,8 +169,8 @@ def test_a_fenced_chain_through_device_memory_goes_to_the_queue_at_once(
 ) -> None:
     memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(4)]
     memories[0].copy_from(numbers().view(np.uint8))
-    fences: list = []
-    for source, target in zip(memories, memories[1:], strict=False):
+    fences: list[IFencedExecution] = []
+    for source, target in itertools.pairwise(memories):
         request = Request([InputArgument(None, source.token, (SIZE,))], [OutputArgument(None, target.token)])
         fences.append(plus_one.create_reusable_execution(request).execute_fenced(fences[-1:], OPTIONS))
     assert not any(isinstance(fence, DeferredExecution) for fence in fences)

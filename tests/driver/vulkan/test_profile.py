@@ -74,7 +74,8 @@ def test_mobile_min(large: DeviceProfile) -> None:
 
 
 def test_mobile_min_never_promises_more_than_the_device_has(large: DeviceProfile) -> None:
-    small = constrain(replace(large, max_buffer=1 << 20, max_groups=8, max_invocations=64, max_shared_memory=64), "mobile-min")
+    tiny = replace(large, max_buffer=1 << 20, max_groups=8, max_invocations=64, max_shared_memory=64)
+    small = constrain(tiny, "mobile-min")
     assert (small.max_buffer, small.max_groups, small.max_invocations, small.max_shared_memory) == (1 << 20, 8, 64, 64)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnvk.driver.vulkan.arrange import ARRANGE
 from nnvk.driver.vulkan.filters import (
     BLOCK,
     PACK_FILTER,
@@ -15,7 +16,7 @@ from nnvk.driver.vulkan.filters import (
 )
 from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.quantised import clamp, dtype
-from nnvk.driver.vulkan.relayout import RELAYOUT, finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.conv2d import conv_axes
@@ -144,7 +145,7 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((height, width), channels)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, RELAYOUT), refuse=_refuse)
+@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, ARRANGE), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source = nhwc_input(g, call.input, call.nchw)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnvk.driver.vulkan.arrange import ARRANGE
 from nnvk.driver.vulkan.filters import (
     multipliers,
     quantisation_push,
     refuse_long_sums,
 )
 from nnvk.driver.vulkan.kernel import kernel
+from nnvk.driver.vulkan.move import MOVE, move
 from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
 from nnvk.driver.vulkan.relayout import (
-    RELAYOUT,
     finish_output,
     nhwc_input,
     nhwc_output,
     round_up,
-    strided_copy,
 )
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call, Tensor
@@ -78,8 +78,7 @@ def _weights(g: Lowering, filter_: Tensor) -> TensorRef:
         return g.constant(pack_weights(filter_.data))
     padded = round_up(channels, 4)
     target = g.scratch(height * width * padded * filter_.dtype.itemsize)
-    strides = (0, width * channels, channels, 1)
-    strided_copy(g, dtype(filter_), g.tensor(filter_), target, (1, height, width, padded), strides, channels)
+    move(g, dtype(filter_), g.tensor(filter_), target, (height * width, channels), (channels, 1), (padded, 1))
     return target
 
 
@@ -88,7 +87,7 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, RELAYOUT), refuse=_refuse)
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, ARRANGE, MOVE), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower DEPTHWISE_CONV_2D."""
     vertical, horizontal = depthwise_axes(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnvk.driver.vulkan.arrange import ARRANGE, arrange
 from nnvk.driver.vulkan.filters import (
     BLOCK,
     PACK_FILTER,
@@ -16,7 +17,7 @@ from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
 from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
 from nnvk.driver.vulkan.quantised import clamp, dtype
-from nnvk.driver.vulkan.relayout import RELAYOUT, round_up, strided_copy
+from nnvk.driver.vulkan.relayout import round_up
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.window import Axis
@@ -38,7 +39,7 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((1, 1), call.weights.shape[1])
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=(SHADER, CONV2D, PACK_FILTER, RELAYOUT), refuse=_refuse)
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(SHADER, CONV2D, PACK_FILTER, ARRANGE), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower FULLY_CONNECTED."""
     rows, outputs = call.output.shape
@@ -52,7 +53,7 @@ def lower(call: Call, g: Lowering) -> None:
         product = Product((rows, 1, 1, inputs), (rows, 1, 1, outputs), _POINT, _POINT)
         dispatch_product(g, call, call.weights, g.tensor(call.input), target, product)
     if width != outputs:
-        strided_copy(g, "q8", target, g.tensor(call.output), (1, 1, rows, outputs), (0, 0, width, 1))
+        arrange(g, "q8", target, g.tensor(call.output), [(rows, width), (outputs, 1)])
 
 
 def _matrix_vector(g: Lowering, call: Call, target: TensorRef) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.arrange import ARRANGE
 from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
-from nnvk.driver.vulkan.relayout import RELAYOUT, nchw_output, nhwc_input
+from nnvk.driver.vulkan.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
@@ -41,7 +42,7 @@ def _covered(axis: Axis) -> int:
     return min(axis.window, axis.size)
 
 
-@kernel(*_KINDS, shaders=(POOL, RELAYOUT), refuse=refuse)
+@kernel(*_KINDS, shaders=(POOL, ARRANGE), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four output elements an invocation; NCHW goes through transposed copies."""
     kind = dtype(call.input)

@@ -1,0 +1,421 @@
+"""Compilation caching: what is kept, when it is used, and that no file can do harm."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from networks import CLASSES, classifier, images, increment
+from rows import parse, request
+
+from nnvk.api import Compilation, get_device
+from nnvk.api import run as run_once
+from nnvk.driver.vulkan import VulkanDevice, cache
+from nnvk.driver.vulkan.cache import PlanCache, key_of
+from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.plan import Copy, Plan
+from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.types.model import Lifetime, Model
+from nnvk.types.request import ExecuteOptions, PrepareOptions
+
+BATCH = 2
+MODEL = classifier(BATCH).frozen
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "entry.nnvk"
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
+    """The models that were lowered."""
+    models: list[Model] = []
+    lower = Lowering.lower
+
+    def counted(self: Lowering, model: Model, *arguments: Any) -> Plan:
+        models.append(model)
+        return lower(self, model, *arguments)
+
+    monkeypatch.setattr(Lowering, "lower", counted)
+    return models
+
+
+@pytest.fixture(scope="module")
+def library() -> ShaderLibrary:
+    return ShaderLibrary()
+
+
+@pytest.fixture(scope="module")
+def entry(own: VulkanDevice, library: ShaderLibrary, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A good file."""
+    path = tmp_path_factory.mktemp("cache") / "entry.nnvk"
+    own.prepare_model(MODEL, PrepareOptions(cache=path))
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def key(own: VulkanDevice, library: ShaderLibrary) -> dict[str, str]:
+    return key_of(own.version, own.profile, library, MODEL)
+
+
+def compute(device: VulkanDevice, path: Path | None, model: Model = MODEL) -> np.ndarray:
+    output = np.zeros((BATCH, CLASSES), np.float32)
+    prepared = device.prepare_model(model, PrepareOptions(cache=path))
+    prepared.execute(request([images(BATCH)], [output]), ExecuteOptions())
+    return output
+
+
+# --- use ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_preparation_lowers_nothing(vulkan: VulkanDevice, path: Path, lowered: list[Model]) -> None:
+    expected = compute(vulkan, None)
+    assert compute(vulkan, path).tobytes() == expected.tobytes()
+    assert len(lowered) == 2
+    assert path.exists()
+    for _ in range(2):
+        assert compute(vulkan, path).tobytes() == expected.tobytes()
+    assert len(lowered) == 2
+
+
+def test_a_plan_comes_back_as_it_was(own: VulkanDevice, library: ShaderLibrary, path: Path, key: dict[str, str]) -> None:
+    plan = own.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    PlanCache(path, key).store(plan)
+    back = PlanCache(path, key).load(library)
+    assert back is not None
+    for field in ("barriers", "pages", "inputs", "outputs", "output_shapes"):
+        assert getattr(back, field) == getattr(plan, field), field
+    assert dict(back.addresses) == dict(plan.addresses)
+    for ours, theirs in zip(back.commands, plan.commands, strict=True):
+        if isinstance(theirs, Copy):
+            assert ours == theirs
+            continue
+        assert not isinstance(ours, Copy)
+        assert ours.shader.name == theirs.shader.name
+        assert tuple(ours.groups) == tuple(theirs.groups)
+        assert (ours.tensors, ours.specialization, ours.push) == (theirs.tensors, theirs.specialization, theirs.push)
+        assert ours.operation == theirs.operation
+        assert ours.shader.push_constants({**ours.push, **dict.fromkeys(ours.shader.offsets, 0)})
+    for (ours_at, data), (theirs_at, original) in zip(back.constants, plan.constants, strict=True):
+        assert ours_at == theirs_at
+        assert data.tobytes() == original.tobytes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RELU f32[3]",
+        "CONV_2D u8[1,5,7,3]*0.05+120 #pc0[5,3,3,3] #i32[5] SAME 1 1 RELU -> u8*0.08+100",
+        "CONCATENATION i8[2,3]*0.5+3 i8[2,5]*0.25+9 1",
+        "RESHAPE f32[2,3] (3,2)",
+        "MEAN u8[3,16385]*0.5+3 (1) 0",
+    ],
+)
+def test_operations_from_the_cache(vulkan: VulkanDevice, path: Path, lowered: list[Model], text: str) -> None:
+    row = parse(text)
+    outputs = []
+    for _ in range(2):
+        prepared = vulkan.prepare_model(row.model, PrepareOptions(cache=path))
+        output = np.zeros(100_000, np.uint8)
+        prepared.execute(request(row.inputs, [output]), ExecuteOptions())
+        outputs.append(output.tobytes())
+    assert outputs[0] == outputs[1]
+    assert len(lowered) == 1
+
+
+def test_models_with_open_shapes_are_not_kept(own: VulkanDevice, path: Path) -> None:
+    model = classifier(0).frozen
+    output = np.zeros((BATCH, CLASSES), np.float32)
+    prepared = own.prepare_model(model, PrepareOptions(cache=path))
+    prepared.execute(request([images(BATCH)], [output]), ExecuteOptions())
+    assert not path.exists()
+
+
+def test_the_public_way(tmp_path: Path, lowered: list[Model]) -> None:
+    device = get_device("vulkan-0")
+    results = []
+    for token in (b"a" * 32, b"a" * 32, b"b" * 32):
+        compilation = Compilation(classifier(BATCH), [device])
+        compilation.set_caching(tmp_path, token)
+        compilation.finish()
+        results.append(run_once(compilation, [images(BATCH)])[0].tobytes())
+    assert len(set(results)) == 1
+    assert len(lowered) == 2, "once for each token"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# --- what a plan depends on --------------------------------------------------------------------------------------
+
+
+def with_operand(model: Model, index: int, **changes: Any) -> Model:
+    operands = list(model.operands)
+    operands[index] = replace(operands[index], **changes)
+    return replace(model, operands=tuple(operands))
+
+
+def test_another_model_is_lowered_and_replaces_the_entry(own: VulkanDevice, path: Path, lowered: list[Model]) -> None:
+    weights = next(i for i, operand in enumerate(MODEL.operands) if operand.lifetime is Lifetime.CONSTANT)
+    value = MODEL.operands[weights].value
+    assert value is not None
+    changed = value.copy()
+    changed.flat[0] += 1
+    other = with_operand(MODEL, weights, value=changed)
+    first = compute(own, path)
+    second = compute(own, path, other)
+    assert first.tobytes() != second.tobytes()
+    assert second.tobytes() == compute(own, path, other).tobytes()
+    assert lowered == [MODEL, other]
+
+
+def test_everything_that_matters_is_in_the_key(
+    own: VulkanDevice, library: ShaderLibrary, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differs(part: str, other: dict[str, str]) -> bool:
+        return [name for name in key if key[name] != other[name]] == [part]
+
+    assert key == key_of(own.version, own.profile, library, classifier(BATCH).frozen)
+    assert differs("device", key_of("another driver", own.profile, library, MODEL))
+    for change in ({"max_groups": 7}, {"features": frozenset()}, {"barriers_by_buffer": not own.profile.barriers_by_buffer}):
+        assert differs("profile", key_of(own.version, replace(own.profile, **change), library, MODEL))
+    for model in (
+        classifier(BATCH + 1).frozen,
+        classifier(BATCH, seed=1).frozen,
+        replace(MODEL, relaxed=True),
+        replace(MODEL, operations=MODEL.operations[:-1]),
+        with_operand(MODEL, MODEL.outputs[0], lifetime=Lifetime.TEMPORARY_VARIABLE),
+    ):
+        assert differs("model", key_of(own.version, own.profile, library, model))
+    monkeypatch.setattr(library, "digest", "other shaders")
+    assert differs("shaders", key_of(own.version, own.profile, library, MODEL))
+    monkeypatch.undo()
+    monkeypatch.setattr(cache, "_code_digest", lambda: "other code")
+    assert differs("code", key_of(own.version, own.profile, library, MODEL))
+
+
+def test_a_plan_for_something_else_is_not_used(library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path) -> None:
+    path.write_bytes(entry)
+    assert PlanCache(path, key).load(library) is not None
+    for part in key:
+        assert PlanCache(path, key | {part: "another"}).load(library) is None
+
+
+# --- damage ------------------------------------------------------------------------------------------------------
+
+
+def loads(path: Path, content: bytes, key: dict[str, str], library: ShaderLibrary) -> bool:
+    path.write_bytes(content)
+    return PlanCache(path, key).load(library) is not None
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_flipped_bits_are_noticed(
+    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path, data: st.DataObject
+) -> None:
+    content = bytearray(entry)
+    for place in data.draw(st.lists(st.integers(0, len(entry) - 1), min_size=1, max_size=4, unique=True)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    assert not loads(path, bytes(content), key, library)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_files_that_are_cut_off_or_longer_are_noticed(
+    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path, data: st.DataObject
+) -> None:
+    cut = entry[: data.draw(st.integers(0, len(entry) - 1))]
+    assert not loads(path, cut, key, library)
+    assert not loads(path, entry + data.draw(st.binary(min_size=1, max_size=50)), key, library)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200))
+def test_foreign_files_are_noticed(library: ShaderLibrary, key: dict[str, str], path: Path, content: bytes) -> None:
+    assert not loads(path, content, key, library)
+    assert not loads(path, cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, 2**60, 2**60) + content, key, library)
+
+
+def sealed(header: Any, constants: bytes) -> bytes:
+    """A file with a good digest, whatever is in it."""
+    text = json.dumps(header).encode()
+    body = cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, len(text), len(constants)) + text + constants
+    return body + hashlib.sha256(body).digest()
+
+
+def parts(entry: bytes) -> tuple[dict[str, Any], bytes]:
+    _, _, header, constants = cache._LENGTHS.unpack_from(entry)
+    start = cache._LENGTHS.size
+    return json.loads(entry[start : start + header]), entry[start + header :][:constants]
+
+
+def test_nonsense_with_a_good_digest_is_noticed(
+    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path
+) -> None:
+    header, constants = parts(entry)
+    assert loads(path, sealed(header, constants), key, library)
+    for part, value in itertools.product(header, (None, [], {}, 3, "x", [[1, 2, 3]], {"a": 1})):
+        if value == header[part] or (part == "barriers" and value == []):
+            continue
+        if part in ("inputs", "outputs", "output_shapes", "constants", "commands") and value in ([], {}):
+            continue  # well-formed, if of another model: the digest and the key stand against that
+        assert not loads(path, sealed(header | {part: value}, constants), key, library), (part, value)
+    for document in (None, [], 3, "x", {}):
+        assert not loads(path, sealed(document, constants), key, library)
+    number = next(iter(header["tensors"]))
+    for row in (["arena", 9, 0, 4], ["arena", 0, -64, 4], ["arena", 0, 0, 2**40], ["heap", 0, 0, 4], ["arena", 0]):
+        tensors = header["tensors"] | {number: row}
+        assert not loads(path, sealed(header | {"tensors": tensors}, constants), key, library), row
+
+
+def test_damage_is_repaired(own: VulkanDevice, path: Path, entry: bytes, lowered: list[Model]) -> None:
+    expected = compute(own, None)
+    for content in (b"", b"garbage", entry[:-1], entry[: len(entry) // 2], bytes(len(entry))):
+        path.write_bytes(content)
+        assert compute(own, path).tobytes() == expected.tobytes()
+        assert path.read_bytes() == entry
+    assert len(lowered) == 6
+
+
+def test_a_cache_that_can_not_be_written_or_read_does_no_harm(
+    own: VulkanDevice, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = compute(own, None)
+    assert compute(own, tmp_path / "missing" / "entry.nnvk").tobytes() == expected.tobytes()
+    assert "can't be written" in caplog.text
+    (tmp_path / "folder.nnvk").mkdir()
+    assert compute(own, tmp_path / "folder.nnvk").tobytes() == expected.tobytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+# --- processes ---------------------------------------------------------------------------------------------------
+
+WRITER = """
+    import os, signal, sys
+    sys.path.insert(0, {support!r})
+    from pathlib import Path
+    from networks import classifier
+    from nnvk.driver.vulkan import cache, find_devices
+    from nnvk.types.request import PrepareOptions
+
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    {hook}
+    device = find_devices()[0][0]
+    device.prepare_model(classifier({batch}).frozen, PrepareOptions(cache=Path({path!r})))
+"""
+HOOKS = {
+    "at the first bytes": "cache._encoded = die",
+    "amid the constants": """
+    encoded = cache._encoded
+    def cut(plan, key):
+        for number, part in enumerate(encoded(plan, key)):
+            if number == 3:
+                die()
+            yield part
+    cache._encoded = cut
+    """,
+    "before it is on the disk": "os.fsync = die",
+    "before it is in its place": "os.replace = die",
+}
+
+
+def writer(path: Path, hook: str = "") -> subprocess.Popen[bytes]:
+    support = str(Path(__file__).parents[2] / "support")
+    lines = textwrap.dedent(WRITER).format(support=support, batch=BATCH, path=str(path), hook="pass  # hook")
+    script = lines.replace("pass  # hook", textwrap.dedent(hook))
+    return subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+
+
+def finish(process: subprocess.Popen[bytes]) -> int:
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (0, -signal.SIGKILL), errors.decode()
+    return process.returncode
+
+
+@pytest.mark.parametrize("moment", HOOKS)
+def test_processes_that_are_killed_while_they_write(
+    own: VulkanDevice, path: Path, entry: bytes, moment: str, lowered: list[Model]
+) -> None:
+    old = b"an older entry" * 1000
+    path.write_bytes(old)
+    assert finish(writer(path, HOOKS[moment])) == -signal.SIGKILL
+    assert path.read_bytes() == old
+    assert len(list(path.parent.glob(".*.tmp"))) <= 1
+    compute(own, path)
+    assert path.read_bytes() == entry
+    compute(own, path)
+    assert len(lowered) == 1
+
+
+def test_what_killed_processes_leave_is_removed_in_the_end(own: VulkanDevice, path: Path) -> None:
+    left, fresh, other = (path.parent / name for name in (f".{path.name}.a.tmp", f".{path.name}.b.tmp", ".x.nnvk.c.tmp"))
+    for file in (left, fresh, other):
+        file.write_bytes(b"half")
+    for file in (left, other):
+        os.utime(file, (time.time() - 10_000,) * 2)
+    compute(own, path)
+    assert not left.exists()
+    assert fresh.exists(), "somebody may be writing it"
+    assert other.exists(), "it belongs to another entry"
+
+
+def test_processes_share_a_cache(own: VulkanDevice, path: Path, entry: bytes, lowered: list[Model]) -> None:
+    processes = [writer(path) for _ in range(2)]
+    assert [finish(process) for process in processes] == [0, 0]
+    assert path.read_bytes() == entry
+    compute(own, path)
+    assert not lowered
+
+
+def test_readers_never_see_half_a_file(
+    library: ShaderLibrary, key: dict[str, str], own: VulkanDevice, path: Path
+) -> None:
+    kept = PlanCache(path, key)
+    plan = own.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    kept.store(plan)
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            kept.store(plan)
+
+    def plans() -> Iterator[Plan | None]:
+        for _ in range(100):
+            yield kept.load(library)
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert all(loaded is not None for loaded in plans())
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_constants_are_not_held_twice(own: VulkanDevice, path: Path) -> None:
+    """Once they are on the device, neither packed arrays nor a file's content stay in the memory of the process."""
+    for _ in range(2):
+        prepared = own.prepare_model(increment(100_000).frozen, PrepareOptions(cache=path))
+        (planned,) = prepared._planned.values()  # type: ignore[attr-defined]
+        assert planned.plan.constants == ()
