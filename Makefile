@@ -5,7 +5,7 @@ BUILD ?= build/tree
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test check docs install demo clean
+.PHONY: build shaders native test validate check docs install demo clean
 
 build: native shaders
 
@@ -21,6 +21,11 @@ shaders:
 # What CI runs.
 test:
 	bash scripts/test.sh
+
+# The Vulkan driver and the conformance vectors on it under the validation layer, of which any message is a failure.
+validate:
+	NNVK_VALIDATION=1 PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q tests/driver/vulkan tests/conformance/test_suite.py \
+	    -k "not nnapi-reference"
 
 # The quick part, on the source tree.
 check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
@@ -138,11 +139,17 @@ def run(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> list[n
         except NnapiError as error:
             if error.code is not ResultCode.OUTPUT_INSUFFICIENT_SIZE:
                 raise
-            shapes = [execution.get_output_operand_dimensions(index) for index in range(len(arrays))]
+            shapes = _output_shapes(execution, types)
             arrays = [np.empty(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
             continue
         return [
-            array.reshape(-1)[: int(np.prod(shape, dtype=np.int64))].reshape(shape)
-            for index, array in enumerate(arrays)
-            for shape in [execution.get_output_operand_dimensions(index)]
+            array.reshape(-1)[: math.prod(shape)].reshape(shape)
+            for array, shape in zip(arrays, _output_shapes(execution, types), strict=True)
         ]
+
+
+def _output_shapes(execution: Execution, types: Sequence[OperandType]) -> list[tuple[int, ...]]:
+    """Shapes of the outputs, that of scalars ()."""
+    return [
+        execution.get_output_operand_dimensions(index) if type_.is_tensor else () for index, type_ in enumerate(types)
+    ]

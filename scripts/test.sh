@@ -9,3 +9,7 @@ bin=$PWD/.venv/bin
 "$bin/lint-imports" --no-logo
 # pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
 "$bin/pytest" -n 2 "$@"
+if [ $# -eq 0 ]; then
+    echo "The Vulkan driver again, under the validation layer:"
+    NNVK_VALIDATION=1 "$bin/pytest" -n 2 -q tests/driver/vulkan tests/conformance/test_suite.py -k "not nnapi-reference"
+fi

@@ -20,14 +20,13 @@ def logger(tag: str) -> logging.Logger:
 
 
 def configure() -> None:
-    """Print the tags that ``NNVK_VLOG`` names; called once, when nnvk is imported."""
-    wanted = {tag for tag in settings().vlog.replace(":", ",").split(",") if tag}
-    if not wanted:
-        return
+    """Print the tags that ``NNVK_VLOG`` names, between commas, colons or spaces; called when nnvk is imported."""
+    wanted = settings().vlog.replace(":", " ").replace(",", " ").split()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    for tag in TAGS if "all" in wanted or "1" in wanted else sorted(wanted):
+    for tag in TAGS if "all" in wanted or "1" in wanted else sorted(set(wanted)):
         tagged = logger(tag)
-        tagged.setLevel(logging.DEBUG)
-        tagged.addHandler(handler)
-        tagged.propagate = False
+        if not tagged.handlers:
+            tagged.setLevel(logging.DEBUG)
+            tagged.addHandler(handler)
+            tagged.propagate = False

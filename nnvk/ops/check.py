@@ -94,12 +94,13 @@ def validate_request(model: Model, request: Request) -> None:
 
 
 def _check_input(what: str, source: InputArgument, type_: OperandType) -> None:
-    array, shape = source.array, source.shape
+    array = source.array
     if array is not None:
         if source.token:
             raise bad_data(f"{what} is given by an array and a device buffer")
         if not isinstance(array, np.ndarray) or array.dtype != type_.dtype or not array.flags.c_contiguous:
             raise bad_data(f"{what} must be a C-contiguous array of {type_.dtype}, got {array!r:.80}")
+    shape = source.shape
     if shape is None:
         return
     if source.token and not all(isinstance(size, int) and size > 0 for size in shape):

@@ -42,15 +42,13 @@ def check_activation(activation: int) -> None:
 def present(call: Call, name: str) -> bool:
     """Whether an optional tensor was given. UnknownValue where only the execution tells.
 
-    Left out is an operand without a value, one with no elements, and a model input that an execution omits.
+    Left out is an operand without a value, which a model input is that an execution omits, and one with no elements.
     """
     operand = getattr(call, name)
     if operand is None:
         return False
     if operand.is_constant:
         return bool(operand.size)
-    if call.input.is_constant:  # this is an execution, in which all but the omitted operands have a value
-        return False
     raise UnknownValue(f"whether {name} is given is not known yet")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -80,7 +82,9 @@ Shapes = Callable[[int], "Shape | None"]
 """The known shape of an operand by index, or None."""
 
 
-def bind(operation: Operation, operands: Sequence[Operand], values: Values, shapes: Shapes, relaxed: bool = False) -> Call:
+def bind(
+    operation: Operation, operands: Sequence[Operand], values: Values, shapes: Shapes, relaxed: bool = False
+) -> Call:
     """Choose the overload that fits the operands' types and name them.
 
     Raises BAD_DATA that names the operation, the operand, the expected types and the one that came.
@@ -168,21 +172,29 @@ def _match(
     return count, leading, ""
 
 
+@contextmanager
+def naming(code: OperationCode) -> Iterator[None]:
+    """Put the operation at the head of the reasons of errors that are raised inside."""
+    try:
+        yield
+    except NnapiError as error:
+        prefix = f"{code.name}: "
+        if error.reason.startswith(prefix):
+            raise
+        raise NnapiError(error.code, prefix + error.reason) from error
+
+
 def infer(call: Call) -> list[Shape] | None:
     """Validate a call and set its outputs' shapes. None: not known before execution."""
     definition = lookup(call.code)
     try:
-        if definition.validate:
-            definition.validate(call)
-        shapes = definition.infer(call)
+        with naming(call.code):
+            if definition.validate:
+                definition.validate(call)
+            shapes = definition.infer(call)
     except UnknownValue as unknown:
         call.unknown = unknown
         return None
-    except NnapiError as error:
-        prefix = f"{call.code.name}: "
-        if error.reason.startswith(prefix):
-            raise
-        raise NnapiError(error.code, prefix + error.reason) from error
     for tensor_, shape in zip(call.outputs, shapes, strict=True):
         declared = tensor_.type.dimensions
         if tensor_.type.is_tensor and declared and not compatible(declared, shape):
@@ -190,6 +202,8 @@ def infer(call: Call) -> list[Shape] | None:
                 f"{call.code.name}: output {tensor_.name} is declared as {list(declared)}, "
                 f"but the inputs give {list(shape)}"
             )
+        if math.prod(shape) * tensor_.dtype.itemsize >= 2**32:
+            raise bad_data(f"{call.code.name}: output {tensor_.name} of shape {list(shape)} is 4 GiB or more")
         tensor_.shape = shape
     return shapes
 
@@ -197,7 +211,7 @@ def infer(call: Call) -> list[Shape] | None:
 def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operation, Call]]:
     """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
 
-    A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known. Raises what `bind` and `infer` raise,
+    A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known. Raises what `bind` and `infer` do,
     with the operand indexes named. Operations of extensions are known by their drivers only: their calls name no
     operands, and their outputs have the shapes that are declared.
     """

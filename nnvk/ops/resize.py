@@ -32,10 +32,13 @@ def _output_size(call: Call, what: str, size: int) -> int:
     factor = getattr(call, f"{what}_scale")
     if not math.isfinite(factor) or factor <= 0:
         raise bad_data(f"{what}_scale must be finite and positive, got {factor}")
-    result = math.floor(np.float32(size) * np.float32(factor))
-    if result < 1:
+    with np.errstate(over="ignore"):
+        scaled = np.float32(size) * np.float32(factor)
+    if scaled < 1:
         raise bad_data(f"{what}_scale must leave at least one element of {size}, got {factor}")
-    return result
+    if scaled >= 2**31:
+        raise bad_data(f"{what}_scale must give less than 2^31 elements for {size}, got {factor:g}")
+    return math.floor(scaled)
 
 
 def _infer(call: Call) -> list[Shape]:

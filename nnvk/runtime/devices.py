@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.hal import IDevice
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
@@ -82,7 +82,8 @@ class DeviceManager:
         self._drivers: list[Driver] = []
         self._devices: list[Device] | None = None
         self._unavailable: list[str] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_finding = False
 
     def install(self, drivers: Iterable[Driver]) -> None:
         """Add drivers; their devices are looked for on the first need."""
@@ -90,10 +91,16 @@ class DeviceManager:
         self._devices = None
 
     def devices(self) -> list[Device]:
-        """All devices, the preferred first."""
+        """All devices, the preferred first. BAD_STATE: a driver asks that is itself being asked for its devices."""
         with self._lock:
+            if self._is_finding:
+                raise bad_state("the devices are not known before all drivers have said what they have")
             if self._devices is None:
-                self._devices, self._unavailable = self._find()
+                self._is_finding = True
+                try:
+                    self._devices, self._unavailable = self._find()
+                finally:
+                    self._is_finding = False
                 _log.debug("devices: %s; unavailable: %s", self._devices, self._unavailable)
             return list(self._devices)
 

@@ -228,9 +228,8 @@ class Execution:
         try:
             with tracing.span("compute", "execution"):
                 result = self._ready().execute(self._execute_options())
-        except BaseException:
-            self._end(None)
-            raise
+        except BaseException as error:
+            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
         self._complete(result)
 
     def burst_compute(self, burst: Burst) -> None:
@@ -245,9 +244,8 @@ class Execution:
             self._begin()
             try:
                 result = self._ready().execute_in_burst(burst.lane, self._execute_options())
-            except BaseException:
-                self._end(None)
-                raise
+            except BaseException as error:
+                raise self._failed(error)  # noqa: B904 - it is the same error, mostly
             self._complete(result)
         finally:
             burst.leave()
@@ -287,18 +285,16 @@ class Execution:
                 options,
                 after_host_writes=host_writes and bound.uses_host,
             )
-        except BaseException:
-            self._end(None)
-            raise
+        except BaseException as error:
+            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
         writes_host = host_writes or bound.writes_host
         return Event(fence, self._finish, has_sync_fence=has_sync_fence, writes_host=writes_host)
 
     def _finish(self, fence: IFencedExecution) -> None:
         try:
             result = fence.result()
-        except BaseException:
-            self._end(None)
-            raise
+        except BaseException as error:
+            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
         self._complete(result)
 
     def _begin(self) -> None:
@@ -325,6 +321,13 @@ class Execution:
             raise NnapiError(result.code, f"a buffer is too small: {', '.join(small)}")
         if broken:
             raise op_failed(f"the outputs don't have the dimensions that were given: {', '.join(broken)}")
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """The end of a computation by an error; what to raise."""
+        self._end(None)
+        if isinstance(error, MemoryError):
+            return NnapiError(ResultCode.OUT_OF_MEMORY, str(error) or "there is not enough memory for the computation")
+        return error
 
     def _end(self, result: ExecutionResult | None, succeeded: bool = False) -> None:
         self._shapes = None if result is None else result.output_shapes

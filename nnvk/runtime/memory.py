@@ -26,13 +26,14 @@ class HardwareBuffer:
     def __init__(self, size: int) -> None:
         if size <= 0:
             raise bad_data(f"the size must be positive, got {size}")
-        self._fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
+        fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
         try:
-            os.ftruncate(self._fd, size)
-            self._mapped = mmap.mmap(self._fd, size)
-        except (OSError, ValueError) as error:
-            os.close(self._fd)
+            os.ftruncate(fd, size)
+            self._mapped = mmap.mmap(fd, size)
+        except (OSError, ValueError, OverflowError) as error:
+            os.close(fd)
             raise NnapiError(ResultCode.OUT_OF_MEMORY, f"a hardware buffer of {size} bytes: {error}") from error
+        self._fd = fd
         self.size = size
 
     def lock(self) -> np.ndarray:
@@ -72,7 +73,7 @@ class Memory:
             if offset + size > available:
                 raise bad_data(f"bytes {offset} to {offset + size} lie outside a file of {available} bytes")
             mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, protect or mmap.PROT_READ, offset=offset)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OverflowError) as error:
             raise NnapiError(ResultCode.UNMAPPABLE, f"file descriptor {fd} can't be mapped: {error}") from error
         return cls(np.frombuffer(mapped, np.uint8), is_readable=bool(protect))
 

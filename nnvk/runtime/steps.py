@@ -14,7 +14,7 @@ from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IP
 from nnvk.ops.registry import compatible
 from nnvk.runtime.plan import ControlStep, Plan, Step, driver_error
 from nnvk.types.codes import OperationCode
-from nnvk.types.model import Lifetime, Model
+from nnvk.types.model import Model
 from nnvk.types.request import (
     ExecuteOptions,
     ExecutionResult,
@@ -195,10 +195,8 @@ def _run_control(
     operation = step.operation
 
     def argument(index: int) -> InputArgument:
-        operand = model.operands[index]
-        if operand.lifetime in (Lifetime.CONSTANT, Lifetime.NO_VALUE):
-            return InputArgument(operand.value)
-        return values[index]
+        constant = model.operands[index].value
+        return values[index] if constant is None else InputArgument(constant)
 
     if operation.code is OperationCode.IF:
         condition, *inputs = (argument(index) for index in (operation.inputs[0], *operation.inputs[3:]))

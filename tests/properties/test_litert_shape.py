@@ -8,6 +8,7 @@ import tflite
 from hypothesis import given
 from hypothesis import strategies as st
 from litert_check import Tensors
+from recipes.draw import SCALES
 from tflite_net import T
 
 REAL, INT = "FLOAT32", "INT32"
@@ -122,14 +123,16 @@ def test_concatenation(kind: str, data: st.DataObject) -> None:
     t = Tensors(data)
     shape = list(t.sizes(t.integer(1, 4)))
     axis = t.integer(-len(shape), len(shape) - 1)
-    first = source_of(t, kind, *shape)
+    first = t.quantised(kind, *shape, scale=t.pick(SCALES)) if kind == "UINT8" else source_of(t, kind, *shape)
     sources = [first]
     for _ in range(t.integer(1, 3)):
         shape[axis] = t.integer(1, 4)
         # TFLite brings only UINT8 to one quantisation by itself.
-        options = {"scale": first.scale, "zero_point": first.zero_point} if kind == "INT8" else {}
-        sources.append(t.real(*shape) if kind == REAL else t.quantised(kind, *shape, **options))
-    output = like(first) if kind != "UINT8" else T(kind, scale=t.scale(), zero_point=t.zero(kind))
+        scale = t.pick(SCALES) if kind == "UINT8" else first.scale
+        zero_point = t.zero(kind) if kind == "UINT8" else first.zero_point
+        more = t.real(*shape) if kind == REAL else t.quantised(kind, *shape, scale=scale, zero_point=zero_point)
+        sources.append(more)
+    output = T(kind, scale=t.pick(SCALES), zero_point=t.zero(kind)) if kind == "UINT8" else like(first)
     t.check("CONCATENATION", sources, output, "ConcatenationOptions", Axis=axis)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnvk.api import FuseCode, Model, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.types import model as frozen
+from nnvk.types.model import Lifetime, Operand, Operation
 
 F32, I32, INT32, FLOAT32 = (
     OperandCode.TENSOR_FLOAT32,
@@ -73,3 +77,39 @@ def increment(size: int = 1000) -> Model:
 def images(batch: int, seed: int = 1) -> np.ndarray:
     """Input of `classifier`."""
     return np.random.default_rng(seed).standard_normal((batch, 6, 6, 4), np.float32)
+
+
+def random_graph(seed: int) -> frozen.Model:
+    """Operations on what came before, some of it several times, some of it as an output of the model too."""
+    rng = np.random.default_rng(seed)
+    type_ = OperandType(F32)
+    operands = [Operand(replace(type_, dimensions=(4, 8)), Lifetime.SUBGRAPH_INPUT) for _ in range(rng.integers(1, 4))]
+    inputs = tuple(range(len(operands)))
+    shape = Operand(OperandType(OperandCode.TENSOR_INT32, (2,)), Lifetime.CONSTANT, np.array([4, 8], np.int32))
+    zero = Operand(OperandType(OperandCode.INT32), Lifetime.CONSTANT, np.array(0, np.int32))
+    weights = rng.standard_normal(8).astype(np.float32)
+    constant = Operand(replace(type_, dimensions=(8,)), Lifetime.CONSTANT, weights)
+    extra = len(operands)
+    one = Operand(OperandType(OperandCode.FLOAT32), Lifetime.CONSTANT, np.array(1.0, np.float32))
+    operands += [shape, zero, constant, one]
+    values, operations, outputs = list(inputs), [], []
+    for _ in range(rng.integers(2, 16)):
+        first, second = (values[int(index)] for index in rng.integers(0, len(values), 2))
+        code, arguments = [
+            (OperationCode.RELU, (first,)),
+            (OperationCode.TANH, (first,)),
+            (OperationCode.RESHAPE, (first, extra)),
+            (OperationCode.ADD, (first, second, extra + 1)),
+            (OperationCode.MUL, (first, extra + 2, extra + 1)),
+            (OperationCode.SOFTMAX, (first, extra + 3)),
+        ][rng.integers(6)]
+        is_output = rng.random() < 0.25
+        operands.append(Operand(type_, Lifetime.SUBGRAPH_OUTPUT if is_output else Lifetime.TEMPORARY_VARIABLE))
+        operations.append(Operation(code, arguments, (len(operands) - 1,)))
+        values.append(len(operands) - 1)
+        if is_output:
+            outputs.append(values[-1])
+    if values[-1] not in outputs:
+        operands[-1] = replace(operands[-1], lifetime=Lifetime.SUBGRAPH_OUTPUT)
+        outputs.append(values[-1])
+    return frozen.Model(tuple(operands), tuple(operations), inputs, tuple(outputs))

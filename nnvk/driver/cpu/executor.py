@@ -117,7 +117,11 @@ def _run_reference(call: Call) -> list[np.ndarray]:
     reference = registry.lookup(call.code).reference
     if reference is None:
         raise op_failed(f"{call.code.name} has no reference")
-    result = reference(call)
+    try:
+        with registry.naming(call.code):
+            result = reference(call)
+    except MemoryError as error:
+        raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{call.code.name}: {error or 'the memory is full'}") from error
     outputs = result if isinstance(result, list) else [result]
     for tensor, array in zip(call.outputs, outputs, strict=True):
         if array.shape != tensor.shape or array.dtype != tensor.dtype:

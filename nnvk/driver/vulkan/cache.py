@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -217,13 +218,13 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         end += spot.nbytes
     return Plan(
         tuple(_command(row, refs, library) for row in header["commands"]),
-        frozenset(header["barriers"]),
+        frozenset(map(index, header["barriers"])),
         addresses,
         pages,
         tuple(arrays),
         tuple(address(row) for row in header["inputs"]),
         tuple(address(row) for row in header["outputs"]),
-        tuple(tuple(shape) for shape in header["output_shapes"]),
+        tuple(tuple(map(index, shape)) for shape in header["output_shapes"]),
     )
 
 
@@ -254,7 +255,11 @@ def _command_row(command: Command) -> list[Any]:
 def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderLibrary) -> Command:
     if len(row) == 3:
         return Copy(refs[row[0]], refs[row[1]], row[2])
-    shader, groups, tensors, specialization, push, operation = row
-    x, y, z = groups
-    named = {name: refs[number] for name, number in tensors.items()}
-    return Dispatch(library.named(shader), (x, y, z), named, tuple(specialization), push, operation)
+    name, groups, tensors, specialization, push, operation = row
+    shader = library.named(name)
+    shader.check_push_constants(push)
+    if tensors.keys() != set(shader.bindings):
+        raise ValueError(f"shader {name} binds {sorted(shader.bindings)}, not {sorted(tensors)}")
+    x, y, z = map(index, groups)
+    named = {binding: refs[number] for binding, number in tensors.items()}
+    return Dispatch(shader, (x, y, z), named, tuple(map(index, specialization)), push, operation)

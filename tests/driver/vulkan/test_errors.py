@@ -123,6 +123,47 @@ def test_device_memory_that_can_not_be_had(own: VulkanDevice) -> None:
     assert_still_works(own)
 
 
+# --- lost devices ------------------------------------------------------------------------------------------------
+
+
+class Lost:
+    """A Vulkan device that is no more."""
+
+    lost = True
+
+
+def test_what_a_lost_device_is_called(fresh: VulkanDevice) -> None:
+    error = RuntimeError("VK_ERROR_DEVICE_LOST")
+    assert fresh.failure(error).code is ResultCode.OP_FAILED
+    prepared = fresh.prepare_model(increment(100).frozen, PrepareOptions())
+    memory = fresh.allocate(increment(100).frozen.input_types()[0], (100,))
+    source = np.zeros(100, np.float32)
+    fresh._device = Lost()  # type: ignore[assignment]
+    assert fresh.failure(error).code is ResultCode.DEAD_OBJECT
+    assert fresh.failure(MemoryError("no memory")).code is ResultCode.OUT_OF_MEMORY
+    fresh.wait()
+    assert not fresh.native().lost
+    assert_still_works(fresh)
+    prepared.execute(request([source], [source.copy()]), OPTIONS)  # on the device that it was made for
+    again = fresh.prepare_model(increment(100).frozen, PrepareOptions())
+    with pytest.raises(NnapiError, match="was lost with its Vulkan device") as caught:
+        again.execute(Request([InputArgument(source)], [OutputArgument(None, memory.token)]), OPTIONS)
+    assert caught.value.code is ResultCode.DEAD_OBJECT
+
+
+def test_errors_of_the_native_module_get_a_code(fresh: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = fresh.prepare_model(increment(100).frozen, PrepareOptions())
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("vkQueueSubmit: VK_ERROR_OUT_OF_DATE_KHR")
+
+    monkeypatch.setattr(fresh.scheduler, "submit", fail)
+    source = np.zeros(100, np.float32)
+    with pytest.raises(NnapiError, match="vkQueueSubmit") as error:
+        prepared.execute(request([source], [source.copy()]), OPTIONS)
+    assert error.value.code is ResultCode.OP_FAILED
+
+
 # --- models and requests -----------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from networks import random_graph
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.lowering import Lowering
@@ -229,3 +230,41 @@ def test_a_large_arena_takes_several_pages(library: ShaderLibrary) -> None:
     assert made.pages[Storage.ARENA] == (800_000, 800_000)
     assert made.pages[Storage.STAGING] == (800_000, 800_000)
 
+
+
+# --- whole graphs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", [DISCRETE, UNIFIED], ids=["discrete", "unified"])
+@pytest.mark.parametrize("seed", range(25))
+def test_every_read_finds_what_was_written_for_it(library: ShaderLibrary, profile: DeviceProfile, seed: int) -> None:
+    """Memory holds the number of the tensor that was last written there."""
+    made = plan(library, profile, random_graph(seed))
+    pages = {s: [np.full(-(-size // 64), -1) for size in sizes] for s, sizes in made.pages.items()}
+
+    def lines(number: int) -> np.ndarray:
+        at = made.addresses[number]
+        return pages[at.storage][at.page][at.offset // 64 : -(-(at.offset + at.nbytes) // 64)]
+
+    given = [address for address in made.inputs if address is not None]
+    for number, address in made.addresses.items():
+        if address.storage is Storage.CONSTANTS or address in given:
+            lines(number)[:] = number
+    since: list[Dispatch | Copy] = []
+    for position, command in enumerate(made.commands):
+        if position in made.barriers:
+            since = []
+        for ref in command.reads:
+            if ref not in command.writes:
+                assert (lines(ref.number) == ref.number).all(), f"command {position} reads what it should not"
+            assert all(not np.shares_memory(lines(ref.number), lines(w.number)) for c in since for w in c.writes)
+        for ref in command.writes:
+            assert all(
+                not np.shares_memory(lines(ref.number), lines(o.number)) for c in since for o in (*c.reads, *c.writes)
+            )
+            lines(ref.number)[:] = ref.number
+        since.append(command)
+    for address in made.outputs:
+        numbers = {number for number, at in made.addresses.items() if at == address}
+        assert len(numbers) == 1
+        assert (lines(numbers.pop()) >= 0).all()

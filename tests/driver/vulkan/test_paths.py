@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from networks import CLASSES, classifier, images, increment
+from guarded import run_guarded
+from networks import CLASSES, classifier, images, increment, random_graph
 from rows import parse
 
 from nnvk.base.errors import NnapiError, ResultCode
@@ -397,3 +398,20 @@ def test_threads_of_all_priorities(vulkan: VulkanDevice) -> None:
 
     run_in_threads(*(lambda priority=priority: work(priority) for priority in PriorityCode))
 
+
+
+# --- graphs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_graphs(vulkan: VulkanDevice, seed: int) -> None:
+    model = random_graph(seed)
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal((4, 8), np.float32) for _ in model.inputs]
+    expected, actual, guarded = ([np.zeros((4, 8), np.float32) for _ in model.outputs] for _ in range(3))
+    prepare(CpuDevice(), model).execute(Request(host(*inputs), to_host(*expected)), OPTIONS)
+    prepare(vulkan, model).execute(Request(host(*inputs), to_host(*actual)), OPTIONS)
+    assert run_guarded(vulkan, model, inputs, guarded) == []
+    for want, got, alone in zip(expected, actual, guarded, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-5)
+        assert got.tobytes() == alone.tobytes()

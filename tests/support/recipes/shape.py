@@ -26,7 +26,8 @@ def _reshape(d: Draw, code: Op, t: OperandCode) -> Case:
 def _squeeze(d: Draw, code: Op, t: OperandCode) -> Case:
     shape = tuple(1 if d.chance() else size for size in d.sizes(d.integer(1, 4)))
     ones = [axis for axis, size in enumerate(shape) if size == 1]
-    axes = ints(*(axis for axis in ones if d.chance())) if d.chance() and ones else omitted(I32)
+    squeezed = [axis for axis in ones if d.chance()]
+    axes = ints(*squeezed) if squeezed else omitted(I32)
     source = d.tensor(t, shape)
     return Case(code, (source,) if axes.data is None and d.chance() else (source, axes), (like(source),))
 

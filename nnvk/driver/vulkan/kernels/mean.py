@@ -17,7 +17,7 @@ from nnvk.types.codes import OperationCode
 MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "q8"))
 LOCAL = 64
 WIDE_FROM = 256
-"""Elements that go into one from which a workgroup sums them together, where there are few results."""
+"""Elements that go into one from which a workgroup sums them together, where few results keep a GPU busy."""
 PART = 1 << 14
 """Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
 MOST_BYTES = 2**23 - 1
@@ -44,7 +44,7 @@ def lower(call: Call, g: Lowering) -> None:
     target = g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
     quantisation = {"sign_mask": sign_mask(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
-    wide = reduced >= WIDE_FROM and count * parts < LOCAL
+    wide = reduced >= WIDE_FROM and count * parts < LOCAL and not g.device.is_cpu
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),
         groups=g.flat(count * parts, 1 if wide else LOCAL),

@@ -17,7 +17,7 @@ from nnvk.types.codes import OperationCode
 POOL = Shader("pool2d", KIND=("avg", "max"), DTYPE=("f32", "q8"))
 LOCAL = 64
 WIDE_FROM = 1024
-"""Elements under a window from which a workgroup takes it, where there are few results."""
+"""Elements under a window from which a workgroup takes it, where there are few results to keep a GPU busy."""
 LARGEST = 1 << 13
 """Elements under a window from which a workgroup takes it, however many results there are."""
 MOST = 1 << 19
@@ -53,7 +53,7 @@ def lower(call: Call, g: Lowering) -> None:
     target = g.scratch(result.nbytes) if call.nchw else result
     count = -(-call.output.size // 4)
     area = _covered(vertical) * _covered(horizontal)
-    wide = area >= LARGEST or (area >= WIDE_FROM and count < LOCAL)
+    wide = area >= LARGEST or (area >= WIDE_FROM and count < LOCAL and not g.device.is_cpu)
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
         groups=g.flat(count, 1 if wide else LOCAL),

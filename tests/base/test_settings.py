@@ -1,0 +1,81 @@
+"""Settings from the environment, and the errors that name what is wrong in it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from nnvk.base import log
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
+from nnvk.base.settings import Settings, override, settings
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, Settings()),
+        ({"NNVK_VLOG": "model,driver"}, Settings(vlog="model,driver")),
+        ({"NNVK_VALIDATION": "1", "NNVK_VULKAN": "0"}, Settings(validation=True, vulkan=False)),
+        ({"NNVK_PARTITION": "2"}, Settings(partition=2)),
+        ({"NNVK_DEVICE_PROFILE": "mobile-min"}, Settings(device_profile="mobile-min")),
+        ({"NNVK_SOMETHING_ELSE": "1", "PARTITION": "2"}, Settings()),
+    ],
+    ids=str,
+)
+def test_settings(environment: dict[str, str], expected: Settings) -> None:
+    assert Settings.from_environment(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("NNVK_VULKAN", "yes"), ("NNVK_VALIDATION", ""), ("NNVK_PARTITION", "one"), ("NNVK_PARTITION", "")]
+)
+def test_values_that_do_not_parse_name_their_variable(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Settings.from_environment({name: text})
+
+
+def test_settings_can_be_replaced_for_a_while() -> None:
+    before = settings()
+    with override(partition=2) as inner:
+        assert settings() is inner
+        assert settings().partition == 2
+        with override(vlog="all"):
+            assert (settings().partition, settings().vlog) == (2, "all")
+        assert settings() is inner
+    assert settings() is before
+    with pytest.raises(KeyError), override(partition=0):
+        raise KeyError
+    assert settings() is before
+
+
+@pytest.mark.parametrize(
+    ("make", "code"), [(bad_data, ResultCode.BAD_DATA), (bad_state, ResultCode.BAD_STATE), (op_failed, ResultCode.OP_FAILED)]
+)
+def test_errors(make: Any, code: ResultCode) -> None:
+    error = make("something is wrong")
+    assert isinstance(error, NnapiError)
+    assert (error.code, error.reason) == (code, "something is wrong")
+    assert str(error) == f"{code.name}: something is wrong"
+
+
+def test_tags_of_the_log() -> None:
+    assert all(log.logger(tag).name == f"nnvk.{tag}" for tag in log.TAGS)
+    with pytest.raises(ValueError, match="no log tag 'other'"):
+        log.logger("other")
+
+
+@pytest.mark.parametrize(
+    ("vlog", "printed"),
+    [("", ()), ("model", ("model",)), ("model,driver", ("model", "driver")), ("model:driver", ("model", "driver")), (" model  driver", ("model", "driver")), ("all", log.TAGS), ("1", log.TAGS)],
+)
+def test_only_the_tags_that_are_wanted_are_printed(vlog: str, printed: tuple[str, ...]) -> None:
+    script = "import logging; from nnvk.base import log; log.configure(); [log.logger(t).debug('x') for t in log.TAGS]"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={"NNVK_VLOG": vlog}, capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert sorted(done.stderr.splitlines()) == sorted(f"nnvk.{tag}: x" for tag in printed)
+    assert logging.getLogger("nnvk.model").handlers == []

@@ -1,0 +1,115 @@
+"""docs/api.md: complete, in the specification's order, and true."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnvk
+import nnvk.hal
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
+
+# Every function of NeuralNetworks.h at feature level 8, in its documentation's order.
+FUNCTIONS = """
+    Burst_create Burst_free
+    Compilation_create Compilation_createForDevices Compilation_finish Compilation_free
+    Compilation_getPreferredMemoryAlignmentForInput Compilation_getPreferredMemoryAlignmentForOutput
+    Compilation_getPreferredMemoryPaddingForInput Compilation_getPreferredMemoryPaddingForOutput
+    Compilation_setCaching Compilation_setPreference Compilation_setPriority Compilation_setTimeout
+    Device_getFeatureLevel Device_getName Device_getType Device_getVersion Device_wait
+    Event_createFromSyncFenceFd Event_free Event_getSyncFenceFd Event_wait
+    Execution_burstCompute Execution_compute Execution_create Execution_enableInputAndOutputPadding Execution_free
+    Execution_getDuration Execution_getOutputOperandDimensions Execution_getOutputOperandRank Execution_setInput
+    Execution_setInputFromMemory Execution_setLoopTimeout Execution_setMeasureTiming Execution_setOutput
+    Execution_setOutputFromMemory Execution_setReusable Execution_setTimeout Execution_startCompute
+    Execution_startComputeWithDependencies
+    MemoryDesc_addInputRole MemoryDesc_addOutputRole MemoryDesc_create MemoryDesc_finish MemoryDesc_free
+    MemoryDesc_setDimensions
+    Memory_copy Memory_createFromAHardwareBuffer Memory_createFromDesc Memory_createFromFd Memory_free
+    Model_addOperand Model_addOperation Model_create Model_finish Model_free Model_getSupportedOperationsForDevices
+    Model_identifyInputsAndOutputs Model_relaxComputationFloat32toFloat16 Model_setOperandSymmPerChannelQuantParams
+    Model_setOperandValue Model_setOperandValueFromMemory Model_setOperandValueFromModel
+    _getDefaultLoopTimeout _getDevice _getDeviceCount _getMaximumLoopTimeout _getRuntimeFeatureLevel
+""".split()
+NAMES = [f"ANeuralNetworks{name}" for name in FUNCTIONS]
+ROW = re.compile(r"^\| `(ANeuralNetworks\w*_\w+)` \| (.+?) \| (.*)\|$", re.MULTILINE)
+MENTIONED = re.compile(r"`(nnvk(?:\.\w+)+)(\([^`]*\))?`")
+
+
+@pytest.fixture(scope="module")
+def document() -> str:
+    return DOCUMENT.read_text(encoding="utf-8")
+
+
+def resolve(path: str) -> object:
+    """What a dotted name stands for."""
+    found: object = nnvk
+    for name in path.split(".")[1:]:
+        found = getattr(found, name)
+    return found
+
+
+def test_every_function_is_there_in_order(document: str) -> None:
+    assert len(NAMES) == 69
+    assert [name for name, _, _ in ROW.findall(document)] == NAMES
+
+
+@pytest.mark.parametrize("function", NAMES)
+def test_every_function_has_a_counterpart(document: str, function: str) -> None:
+    """Or needs none, and the notes say why."""
+    counterpart, notes = {name: (python, notes) for name, python, notes in ROW.findall(document)}[function]
+    if counterpart == "none":
+        assert notes.startswith("garbage collection")
+        return
+    assert MENTIONED.fullmatch(counterpart), counterpart
+
+
+def test_everything_that_is_mentioned_exists(document: str) -> None:
+    mentioned = [row for row in MENTIONED.findall(document) if row[0] != "nnvk.drivers"]  # a group of entry points
+    assert len(mentioned) > 60
+    for path, arguments in mentioned:
+        found = resolve(path)
+        if not arguments:
+            continue
+        assert callable(found), path
+        parameters = [name for name in inspect.signature(found).parameters if name != "self"]
+        named = [name.strip() for name in arguments[1:-1].split(",") if name.strip()]
+        assert named == parameters[: len(named)], path
+        required = [
+            name
+            for name, parameter in inspect.signature(found).parameters.items()
+            if parameter.default is inspect.Parameter.empty and name != "self"
+        ]
+        assert len(named) >= len(required), path
+
+
+def test_the_docstrings_name_the_functions() -> None:
+    """So that a search for a C function finds its counterpart in the code too."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path(nnvk.__file__).parent.glob("runtime/*.py"))
+    missing = []
+    for name in NAMES:
+        action = name.rpartition("_")[2]
+        if action not in ("create", "free", "createForDevices", "getDevice", "getDeviceCount") and name not in sources:
+            missing.append(name)
+    assert not missing
+
+
+def test_every_public_name_is_documented(document: str) -> None:
+    absent = [name for name in nnvk.__all__ if not re.search(rf"\b{name}\b", document)]
+    assert absent == ["Step"]  # of `Compilation.steps`, which has no counterpart in C
+
+
+def test_the_sample_runs(document: str, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = re.findall(r"```python\n(.*?)```", document, re.DOTALL)
+    assert len(samples) == 1
+    variables: dict[str, object] = {}
+    exec(compile(samples[0], str(DOCUMENT), "exec"), variables)
+    np.testing.assert_array_equal(variables["output"], [[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]])
+    printed = capsys.readouterr().out
+    (promised,) = re.findall(r"print\(output\)  # (.*)", samples[0])
+    assert printed.split() == promised.replace("] [", "]\n [").split()

@@ -1,0 +1,61 @@
+"""What every compiled shader must keep to, so that it runs on the smallest device."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnvk.driver.vulkan.shader import declared_shaders
+from nnvk.driver.vulkan.shader_library import FOLDER
+
+SHADERS = Path(__file__).parents[2] / "shaders"
+VARIANTS: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text())["variants"]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_limits_of_the_smallest_device(name: str) -> None:
+    entry = VARIANTS[name]
+    assert entry["push_constant_size"] <= 128
+    assert (entry["shared_memory_bytes"] or 0) <= 16 << 10
+    assert len(entry["bindings"]) <= 8
+    assert entry["local_size_ids"][0] == 0, "the size of workgroups is for the lowering to choose"
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_tensor_has_its_offset(name: str) -> None:
+    entry = VARIANTS[name]
+    members = {member["name"]: member["type"] for member in entry["push_constants"]}
+    for binding in entry["bindings"]:
+        assert members[f"{binding['name']}_offset"] == "uint"
+
+
+@pytest.mark.parametrize("shader", [shader.name for shader in declared_shaders()])
+def test_some_variant_needs_nothing_special(shader: str) -> None:
+    """Of each data type: what a device has more only makes it faster."""
+    needs: dict[str, list[int]] = {}
+    for entry in VARIANTS.values():
+        if entry["shader"] == shader:
+            key = ".".join(value for axis, value in entry["axes"].items() if axis != "TILE")
+            needs.setdefault(key, []).append(len(entry["features"]))
+    assert needs
+    assert all(min(counts) == 0 for counts in needs.values()), needs
+
+
+def test_no_shader_uses_small_storage() -> None:
+    for name, entry in VARIANTS.items():
+        assert not [feature for feature in entry["features"] if "8Bit" in feature or "16Bit" in feature], name
+
+
+@pytest.mark.parametrize("path", sorted(SHADERS.glob("include/*.glsl")), ids=lambda path: path.name)
+def test_includes_leave_the_size_of_workgroups_alone(path: Path) -> None:
+    """Ahead of local_size_x_id gl_WorkGroupSize is 1 for good; only a macro sees what the shader declares."""
+    code = re.sub(r"#define(.*\\\n)*.*|//.*", "", path.read_text())
+    assert "gl_WorkGroupSize" not in code
+
+
+def test_every_shader_is_declared() -> None:
+    assert {path.stem for path in SHADERS.glob("*.comp")} == {shader.name for shader in declared_shaders()}

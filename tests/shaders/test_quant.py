@@ -1,0 +1,90 @@
+"""``shaders/include/quant.glsl`` against the reference's fixed-point arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from nnvk.ops.quant import multiply_by_quantized_multiplier, round_half_away, rounding_divide_by_pot
+
+Evaluate = Callable[..., np.ndarray]
+QUANT = "quant.glsl"
+EDGES = [0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 65025, 2**20, 2**24 + 1, 2**30 - 1, 2**30, 2**31 - 2, 2**31 - 1]
+
+
+def integers() -> np.ndarray:
+    """Of all magnitudes, in fours."""
+    rng = np.random.default_rng(2)
+    magnitudes = (2 ** rng.uniform(0, 31, 4000)).astype(np.int64)
+    some = np.concatenate([EDGES, np.arange(-600, 600), magnitudes]) * rng.choice([1, -1], 600 * 2 + len(EDGES) + 4000)
+    return np.concatenate([some, [-edge for edge in EDGES], [-(2**31)]])[: 4 * (some.size // 4)].astype(np.int32)
+
+
+@pytest.mark.parametrize("form", ["int", "ivec4"])
+@pytest.mark.parametrize("exponent", [0, 1, 7, 31])
+def test_rounding_divide_by_pot(evaluate: Evaluate, form: str, exponent: int) -> None:
+    x = integers()
+    actual = evaluate(QUANT, f"rounding_divide_by_pot(src[i], {form}({exponent}))", x, form, form)
+    np.testing.assert_array_equal(actual.reshape(-1), rounding_divide_by_pot(x, exponent))
+
+
+@pytest.mark.parametrize("form", ["int", "ivec4"])
+@pytest.mark.parametrize("mantissa", [2**30, 1518500250, 2**31 - 1])
+@pytest.mark.parametrize("shift", [-31, -8, 0])
+def test_multiplier_below_one(evaluate: Evaluate, form: str, mantissa: int, shift: int) -> None:
+    x = integers()
+    expression = f"multiply_by_quantized_multiplier(src[i], {form}({mantissa}), {form}({shift}))"
+    actual = evaluate(QUANT, expression, x, form, form)
+    np.testing.assert_array_equal(actual.reshape(-1), multiply_by_quantized_multiplier(x, mantissa, shift))
+
+
+@pytest.mark.parametrize("form", ["int", "ivec4"])
+@pytest.mark.parametrize("shift", [1, 14, 22])
+def test_multiplier_above_one_saturates(evaluate: Evaluate, form: str, shift: int) -> None:
+    """Results that leave eight bits need not be right, but must stay on their side, zero point included."""
+    x, mantissa = integers(), 1518500250
+    expression = f"multiply_by_quantized_multiplier(src[i], {form}({mantissa}), {form}({shift})) + 255"
+    actual = evaluate(QUANT, expression, x, form, form).reshape(-1) - 255
+    exact = np.array([int(value) * mantissa * 2**shift / 2**31 for value in x])
+    small = np.abs(exact) < 2**20
+    np.testing.assert_array_less(np.abs(actual[small] - exact[small]), 1.001)
+    assert (np.sign(actual[~small]) == np.sign(exact[~small])).all()
+    assert (np.abs(actual[~small].astype(np.int64)) > 2**19).all()
+
+
+@pytest.mark.parametrize("form", ["float", "vec4"])
+def test_round_half_away(evaluate: Evaluate, form: str) -> None:
+    halves = np.arange(-1000, 1000, dtype=np.float32) / 4
+    below, above = np.nextafter(halves, np.float32(-1e9)), np.nextafter(halves, np.float32(1e9))
+    x = np.concatenate([halves, below, above, [2.0**23 + 1, -(2.0**23) - 1, 1e20, 0.49999997]]).astype(np.float32)
+    actual = evaluate(QUANT, "round_half_away(src[i])", x, form, form).reshape(-1)
+    exact = round_half_away(x.astype(np.float64))
+    np.testing.assert_array_equal(actual, exact)
+
+
+def test_bytes_go_through_words_unharmed(evaluate: Evaluate) -> None:
+    words = np.random.default_rng(3).integers(0, 2**32, 4000, np.uint32)
+    unsigned, signed = words.view(np.uint8), words.view(np.int8)
+    unpacked = evaluate(QUANT, "unpack_bytes(src[i], 0u)", words, "uint", "ivec4")
+    np.testing.assert_array_equal(unpacked.reshape(-1), unsigned)
+    unpacked = evaluate(QUANT, "unpack_bytes(src[i], SIGN_MASK)", words, "uint", "ivec4")
+    np.testing.assert_array_equal(unpacked.reshape(-1), signed.astype(int) + 128)
+    unpacked = evaluate(QUANT, "unpack_signed_bytes(src[i])", words, "uint", "ivec4")
+    np.testing.assert_array_equal(unpacked.reshape(-1), signed)
+    for mask in ("0u", "SIGN_MASK"):
+        packed = evaluate(QUANT, f"pack_bytes(unpack_bytes(src[i], {mask}), {mask})", words, "uint", "uint")
+        np.testing.assert_array_equal(packed, words)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_bytes_at_any_place(evaluate: Evaluate, shift: int) -> None:
+    words = np.random.default_rng(4).integers(0, 2**32, 1001, np.uint32)
+    every = words.view(np.uint8)
+    single = evaluate(QUANT, f"LOAD_BYTE(src, 0u, 4u * i + {shift}u, 0u)", words, "uint", "int")
+    np.testing.assert_array_equal(single, every[shift::4])
+    # The last four begin in the word before the last, so that nothing past the end is asked for.
+    four = evaluate(QUANT, f"LOAD_BYTES(src, 0u, 4u * min(i, count - 2u) + {shift}u, 0u)", words, "uint", "ivec4")
+    expected = np.stack([every[4 * i + shift : 4 * i + shift + 4] for i in range(1000)])
+    np.testing.assert_array_equal(four[:1000], expected)
