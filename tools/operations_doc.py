@@ -42,8 +42,8 @@ _INTRODUCTION = """\
 <!-- Written by tools/operations_doc.py: don't edit, run it. -->
 
 All {count} operations of NNAPI's feature level 8, and what runs them. The reference device, `nnapi-reference`, runs
-every operation on every type below. Vulkan devices run {on_vulkan} of the operations; what they leave, by type, option or
-size, goes to the reference device, and `Model.get_support(device)` says why.
+every operation on every type below. Vulkan devices run {on_vulkan} of the operations; what they leave, by type, option
+or size, goes to the reference device, and `Model.get_support(device)` says why.
 
 ## Overview
 
