@@ -26,6 +26,8 @@ test:
 validate:
 	NNVK_VALIDATION=1 PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q tests/driver/vulkan tests/conformance/test_suite.py \
 	    -k "not nnapi-reference"
+	NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q \
+	    tests/conformance/test_suite.py -k "not nnapi-reference"
 
 # The quick part, on the source tree.
 check:

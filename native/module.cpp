@@ -1,5 +1,9 @@
 // The Python module nnvk._native. Its interface is documented in nnvk/_native.pyi.
+#include <cstdlib>
 #include <cstring>
+#include <exception>
+
+#include <unistd.h>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -24,6 +28,23 @@ using namespace nb::literals;
 using namespace nnvk;
 
 namespace {
+
+std::terminate_handler terminate_otherwise = nullptr;
+
+// Until 3.14, Python ends a daemon thread that comes back from a wait while the interpreter goes: by pthread_exit, whose
+// unwinding of frames that must not throw, as the bindings have, ends the process. Such a thread is parked instead.
+[[noreturn]] void park_thread_of_a_finished_interpreter() {
+#if PY_VERSION_HEX >= 0x030d0000
+    const bool finished = Py_IsFinalizing() || !Py_IsInitialized();
+#else
+    const bool finished = _Py_IsFinalizing() || !Py_IsInitialized();
+#endif
+    while (finished && !std::current_exception()) {
+        pause();
+    }
+    terminate_otherwise();
+    std::abort(); // the handler must not return
+}
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 using PortTuple = std::tuple<std::shared_ptr<Buffer>, uint64_t, uint64_t>;
@@ -265,6 +286,7 @@ void bind_programs(nb::module_& m) {
 NB_MODULE(_native, m) {
     // A process that ends with a device still open is no leak worth a warning.
     nb::set_leak_warnings(false);
+    terminate_otherwise = std::set_terminate(park_thread_of_a_finished_interpreter);
     nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
     bind_devices(m);
     bind_programs(m);

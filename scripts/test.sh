@@ -10,6 +10,8 @@ bin=$PWD/.venv/bin
 # pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
 "$bin/pytest" -n 2 "$@"
 if [ $# -eq 0 ]; then
-    echo "The Vulkan driver again, under the validation layer:"
-    NNVK_VALIDATION=1 "$bin/pytest" -n 2 -q tests/driver/vulkan tests/conformance/test_suite.py -k "not nnapi-reference"
+    echo "The Vulkan driver again under the validation layer, then as the smallest device:"
+    vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
+    NNVK_VALIDATION=1 "$bin/pytest" -n 2 -q tests/driver/vulkan "${vectors[@]}"
+    NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "$bin/pytest" -n 2 -q "${vectors[@]}"
 fi

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from execution import compile_and_run
 from recipes import Arg, Case, Draw, draw_case, recipes
 from recipes.build import build, with_arg, with_output
 
-from nnvk.api import Compilation, Device, NnapiError, OperandCode, run
+from nnvk.api import Device, NnapiError, OperandCode
 from nnvk.types.operand import OperandType
 
 NUMBERS = (0, 1, 2, 3, -1, 4, 5, 7, -2, 100, -100, 2**31 - 1, -(2**31), 65536)
@@ -24,18 +25,9 @@ def execute(data: bytes, device: Device) -> str:
     try:
         model, values = build(case, data_is_input=d.chance(0.8))
         model.finish()
-    except NnapiError:
-        return "refused by finish"
-    try:
-        compilation = Compilation(model, [device])
-        compilation.finish()
-    except NnapiError:
-        return "refused by the device"
-    try:
-        run(compilation, values)
-    except NnapiError:
-        return "refused at execution"
-    return "executed"
+    except NnapiError as error:
+        return f"refused by finish: {error}"
+    return compile_and_run(model, [device], values)
 
 
 def _number(d: Draw, case: Case) -> Case:

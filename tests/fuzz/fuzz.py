@@ -1,9 +1,12 @@
 """Looks for inputs that crash nnvk, hang it, or get an exception that is not NnapiError out of it.
 
-    python tests/fuzz/fuzz.py --seconds 3600 --seed 1 --corpus tests/fuzz/corpus
+    python tests/fuzz/fuzz.py --seconds 3600 --seed 1
+    python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
-The inputs are damaged operations (`cases`), serialised models (`programs`) and damaged ``.tflite`` files. What is found is written
-to the corpus, which the tests run again; a hang or a crash leaves its input in ``<corpus>/last``.
+Inputs are damaged operations (`cases`), serialised models (`programs`), random graphs on extreme data (`graphs`) and
+``.tflite`` files (`files`). Those that get an answer that none got before are kept and damaged further. What is a bug
+is written to the corpus, which the tests run again; so is the input of a hang or a crash, after which a new process
+goes on.
 """
 
 from __future__ import annotations
@@ -11,112 +14,237 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import hashlib
+import os
 import random
+import re
+import resource
+import signal
 import struct
 import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 
 import cases
+import files
+import graphs
 import programs
 
-from nnvk.api import Device, NnapiError, get_devices
-from nnvk.importers import tflite
+from nnvk.api import Device, get_devices
 
 HANG_SECONDS = 60
-DEMO = Path(tflite.__file__).parents[2] / "demo" / "data"
+MOST_MEMORY = 4 << 30
+"""Address space of the fuzzer: what wants more must end in OUT_OF_MEMORY."""
+MOST_KEPT = 2000
+"""Inputs of a kind that are kept to be damaged further."""
+
+KINDS: dict[str, Callable[[bytes, Device], str]] = {
+    "case": cases.execute,
+    "graph": graphs.execute,
+    "program": programs.execute,
+    "tflite": files.execute,
+}
+_SHARES = {"case": 0.35, "graph": 0.05, "program": 0.25, "tflite": 0.35}
 
 
 def check(kind: str, data: bytes, device: Device) -> str:
-    """Run one input. Says how far it got; raises what is a bug."""
-    if kind == "case":
-        return cases.execute(data, device)
-    if kind == "program":
-        return programs.execute(data, device)
-    try:
-        tflite.load(data)
-    except NnapiError:
-        return "refused by the importer"
-    return "imported"
+    """Run one input. Says how far it got and why not further; raises what is a bug."""
+    return KINDS[kind](data, device)
 
 
-def draw(seeds: list[bytes], choice: random.Random) -> tuple[str, bytes]:
-    """The next input."""
-    kind = choice.random()
-    if kind < 0.4:
-        return "case", choice.randbytes(8)
-    if kind < 0.7:
-        return "program", choice.randbytes(choice.randrange(8, 200))
-    data = bytearray(choice.choice(seeds))
-    for _ in range(choice.randrange(1, 6)):
-        _damage(data, choice)
-    return "tflite", bytes(data)
+class Source:
+    """Draws inputs, the same ones from the same seed as long as the answers are the same."""
+
+    def __init__(self, seed: int, corpus: Path | None = None) -> None:
+        self.choice = random.Random(seed)
+        self._kept = {"program": [], "tflite": files.seeds()}
+        self._answers: set[str] = set()
+        if corpus is not None:
+            for kind, kept in self._kept.items():
+                kept += [path.read_bytes() for path in sorted(corpus.glob(f"{kind}-*"))]
+
+    def draw(self) -> tuple[str, bytes]:
+        """The next input."""
+        (kind,) = self.choice.choices(list(_SHARES), list(_SHARES.values()))
+        kept = self._kept.get(kind)
+        if kept is None:
+            return kind, self.choice.randbytes(8)
+        if kind == "program" and (not kept or self.choice.random() < 0.4):
+            return kind, self.choice.randbytes(self.choice.randrange(8, 200))
+        data = bytearray(self.choice.choice(kept))
+        for _ in range(self.choice.randrange(1, 6)):
+            damage(data, self.choice, kept)
+        return kind, bytes(data)
+
+    def learn(self, kind: str, data: bytes, answer: str) -> None:
+        """Keep an input whose answer, but for the numbers in it, is new."""
+        words = f"{kind} {re.sub(r'[-0-9.e+]+', '0', answer)}"
+        kept = self._kept.get(kind)
+        if kept is None or words in self._answers:
+            return
+        self._answers.add(words)
+        if len(kept) < MOST_KEPT:
+            kept.append(data)
+        else:
+            kept[self.choice.randrange(len(kept) // 2, len(kept))] = data
 
 
-def _damage(data: bytearray, choice: random.Random) -> None:
+def damage(data: bytearray, choice: random.Random, others: list[bytes]) -> None:
+    """Change a few bytes."""
     if len(data) < 16:
-        return
+        data += choice.randbytes(16)
     way, at = choice.random(), choice.randrange(len(data) - 8)
     if way < 0.5:
         data[at] = choice.choice((0, 1, 2, 3, 4, 8, 127, 128, 254, 255, choice.randrange(256)))
     elif way < 0.8:
         number = choice.choice((-1, -2, 0, 1, 2, 1000, 65536, 2**31 - 1, -(2**31), choice.randrange(-10, 10)))
         struct.pack_into("<i", data, at // 4 * 4, number)
+    elif way < 0.85:
+        number = choice.choice((0.0, -1.0, 1e-30, 1e30, float("nan"), float("inf"), choice.gauss(0, 1)))
+        struct.pack_into("<f", data, at // 4 * 4, number)
     elif way < 0.9:
         del data[at : at + choice.randrange(1, 16)]
+    elif way < 0.95:
+        other = choice.choice(others)
+        start = choice.randrange(max(1, len(other) - 16))
+        data[at : at + 8] = other[start : start + 8]
     else:
-        other = choice.randrange(len(data) - 8)
-        data[at : at + 8] = data[other : other + 8]
+        other_at = choice.randrange(len(data) - 8)
+        data[at : at + 8] = data[other_at : other_at + 8]
+
+
+class Record:
+    """What a run has seen."""
+
+    def __init__(self, corpus: Path) -> None:
+        self.answers: Counter[str] = Counter()
+        self.bugs: set[str] = set()
+        self.slowest = 0.0
+        self._corpus = corpus
+        self._last = corpus / f"last-{os.getpid()}"
+
+    def run(self, kind: str, data: bytes, device: Device) -> str:
+        """Run one input; its answer, "" if it is a bug."""
+        self._last.write_bytes(kind.encode() + b" " + data)
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        began = time.monotonic()
+        try:
+            answer = check(kind, data, device)
+        except Exception as error:
+            self._report(kind, data, device, error)
+            answer = ""
+        faulthandler.cancel_dump_traceback_later()
+        self.slowest = max(self.slowest, time.monotonic() - began)
+        self.answers[f"{kind}: {answer.split(':')[0] or 'BUG'}"] += 1
+        return answer
+
+    def _report(self, kind: str, data: bytes, device: Device, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in where if "nnvk" in frame.filename] or list(where)
+        bug = f"{type(error).__name__} at {own[-1].filename}:{own[-1].lineno}"
+        if bug not in self.bugs:
+            self.bugs.add(bug)
+            name = save(self._corpus, kind, data)
+            print(f"{name} on {device.name}: {bug}: {error}", flush=True)
+
+    def close(self, seconds: float) -> None:
+        """Print the statistics."""
+        self._last.unlink(missing_ok=True)
+        for answer, count in sorted(self.answers.items()):
+            print(f"{count:9} {answer}")
+        total = sum(self.answers.values())
+        print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s, {len(self.bugs)} bugs", flush=True)
+
+
+def save(corpus: Path, kind: str, data: bytes) -> str:
+    """Write an input to the corpus; its name."""
+    name = f"{kind}-{hashlib.sha256(data).hexdigest()[:12]}"
+    (corpus / name).write_bytes(data)
+    return name
 
 
 def fuzz(seconds: float, seed: int, corpus: Path) -> int:
     """Run until the time is over. The number of different bugs found."""
-    choice = random.Random(seed)
-    devices = get_devices()
-    seeds = [path.read_bytes() for path in sorted([*DEMO.glob("*.tflite"), *corpus.glob("tflite-*")])]
-    corpus.mkdir(parents=True, exist_ok=True)
-    last = corpus / f"last-{seed}"
-    outcomes: Counter[str] = Counter()
-    found: set[str] = set()
-    end, slowest = time.monotonic() + seconds, 0.0
-    while time.monotonic() < end:
-        kind, data = draw(seeds, choice)
-        device = devices[-1] if choice.random() < 0.7 else devices[0]
-        last.write_bytes(data)
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        began = time.monotonic()
-        try:
-            outcomes[f"{kind}: {check(kind, data, device)}"] += 1
-        except Exception as error:
-            outcomes[f"{kind}: BUG"] += 1
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            bug = f"{type(error).__name__} at {where.filename}:{where.lineno}"
-            if bug not in found:
-                found.add(bug)
-                name = f"{kind}-{hashlib.sha256(data).hexdigest()[:12]}"
-                (corpus / name).write_bytes(data)
-                print(f"{name} on {device.name}: {bug}: {error}", flush=True)
-        slowest = max(slowest, time.monotonic() - began)
-    faulthandler.cancel_dump_traceback_later()
-    last.unlink()
-    for outcome, count in sorted(outcomes.items()):
-        print(f"{count:9} {outcome}")
-    print(f"{sum(outcomes.values())} inputs in {seconds:g} s, slowest {slowest:.1f} s, {len(found)} bugs")
-    return len(found)
+    source, record, devices = Source(seed, corpus), Record(corpus), get_devices()
+    began = time.monotonic()
+    while time.monotonic() < began + seconds:
+        kind, data = source.draw()
+        device = devices[-1] if source.choice.random() < 0.8 else devices[0]
+        answer = record.run(kind, data, device)
+        if answer:
+            source.learn(kind, data, answer)
+    record.close(time.monotonic() - began)
+    return len(record.bugs)
+
+
+def fuzz_by_coverage(seconds: float, seed: int, corpus: Path) -> int:
+    """The same by atheris (libFuzzer): the first byte of an input is its kind. Its statistics are libFuzzer's."""
+    import atheris
+
+    record, device = Record(corpus), get_devices()[-1]
+    kinds = ("program", "tflite")
+    work = corpus / "coverage"
+    work.mkdir(exist_ok=True)
+    for data in files.seeds():
+        save(work, "tflite", b"\1" + data)
+
+    def one_input(data: bytes) -> None:
+        if data:
+            record.run(kinds[data[0] % len(kinds)], data[1:], device)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("nnvk."):
+            for key, value in list(vars(module).items()):
+                if getattr(value, "__module__", None) == name and isinstance(value, type(fuzz_by_coverage)):
+                    setattr(module, key, atheris.instrument_func(value))
+    options = [
+        f"-max_total_time={seconds:.0f}",
+        f"-seed={seed}",
+        "-max_len=8192",
+        "-timeout=120",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(work)], one_input)
+    atheris.Fuzz()
+    return len(record.bugs)
+
+
+def supervise(run: Callable[[float, int, Path], int], seconds: float, seed: int, corpus: Path) -> int:
+    """Run in a child process; where it dies, keep what it died of and go on with another one. The number of bugs."""
+    end, bugs = time.monotonic() + seconds, 0
+    while (rest := end - time.monotonic()) > 0:
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+            os._exit(min(run(rest, seed, corpus), 100))
+        _, status = os.waitpid(child, 0)
+        last = corpus / f"last-{child}"
+        if os.WIFEXITED(status) and not last.exists():
+            return bugs + os.WEXITSTATUS(status)
+        if last.exists():
+            kind, _, data = last.read_bytes().partition(b" ")
+            last.unlink()
+            how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "a hang"
+            print(f"{save(corpus, kind.decode(), data)}: the process died of {how}", flush=True)
+        bugs, seed = bugs + 1, seed + 1000
+    return bugs
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--corpus", type=Path, default=Path(__file__).parent / "corpus")
+    parser.add_argument("--atheris", action="store_true", help="guide by coverage (needs the package atheris)")
     options = parser.parse_args()
-    sys.exit(1 if fuzz(options.seconds, options.seed, options.corpus) else 0)
+    options.corpus.mkdir(parents=True, exist_ok=True)
+    run = fuzz_by_coverage if options.atheris else fuzz
+    sys.exit(1 if supervise(run, options.seconds, options.seed, options.corpus) else 0)
 
 
 if __name__ == "__main__":

@@ -63,23 +63,23 @@ def execute(data: bytes, device: Device) -> str:
     source = Bytes(data)
     try:
         model, inputs = _build(source)
-    except NnapiError:
-        return "refused by the builder"
+    except NnapiError as error:
+        return f"refused by the builder: {error}"
     try:
         model.finish()
-    except NnapiError:
-        return "refused by finish"
+    except NnapiError as error:
+        return f"refused by finish: {error}"
     try:
         compilation = Compilation(model, [device])
         compilation.finish()
-    except NnapiError:
-        return "refused by the device"
+    except NnapiError as error:
+        return f"refused by the device: {error}"
     try:
         arrays: list[np.ndarray | None] = [None if source.chance(20) else source.array(type_) for type_ in inputs]
         run(compilation, arrays)
         _execute_badly(source, compilation)
-    except NnapiError:
-        return "refused at execution"
+    except NnapiError as error:
+        return f"refused at execution: {error}"
     return "executed"
 
 

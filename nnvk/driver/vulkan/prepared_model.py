@@ -172,9 +172,9 @@ class VulkanExecution(IFencedExecution):
         if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
             threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
             raise _missed()
-        wait_for, self._wait_for = self._wait_for, ()
-        for dependency in wait_for:
+        for dependency in self._dependencies():
             dependency.result()  # they write their outputs first, and where one failed so does this
+        self._wait_for = ()
         self._instance.program.fetch(self._binding.outputs)
         self._device.counters.bytes_to_host += self._binding.bytes_out
         measure = self._options.measure
@@ -190,6 +190,18 @@ class VulkanExecution(IFencedExecution):
             self._trace(now, stamps)
         timing = Timing(stamps[-1] - stamps[0], now - self._began) if measure else Timing()
         return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
+
+    def _dependencies(self) -> list[IFencedExecution]:
+        """What this waits for, and what that waits for, the furthest first, so that long chains need no recursion."""
+        found = dict.fromkeys(self._wait_for)
+        ahead = list(found)
+        while ahead:
+            dependency = ahead.pop()
+            if isinstance(dependency, VulkanExecution):
+                more = [other for other in dependency._wait_for if other not in found]
+                found.update(dict.fromkeys(more))
+                ahead += more
+        return list(reversed(found))
 
     def _trace(self, now: int, stamps: Sequence[int]) -> None:
         """Spans of the execution and its commands. The device's clock is another: its last stamp is taken as now."""

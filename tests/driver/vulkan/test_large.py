@@ -33,7 +33,8 @@ def test_like_the_reference(own: VulkanDevice, text: str) -> None:
     (expected,) = reference(row)
     (actual,) = outputs = empty_like([expected])
     execute(own, row, outputs)
-    assert first_difference(expected, actual, row.model.output_types()[0].code) is None
+    if not np.array_equal(expected, actual):
+        assert first_difference(expected, actual, row.model.output_types()[0].code) is None
 
 
 def test_masked_parts_of_a_long_softmax(vulkan: VulkanDevice) -> None:

@@ -181,6 +181,22 @@ def test_a_fenced_chain_through_device_memory_goes_to_the_queue_at_once(
     np.testing.assert_array_equal(output, numbers(3))
 
 
+def test_a_long_fenced_chain(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
+    memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(2)]
+    fence: list[IFencedExecution] = []
+    length = 1500
+    executions = []
+    for source, target in (memories, memories[::-1]):
+        request = Request([InputArgument(None, source.token, (SIZE,))], [OutputArgument(None, target.token)])
+        executions.append(plus_one.create_reusable_execution(request))
+    for turn in range(length):
+        fence = [executions[turn % 2].execute_fenced(fence, OPTIONS)]
+    fence[0].result()
+    output = np.zeros(SIZE, np.float32)
+    memories[length % 2].copy_to(output.view(np.uint8))
+    assert (output == length).all()
+
+
 def test_what_a_dependency_writes_is_written_before(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
     """Both write the same memory of the host: what comes later stays, though nobody waits for what came first."""
     memories = [vulkan.allocate(VECTOR, (SIZE,)) for _ in range(2)]
