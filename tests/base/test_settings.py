@@ -31,7 +31,8 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("NNVK_VULKAN", "yes"), ("NNVK_VALIDATION", ""), ("NNVK_PARTITION", "one"), ("NNVK_PARTITION", "")]
+    ("name", "text"),
+    [("NNVK_VULKAN", "yes"), ("NNVK_VALIDATION", ""), ("NNVK_PARTITION", "one"), ("NNVK_PARTITION", "")],
 )
 def test_values_that_do_not_parse_name_their_variable(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=name):
@@ -53,7 +54,8 @@ def test_settings_can_be_replaced_for_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "code"), [(bad_data, ResultCode.BAD_DATA), (bad_state, ResultCode.BAD_STATE), (op_failed, ResultCode.OP_FAILED)]
+    ("make", "code"),
+    [(bad_data, ResultCode.BAD_DATA), (bad_state, ResultCode.BAD_STATE), (op_failed, ResultCode.OP_FAILED)],
 )
 def test_errors(make: Any, code: ResultCode) -> None:
     error = make("something is wrong")
@@ -70,7 +72,15 @@ def test_tags_of_the_log() -> None:
 
 @pytest.mark.parametrize(
     ("vlog", "printed"),
-    [("", ()), ("model", ("model",)), ("model,driver", ("model", "driver")), ("model:driver", ("model", "driver")), (" model  driver", ("model", "driver")), ("all", log.TAGS), ("1", log.TAGS)],
+    [
+        ("", ()),
+        ("model", ("model",)),
+        ("model,driver", ("model", "driver")),
+        ("model:driver", ("model", "driver")),
+        (" model  driver", ("model", "driver")),
+        ("all", log.TAGS),
+        ("1", log.TAGS),
+    ],
 )
 def test_only_the_tags_that_are_wanted_are_printed(vlog: str, printed: tuple[str, ...]) -> None:
     script = "import logging; from nnvk.base import log; log.configure(); [log.logger(t).debug('x') for t in log.TAGS]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import time
 import weakref
@@ -98,7 +99,7 @@ def test_work_never_waits_for_a_thread() -> None:
     gates = [threading.Event() for _ in range(150)]
     executions = [
         DeferredExecution(lambda this=this, after=after: (after.wait(20), this.set(), DONE)[2])
-        for this, after in zip(gates, gates[1:], strict=False)
+        for this, after in itertools.pairwise(gates)
     ]
     last = DeferredExecution(lambda: (gates[-1].set(), DONE)[1])
     assert all(execution.wait(20 * 10**9) for execution in [last, *executions])

@@ -22,6 +22,7 @@ FOUR = OperandType(F32, (4,))
 INT = OperandType(OperandCode.INT32)
 NONE = Operand(INT, Lifetime.CONSTANT, np.array(0, np.int32))
 IN, OUT = Operand(FOUR, Lifetime.SUBGRAPH_INPUT), Operand(FOUR, Lifetime.SUBGRAPH_OUTPUT)
+BOOLS = Operand(OperandType(OperandCode.TENSOR_BOOL8, (4,)), Lifetime.SUBGRAPH_INPUT)
 TEMPORARY = Operand(FOUR, Lifetime.TEMPORARY_VARIABLE)
 ADD = Operation(OperationCode.ADD, (0, 1, 2), (3,))
 GOOD = Model((IN, IN, NONE, OUT), (ADD,), (0, 1), (3,))
@@ -122,7 +123,7 @@ HOSTILE: dict[str, Callable[[], Model]] = {
     ),
     "inputs of another type": lambda: typed(1, OperandCode.TENSOR_INT32, (4,)),
     "a type that the operation has not": lambda: replace(
-        GOOD, operands=tuple(replace(o, type=OperandType(OperandCode.TENSOR_BOOL8, (4,))) if o is not NONE else o for o in GOOD.operands)
+        GOOD, operands=(BOOLS, BOOLS, NONE, replace(BOOLS, lifetime=Lifetime.SUBGRAPH_OUTPUT))
     ),
     "a tensor where a scalar belongs": lambda: operations(replace(ADD, inputs=(0, 1, 1))),
     "an activation that does not exist": lambda: constant(np.array(4, np.int32)),
@@ -156,7 +157,9 @@ GOOD_BRANCH = Model((IN, IN, OUT), (Operation(OperationCode.MAXIMUM, (0, 1), (2,
 
 
 def per_channel(scales: Sequence[float], dim: int) -> Model:
-    type_ = OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (4,), channel_quant=ChannelQuant(tuple(scales), dim))
+    type_ = OperandType(
+        OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (4,), channel_quant=ChannelQuant(tuple(scales), dim)
+    )
     value = Operand(type_, Lifetime.CONSTANT, np.zeros(4, np.int8))
     return replace(GOOD, operands=(*GOOD.operands, value))
 

@@ -183,7 +183,9 @@ def test_a_prepared_model_is_executed_by_many_threads(prepared: IPreparedModel) 
     def work(value: int) -> None:
         target = output()
         assert target.buffer is not None
-        request = Request([InputArgument(np.full(4, value, np.float32)), InputArgument(np.full(4, -1, np.float32))], [target])
+        request = Request(
+            [InputArgument(np.full(4, value, np.float32)), InputArgument(np.full(4, -1, np.float32))], [target]
+        )
         for _ in range(20):
             prepared.execute(request, OPTIONS)
             if not (target.buffer.view(np.float32) == value).all():

@@ -15,6 +15,8 @@ import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
 
 F32 = OperandCode.TENSOR_FLOAT32
+SQUARE = OperandType(F32, (2, 2))
+FOUR = OperandType(F32, (4,))
 INT = OperandType(OperandCode.INT32)
 BOOL8 = OperandType(OperandCode.TENSOR_BOOL8, (1,))
 COUNTER = OperandType(OperandCode.TENSOR_INT32, (1,))
@@ -32,6 +34,15 @@ def raises(code: ResultCode, match: str | None = None) -> Iterator[None]:
     with pytest.raises(nnvk.NnapiError, match=match) as caught:
         yield
     assert caught.value.code is code, caught.value
+
+
+def label(value: object) -> str:
+    """A short name of a test's parameter, the same in every process."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.str}{list(value.shape)}" + ("" if value.flags.c_contiguous else " with gaps")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"{type(value).__name__} of {len(value)}"
+    return str(value) if isinstance(value, (int, float, list, tuple, OperandType)) else type(value).__name__
 
 
 class Builder:
@@ -70,7 +81,7 @@ class Builder:
         return self.model
 
 
-def add_model(type_: OperandType = OperandType(F32, (2, 2)), output: OperandType | None = None) -> nnvk.Model:
+def add_model(type_: OperandType = SQUARE, output: OperandType | None = None) -> nnvk.Model:
     """Output = input 0 + input 1."""
     build = Builder()
     a, b = build.operand(type_), build.operand(type_)
@@ -78,7 +89,9 @@ def add_model(type_: OperandType = OperandType(F32, (2, 2)), output: OperandType
 
 
 def unary_model(
-    code: OperationCode = OperationCode.RELU, type_: OperandType = OperandType(F32, (2, 2)), output: OperandType | None = None
+    code: OperationCode = OperationCode.RELU,
+    type_: OperandType = SQUARE,
+    output: OperandType | None = None,
 ) -> nnvk.Model:
     """Output = code(input)."""
     build = Builder()
@@ -86,7 +99,7 @@ def unary_model(
     return build.finish([source], [build.operation(code, [source], output or type_)])
 
 
-def chain_model(codes: Sequence[OperationCode], type_: OperandType = OperandType(F32, (2, 2))) -> nnvk.Model:
+def chain_model(codes: Sequence[OperationCode], type_: OperandType = SQUARE) -> nnvk.Model:
     """One operation after the other, each with one operand."""
     build = Builder()
     source = current = build.operand(type_)
@@ -95,7 +108,7 @@ def chain_model(codes: Sequence[OperationCode], type_: OperandType = OperandType
     return build.finish([source], [current])
 
 
-def increment_model(step: float = 1.0, type_: OperandType = OperandType(F32, (4,))) -> nnvk.Model:
+def increment_model(step: float = 1.0, type_: OperandType = FOUR) -> nnvk.Model:
     """Output = input + step."""
     build = Builder()
     source = build.operand(type_)
@@ -116,7 +129,7 @@ def matrix_model(size: int = 256, products: int = 24) -> nnvk.Model:
     return build.finish([source], [current])
 
 
-def if_model(type_: OperandType = OperandType(F32, (2, 2))) -> nnvk.Model:
+def if_model(type_: OperandType = SQUARE) -> nnvk.Model:
     """Output = input 1 + input 2 if input 0, else their product."""
     branches = []
     for code in (OperationCode.ADD, OperationCode.MUL):
@@ -129,7 +142,7 @@ def if_model(type_: OperandType = OperandType(F32, (2, 2))) -> nnvk.Model:
     return build.finish([condition, a, b], [build.operation(OperationCode.IF, inputs, type_)])
 
 
-def while_model(type_: OperandType = OperandType(F32, (4,)), *, endless: bool = False) -> nnvk.Model:
+def while_model(type_: OperandType = FOUR, *, endless: bool = False) -> nnvk.Model:
     """Output = input 1, doubled input 0 (an INT32 of shape [1]) times; or for ever."""
     build = Builder()
     counter, state = build.operand(COUNTER), build.operand(type_)

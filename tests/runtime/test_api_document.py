@@ -15,27 +15,77 @@ import nnvk.hal
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
 
 # Every function of NeuralNetworks.h at feature level 8, in its documentation's order.
-FUNCTIONS = """
-    Burst_create Burst_free
-    Compilation_create Compilation_createForDevices Compilation_finish Compilation_free
-    Compilation_getPreferredMemoryAlignmentForInput Compilation_getPreferredMemoryAlignmentForOutput
-    Compilation_getPreferredMemoryPaddingForInput Compilation_getPreferredMemoryPaddingForOutput
-    Compilation_setCaching Compilation_setPreference Compilation_setPriority Compilation_setTimeout
-    Device_getFeatureLevel Device_getName Device_getType Device_getVersion Device_wait
-    Event_createFromSyncFenceFd Event_free Event_getSyncFenceFd Event_wait
-    Execution_burstCompute Execution_compute Execution_create Execution_enableInputAndOutputPadding Execution_free
-    Execution_getDuration Execution_getOutputOperandDimensions Execution_getOutputOperandRank Execution_setInput
-    Execution_setInputFromMemory Execution_setLoopTimeout Execution_setMeasureTiming Execution_setOutput
-    Execution_setOutputFromMemory Execution_setReusable Execution_setTimeout Execution_startCompute
-    Execution_startComputeWithDependencies
-    MemoryDesc_addInputRole MemoryDesc_addOutputRole MemoryDesc_create MemoryDesc_finish MemoryDesc_free
-    MemoryDesc_setDimensions
-    Memory_copy Memory_createFromAHardwareBuffer Memory_createFromDesc Memory_createFromFd Memory_free
-    Model_addOperand Model_addOperation Model_create Model_finish Model_free Model_getSupportedOperationsForDevices
-    Model_identifyInputsAndOutputs Model_relaxComputationFloat32toFloat16 Model_setOperandSymmPerChannelQuantParams
-    Model_setOperandValue Model_setOperandValueFromMemory Model_setOperandValueFromModel
-    _getDefaultLoopTimeout _getDevice _getDeviceCount _getMaximumLoopTimeout _getRuntimeFeatureLevel
-""".split()
+FUNCTIONS = [
+    "Burst_create",
+    "Burst_free",
+    "Compilation_create",
+    "Compilation_createForDevices",
+    "Compilation_finish",
+    "Compilation_free",
+    "Compilation_getPreferredMemoryAlignmentForInput",
+    "Compilation_getPreferredMemoryAlignmentForOutput",
+    "Compilation_getPreferredMemoryPaddingForInput",
+    "Compilation_getPreferredMemoryPaddingForOutput",
+    "Compilation_setCaching",
+    "Compilation_setPreference",
+    "Compilation_setPriority",
+    "Compilation_setTimeout",
+    "Device_getFeatureLevel",
+    "Device_getName",
+    "Device_getType",
+    "Device_getVersion",
+    "Device_wait",
+    "Event_createFromSyncFenceFd",
+    "Event_free",
+    "Event_getSyncFenceFd",
+    "Event_wait",
+    "Execution_burstCompute",
+    "Execution_compute",
+    "Execution_create",
+    "Execution_enableInputAndOutputPadding",
+    "Execution_free",
+    "Execution_getDuration",
+    "Execution_getOutputOperandDimensions",
+    "Execution_getOutputOperandRank",
+    "Execution_setInput",
+    "Execution_setInputFromMemory",
+    "Execution_setLoopTimeout",
+    "Execution_setMeasureTiming",
+    "Execution_setOutput",
+    "Execution_setOutputFromMemory",
+    "Execution_setReusable",
+    "Execution_setTimeout",
+    "Execution_startCompute",
+    "Execution_startComputeWithDependencies",
+    "MemoryDesc_addInputRole",
+    "MemoryDesc_addOutputRole",
+    "MemoryDesc_create",
+    "MemoryDesc_finish",
+    "MemoryDesc_free",
+    "MemoryDesc_setDimensions",
+    "Memory_copy",
+    "Memory_createFromAHardwareBuffer",
+    "Memory_createFromDesc",
+    "Memory_createFromFd",
+    "Memory_free",
+    "Model_addOperand",
+    "Model_addOperation",
+    "Model_create",
+    "Model_finish",
+    "Model_free",
+    "Model_getSupportedOperationsForDevices",
+    "Model_identifyInputsAndOutputs",
+    "Model_relaxComputationFloat32toFloat16",
+    "Model_setOperandSymmPerChannelQuantParams",
+    "Model_setOperandValue",
+    "Model_setOperandValueFromMemory",
+    "Model_setOperandValueFromModel",
+    "_getDefaultLoopTimeout",
+    "_getDevice",
+    "_getDeviceCount",
+    "_getMaximumLoopTimeout",
+    "_getRuntimeFeatureLevel",
+]
 NAMES = [f"ANeuralNetworks{name}" for name in FUNCTIONS]
 ROW = re.compile(r"^\| `(ANeuralNetworks\w*_\w+)` \| (.+?) \| (.*)\|$", re.MULTILINE)
 MENTIONED = re.compile(r"`(nnvk(?:\.\w+)+)(\([^`]*\))?`")

@@ -16,6 +16,7 @@ from samples import (
     execution,
     f32,
     increment_model,
+    label,
     raises,
     shared_memory,
     unary_model,
@@ -62,9 +63,9 @@ def test_outputs_that_do_not_exist(plain: nnvk.Execution, index: int) -> None:
         bytearray(20),
         b"",
         "text",
-        object(),
+        NotImplemented,
     ],
-    ids=repr,
+    ids=label,
 )
 def test_inputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
     with raises(ResultCode.BAD_DATA, "input 0"):
@@ -84,14 +85,16 @@ def test_inputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
         bytearray(17),
         [[0.0, 0.0], [0.0, 0.0]],
     ],
-    ids=repr,
+    ids=label,
 )
 def test_outputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
     with raises(ResultCode.BAD_DATA, "output 0"):
         plain.set_output(0, value)
 
 
-@pytest.mark.parametrize("value", [ONES, ONES.reshape(4), ONES.tobytes(), bytearray(ONES.tobytes()), ONES.tolist()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [ONES, ONES.reshape(4), ONES.tobytes(), bytearray(ONES.tobytes()), ONES.tolist()], ids=label
+)
 def test_inputs_may_be_arrays_buffers_and_numbers(device: nnvk.Device, value: object) -> None:
     (output,) = nnvk.run(compiled(add_model(), device), [value, ONES])  # type: ignore[list-item]
     assert (output == 2).all()
@@ -238,7 +241,9 @@ def test_arguments_in_one_file(device: nnvk.Device) -> None:
     os.close(descriptor)
 
 
-@pytest.mark.parametrize(("offset", "length"), [(0, 12), (0, 20), (-4, 16), (52, 16), (0, 0), (2, 16), (64, 16)], ids=str)
+@pytest.mark.parametrize(
+    ("offset", "length"), [(0, 12), (0, 20), (-4, 16), (52, 16), (0, 0), (2, 16), (64, 16)], ids=str
+)
 def test_regions_that_do_not_fit(plain: nnvk.Execution, offset: int, length: int) -> None:
     memory = shared_memory(64)
     with raises(ResultCode.BAD_DATA):

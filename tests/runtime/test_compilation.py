@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decorators import Decorated
-from samples import added, add_model, chain_model, compiled, matrix_model, raises
+from samples import add_model, added, chain_model, compiled, matrix_model, raises
 
 import nnvk
 from nnvk import OperationCode, PreferenceCode, PriorityCode, ResultCode
@@ -38,7 +38,9 @@ class Noting(Decorated):
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_finished_compilation_can_not_be_modified(call: Callable[[nnvk.Compilation], object], cpu: nnvk.Device) -> None:
+def test_a_finished_compilation_can_not_be_modified(
+    call: Callable[[nnvk.Compilation], object], cpu: nnvk.Device
+) -> None:
     compilation = compiled(add_model(), cpu)
     with raises(ResultCode.BAD_STATE, "finish"):
         call(compilation)
@@ -101,7 +103,11 @@ def test_by_default_the_fastest_device_is_used(gpu: nnvk.Device) -> None:
 
 @pytest.mark.parametrize(
     ("preference", "expected"),
-    [(PreferenceCode.FAST_SINGLE_ANSWER, "fast"), (PreferenceCode.SUSTAINED_SPEED, "fast"), (PreferenceCode.LOW_POWER, "frugal")],
+    [
+        (PreferenceCode.FAST_SINGLE_ANSWER, "fast"),
+        (PreferenceCode.SUSTAINED_SPEED, "fast"),
+        (PreferenceCode.LOW_POWER, "frugal"),
+    ],
 )
 def test_the_preference_chooses_among_devices(cpu: nnvk.Device, preference: PreferenceCode, expected: str) -> None:
     class Fast(Decorated):
@@ -252,8 +258,7 @@ def test_what_is_preferred_is_what_the_step_prefers(cpu: nnvk.Device) -> None:
 
         def get_supported_operations(self, model: Model):
             return [
-                nnvk.hal.Support("" if operation.code is OperationCode.ABS else "no")
-                for operation in model.operations
+                nnvk.hal.Support("" if operation.code is OperationCode.ABS else "no") for operation in model.operations
             ]
 
     model = chain_model([OperationCode.NEG, OperationCode.ABS])

@@ -27,7 +27,9 @@ def test_the_devices() -> None:
     assert [device.name for device in devices[:-1]] == [f"vulkan-{number}" for number in range(len(devices) - 1)]
     assert all(device.type is DeviceTypeCode.GPU for device in devices[:-1])
     assert nnvk.get_devices() is not devices  # a list of the caller's own ...
-    assert all(again is device for again, device in zip(nnvk.get_devices(), devices, strict=True))  # of the same devices
+    assert all(
+        again is device for again, device in zip(nnvk.get_devices(), devices, strict=True)
+    )  # of the same devices
 
 
 def test_what_a_device_says(device: nnvk.Device) -> None:
@@ -74,7 +76,9 @@ def test_the_devices_are_found_once(cpu: nnvk.Device) -> None:
 def test_of_two_devices_of_a_name_the_first_stays(cpu: nnvk.Device) -> None:
     devices = DeviceManager()
     first = Decorated(cpu.driver, "same")
-    devices.install([lambda: ([first, Decorated(cpu.driver, "other")], ""), lambda: ([Decorated(cpu.driver, "same")], "")])
+    devices.install(
+        [lambda: ([first, Decorated(cpu.driver, "other")], ""), lambda: ([Decorated(cpu.driver, "same")], "")]
+    )
     assert [device.name for device in devices.devices()] == ["same", "other"]
     assert devices.devices()[0].driver is first
     (reason,) = devices.unavailable()

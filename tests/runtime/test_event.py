@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import threading
 import time
@@ -13,8 +14,8 @@ from decorators import Failing
 from samples import (
     F32,
     Pipe,
-    added,
     add_model,
+    added,
     compiled,
     device_memory,
     execution,
@@ -158,7 +159,9 @@ def test_an_execution_reads_what_the_one_before_has_written(names: tuple[str, st
 
 @DEPENDENT
 def test_the_last_of_two_writers_wins(names: tuple[str, str]) -> None:
-    first, second = (compiled(increment_model(step), nnvk.get_device(name)) for name, step in zip(names, (1, 2), strict=True))
+    first, second = (
+        compiled(increment_model(step), nnvk.get_device(name)) for name, step in zip(names, (1, 2), strict=True)
+    )
     output, zeros = np.zeros(4, np.float32), np.zeros(4, np.float32)
     event = execution(first, [zeros], [output]).start_compute_with_dependencies([])
     last = execution(second, [zeros], [output]).start_compute_with_dependencies([event])
@@ -187,7 +190,7 @@ def test_events_of_a_chain_may_be_dropped(device: nnvk.Device) -> None:
     compilation = compiled(increment_model(), device)
     buffers = [np.zeros(4, np.float32) for _ in range(21)]
     event = None
-    for source, target in zip(buffers, buffers[1:], strict=False):
+    for source, target in itertools.pairwise(buffers):
         run = execution(compilation, [source], [target])
         event = run.start_compute_with_dependencies([] if event is None else [event])
     assert event is not None

@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from decorators import Decorated, Failing
-from samples import add_model, chain_model, compiled, device_memory, execution, f32, if_model, increment_model, raises, while_model
+from samples import (
+    add_model,
+    chain_model,
+    compiled,
+    device_memory,
+    execution,
+    f32,
+    if_model,
+    increment_model,
+    raises,
+    while_model,
+)
 
 import nnvk
 from nnvk import NnapiError, OperationCode, ResultCode

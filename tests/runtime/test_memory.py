@@ -214,7 +214,9 @@ def test_memory_that_can_only_be_read_is_no_target(descriptor: int) -> None:
         Memory.copy(shared_memory(16), memory)
 
 
-def test_a_copy_that_fails_leaves_the_target_without_content(device: nnvk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_fails_leaves_the_target_without_content(
+    device: nnvk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = memory_of("device", device, VALUES)
 
     def fail(content: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -260,9 +261,11 @@ def test_fenced_executions_hand_it_on(device: nnvk.Device) -> None:
     compilation = compiled(increment_model(), device)
     memories = [device_memory(inputs=[(compilation, 0)], outputs=[(compilation, 0)]) for _ in range(4)]
     pipe = Pipe()
-    event = execution(compilation, [np.zeros(4, np.float32)], [memories[0]]).start_compute_with_dependencies([pipe.event])
+    event = execution(compilation, [np.zeros(4, np.float32)], [memories[0]]).start_compute_with_dependencies(
+        [pipe.event]
+    )
     events = [event]
-    for source, target in zip(memories, memories[1:], strict=False):
+    for source, target in itertools.pairwise(memories):
         assert not source.is_initialized
         event = execution(compilation, [source], [target]).start_compute_with_dependencies([events[-1]])
         events.append(event)
@@ -327,7 +330,7 @@ def test_the_chain_may_be_in_flight_at_once(gpu: nnvk.Device) -> None:
     execution(compilation, [np.zeros(4, np.float32)], [memories[0]]).compute()
     before = driver.counters.bytes_from_host, driver.counters.bytes_to_host
     events: list[nnvk.Event] = []
-    for source, target in zip(memories, memories[1:], strict=False):
+    for source, target in itertools.pairwise(memories):
         events.append(execution(compilation, [source], [target]).start_compute_with_dependencies(events[-1:]))
     for event in events:
         event.wait()

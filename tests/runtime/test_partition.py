@@ -83,7 +83,9 @@ def test_a_chain(
     compilation = compiled(chain_model(codes, FOUR), first, second)
     assert steps(compilation) == expected
     (output,) = nnvk.run(compilation, [np.array([1, -2, 3, -4], np.float32)])
-    reference = nnvk.run(compiled(chain_model(codes, FOUR), nnvk.get_device("nnapi-reference")), [np.array([1, -2, 3, -4], np.float32)])
+    reference = nnvk.run(
+        compiled(chain_model(codes, FOUR), nnvk.get_device("nnapi-reference")), [np.array([1, -2, 3, -4], np.float32)]
+    )
     np.testing.assert_array_equal(output, reference[0])
 
 
@@ -131,7 +133,9 @@ def test_parts_get_the_constants_they_need(first: nnvk.Device, cpu: nnvk.Device)
     constant = build.constant(FOUR, np.arange(4, dtype=np.float32))
     total = build.operation(OperationCode.ADD, [negated, constant], FOUR)
     model = build.finish([source], [total])
-    compilation = compiled(model, nnvk.Device(Only(cpu.driver, A, name="neg")), nnvk.Device(Decorated(cpu.driver, "rest")))
+    compilation = compiled(
+        model, nnvk.Device(Only(cpu.driver, A, name="neg")), nnvk.Device(Decorated(cpu.driver, "rest"))
+    )
     neg, rest = compilation.steps
     assert neg.device.name == "neg"
     assert Lifetime.CONSTANT not in {operand.lifetime for operand in neg.part.model.operands}
@@ -178,7 +182,9 @@ def test_an_intermediate_result_that_is_an_output_too_small(first: nnvk.Device, 
     source = build.operand(f32(0))
     one = build.operation(A, [source], f32(0))
     model = build.finish([source], [one, build.operation(B, [one], f32(0))])
-    run = execution(compiled(model, first, second), [np.ones(4, np.float32)], [np.zeros(3, np.float32), np.zeros(9, np.float32)])
+    run = execution(
+        compiled(model, first, second), [np.ones(4, np.float32)], [np.zeros(3, np.float32), np.zeros(9, np.float32)]
+    )
     with raises(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "output 0"):
         run.compute()
     assert run.get_output_operand_dimensions(0) == (4,)
@@ -229,7 +235,10 @@ def network() -> nnvk.Model:
     return build.finish([a, b], [values[-1], values[-2], values[9]])
 
 
-INPUTS = [np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4), np.linspace(1, -3, 12, dtype=np.float32).reshape(3, 4)]
+INPUTS = [
+    np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4),
+    np.linspace(1, -3, 12, dtype=np.float32).reshape(3, 4),
+]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -251,7 +260,11 @@ def test_any_cut_between_two_kinds_of_devices(cpu: nnvk.Device, gpu: nnvk.Device
     compilation = compiled(model, nnvk.Device(Refusing(gpu.driver, seed)), cpu)
     assert len({step.device for step in compilation.steps}) == 2
     run = execution(compilation, INPUTS, [np.zeros((3, 4), np.float32) for _ in range(3)], reusable=True)
-    for compute in (run.compute, lambda: run.start_compute().wait(), lambda: run.burst_compute(nnvk.Burst(compilation))):
+    for compute in (
+        run.compute,
+        lambda: run.start_compute().wait(),
+        lambda: run.burst_compute(nnvk.Burst(compilation)),
+    ):
         compute()
     for got, expected in zip(nnvk.run(compilation, INPUTS), reference, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from decorators import Decorated
-from samples import added, add_model, compiled, execution, increment_model, raises, shared_memory
+from samples import add_model, added, compiled, execution, increment_model, raises, shared_memory
 
 import nnvk
 from nnvk import DurationCode, NnapiError, ResultCode

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from samples import (
     Pipe,
-    added,
     add_model,
+    added,
     compiled,
     device_memory,
     execution,

@@ -12,7 +12,7 @@ import pytest
 import nnvk
 
 sys.path.insert(0, str(Path(__file__).parent))
-from stress_types import Outcome, Run  # noqa: E402 - it lies beside this file
+from stress_types import Outcome, Run
 
 WORKLOADS = Path(__file__).parent / "workloads.py"
 

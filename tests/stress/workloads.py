@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def many_threads(device: nnvk.Device) -> None:
 def frees_in_every_order(device: nnvk.Device) -> None:
     """Everything that belongs together is dropped in random orders, some of it while it is at work."""
     generator = random.Random(7)
-    for turn in range(60):
+    for turn in range(24):
         made: dict[str, object] = {}
         model = made["model"] = chain(64, 3)
         compilation = made["compilation"] = compiled(model, device)
@@ -189,23 +190,19 @@ class _Descriptor:
 
 def memory_exhausted(device: nnvk.Device) -> None:
     """All memory that the process may have is taken: a clear error, and once some is free again, all works again."""
-    small = compiled(chain(64, 2), device)
     source, target = np.zeros(64, np.float32), np.zeros(64, np.float32)
-    execution = ready(small, source, target)
+    execution = ready(compiled(chain(64, 2), device), source, target)
     execution.set_reusable(True)
     execution.compute()
-    mebibyte = 1 << 20
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 700 * mebibyte, resource.RLIM_INFINITY))
-    for turn in range(3):
+    large = np.ones(1 << 21, np.float32)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (320 << 20), resource.RLIM_INFINITY))
+    for take in (_device_memory, _large, _device_memory):
         held: list[object] = []
         code = ResultCode.NO_ERROR
         while code is ResultCode.NO_ERROR:
             try:
-                if turn == 0:  # device memory
-                    held.append(_device_memory(device, 4 * mebibyte))
-                else:  # models, and their executions
-                    held.append(_large(device, 4 * mebibyte))
+                held.append(take(device, large))
             except NnapiError as error:
                 code = error.code
                 print(error)
@@ -220,24 +217,23 @@ def memory_exhausted(device: nnvk.Device) -> None:
         ready(compiled(chain(32, 5), device), again, again.copy()).compute()
 
 
-def _device_memory(device: nnvk.Device, elements: int) -> nnvk.Memory:
-    compilation = compiled(chain(elements, 1), device)
+def _device_memory(device: nnvk.Device, content: np.ndarray) -> object:
+    """Device memory that has been written to."""
+    compilation = compiled(chain(content.size, 1), device)
     desc = nnvk.MemoryDesc()
     desc.add_input_role(compilation, 0)
     desc.finish()
     memory = nnvk.Memory.create_from_desc(desc)
-    nnvk.Memory.copy(nnvk.Memory(np.ones(elements * 4, np.uint8)), memory)
+    nnvk.Memory.copy(nnvk.Memory(content.view(np.uint8)), memory)
     return memory
 
 
-def _large(device: nnvk.Device, elements: int) -> object:
-    """A model with its execution and data, some 100 MiB."""
-    compilation = compiled(chain(elements, 2), device)
-    try:
-        source, target = np.ones(elements, np.float32), np.ones(elements, np.float32)
-    except MemoryError as error:  # the caller's own
-        raise NnapiError(ResultCode.OUT_OF_MEMORY, str(error)) from error
-    execution = ready(compilation, source, target)
+def _large(device: nnvk.Device, content: np.ndarray) -> object:
+    """A model with large tensors that has been executed, with memory for its output."""
+    execution = nnvk.Execution(compiled(chain(content.size, 2), device))
+    execution.set_input(0, content)
+    memory = nnvk.Memory.create_from_hardware_buffer(nnvk.HardwareBuffer(content.nbytes))
+    execution.set_output_from_memory(0, memory, 0, content.nbytes)
     execution.compute()
     return execution
 
@@ -279,7 +275,7 @@ def ten_thousand_executions(device: nnvk.Device) -> None:
 def _usage() -> tuple[int, int]:
     """Resident bytes and open descriptors."""
     gc.collect()
-    resident = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     return resident, len(os.listdir("/proc/self/fd"))
 
 
@@ -287,11 +283,11 @@ def many_compilations(device: nnvk.Device) -> None:
     """What a model took is given back with it."""
     source, target = np.zeros(1 << 18, np.float32), np.zeros(1 << 18, np.float32)
     after_first: tuple[int, int] | None = None
-    for number in range(60):
+    for number in range(40):
         execution = ready(compiled(chain(1 << 18, 3), device), source, target)
         execution.compute()
         del execution
-        if number == 20:
+        if number == 15:
             after_first = _usage()
     assert after_first is not None
     memory, descriptors = _usage()

@@ -20,7 +20,9 @@ def branch(relaxed: bool) -> Model:
 
 
 def choice(first: Model, second: Model, relaxed: bool) -> Model:
-    references = [Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=model) for model in (first, second)]
+    references = [
+        Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=model) for model in (first, second)
+    ]
     flag, source = Operand(FLAG, Lifetime.SUBGRAPH_INPUT), Operand(FOUR, Lifetime.SUBGRAPH_INPUT)
     operands = (flag, *references, source, Operand(FOUR, Lifetime.SUBGRAPH_OUTPUT))
     return Model(operands, (Operation(OperationCode.IF, (0, 1, 2, 3), (4,)),), (0, 3), (4,), relaxed)

@@ -24,7 +24,9 @@ def test_numbers_of_the_header_are_taken() -> None:
     assert hash(type_) == hash(OperandType(Q8, (2, 1, 3), 0.5, 7))
 
 
-@pytest.mark.parametrize(("code", "dimensions"), [(16, ()), (-1, ()), (None, ()), (F32, (1.5,)), (F32, ("2",)), (F32, 4)])
+@pytest.mark.parametrize(
+    ("code", "dimensions"), [(16, ()), (-1, ()), (None, ()), (F32, (1.5,)), (F32, ("2",)), (F32, 4)]
+)
 def test_what_is_no_type(code: Any, dimensions: Any) -> None:
     with pytest.raises(NnapiError) as caught:
         OperandType(code, dimensions)
