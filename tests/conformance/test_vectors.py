@@ -60,7 +60,7 @@ def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
         (b'{"tests": []}', "expected"),
         (b"[]", "expected"),
         (b'{"spec": "x", "tests": [{"name": "y"}]}', "main"),
-        (gzip.compress(b'{"spec": "x", "tests": []}')[:-12], "no file of conformance vectors"),
+        (gzip.compress(b'{"spec": "x", "tests": []}', mtime=0)[:-12], "no file of conformance vectors"),
     ],
 )
 def test_a_file_of_something_else_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
