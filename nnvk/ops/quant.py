@@ -165,7 +165,9 @@ def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, in
     low, high = limits(tensor.code)
 
     def step(real: float) -> int:
-        return tensor.zero_point + int(round_half_away(np.float32(real) / np.float32(tensor.scale)))
+        with np.errstate(over="ignore"):
+            steps = round_half_away(np.float32(real) / np.float32(tensor.scale))
+        return tensor.zero_point + int(np.clip(steps, INT32_MIN, INT32_MAX))
 
     if activation == FuseCode.RELU:
         low = max(low, step(0.0))

@@ -32,6 +32,8 @@ from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
+_MOST_POINTS = 1 << 14
+"""Sampling points of a bin that can be asked for: nobody needs as many, and they take their time one by one."""
 _WEIGHT_STEP = np.float32(1) / np.float32(255)
 """Scale of the interpolation weights between quantised elements."""
 
@@ -120,6 +122,12 @@ def _infer_align(call: Call) -> list[Shape]:
     for name in ("height_sampling_ratio", "width_sampling_ratio"):
         if getattr(call, name) < 0:
             raise bad_data(f"{name} must be 0 (adaptive) or more, got {getattr(call, name)}")
+    height, width = call.height_sampling_ratio, call.width_sampling_ratio
+    if max(height, 1) * max(width, 1) > _MOST_POINTS:
+        raise bad_data(
+            f"height_sampling_ratio and width_sampling_ratio must give {_MOST_POINTS} points at most for each element "
+            f"of the output, got {height} * {width}"
+        )
     return _infer(call)
 
 

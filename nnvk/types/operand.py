@@ -48,6 +48,8 @@ _ZERO_POINTS: dict[OperandCode, tuple[int, int]] = {
 _SCALED = frozenset(
     {*_ZERO_POINTS, OperandCode.TENSOR_QUANT16_SYMM, OperandCode.TENSOR_QUANT8_SYMM, OperandCode.TENSOR_INT32}
 )
+_SMALLEST_SCALE = float(np.finfo(np.float32).smallest_subnormal)
+_LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,8 @@ class OperandType:
             >= 2**32
         ):
             raise bad_data(f"{what}: {self.dimensions} of {self.code.name} is 4 GiB or more")
-        if not math.isfinite(self.scale) or self.scale < 0:
-            raise bad_data(f"{what}: scale {self.scale} must be finite and not negative")
+        if self.scale and not _SMALLEST_SCALE <= self.scale <= _LARGEST_SCALE:
+            raise bad_data(f"{what}: scale {self.scale} must be finite and not negative, a number of float32")
         if self.code in _ZERO_POINTS or self.code in (OperandCode.TENSOR_QUANT16_SYMM, OperandCode.TENSOR_QUANT8_SYMM):
             if self.scale == 0:
                 raise bad_data(f"{what}: {self.code.name} needs a positive scale")

@@ -42,7 +42,7 @@ def test_help_imports_no_command() -> None:
         "print([name for name in ('tflite', 'PIL', 'nnvk.cli.run') if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 
 
@@ -94,5 +94,5 @@ def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_python_m_runs_it() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     arguments = [sys.executable, "-m", "nnvk.cli", "--version"]
-    result = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True)
+    result = subprocess.run(arguments, env=environment, cwd="/", capture_output=True, text=True, check=True)
     assert result.stdout == f"nnvk {nnvk.__version__}\n"

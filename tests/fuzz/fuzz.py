@@ -29,6 +29,12 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 
+if "--atheris" in sys.argv:
+    import atheris
+
+    with atheris.instrument_imports(include=["nnvk"]):
+        import nnvk.importers.tflite  # noqa: F401
+
 import cases
 import files
 import graphs
@@ -183,8 +189,6 @@ def fuzz(seconds: float, seed: int, corpus: Path) -> int:
 
 def fuzz_by_coverage(seconds: float, seed: int, corpus: Path) -> int:
     """The same by atheris (libFuzzer): the first byte of an input is its kind. Its statistics are libFuzzer's."""
-    import atheris
-
     record, device = Record(corpus), get_devices()[-1]
     kinds = ("program", "tflite")
     work = corpus / "coverage"
@@ -196,11 +200,6 @@ def fuzz_by_coverage(seconds: float, seed: int, corpus: Path) -> int:
         if data:
             record.run(kinds[data[0] % len(kinds)], data[1:], device)
 
-    for name, module in list(sys.modules.items()):
-        if name.startswith("nnvk."):
-            for key, value in list(vars(module).items()):
-                if getattr(value, "__module__", None) == name and isinstance(value, type(fuzz_by_coverage)):
-                    setattr(module, key, atheris.instrument_func(value))
     options = [
         f"-max_total_time={seconds:.0f}",
         f"-seed={seed}",
@@ -223,7 +222,8 @@ def supervise(run: Callable[[float, int, Path], int], seconds: float, seed: int,
             os._exit(min(run(rest, seed, corpus), 100))
         _, status = os.waitpid(child, 0)
         last = corpus / f"last-{child}"
-        if os.WIFEXITED(status) and not last.exists():
+        if status == 0 or (os.WIFEXITED(status) and not last.exists()):
+            last.unlink(missing_ok=True)  # libFuzzer ends the process itself
             return bugs + os.WEXITSTATUS(status)
         if last.exists():
             kind, _, data = last.read_bytes().partition(b" ")

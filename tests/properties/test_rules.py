@@ -156,6 +156,7 @@ VALUES: list[Value] = [
     (Op.ROI_ALIGN, {"output_height": 0}, "output_height"),
     (Op.ROI_ALIGN, {"height_stride": 0.0}, "height_stride"),
     (Op.ROI_ALIGN, {"width_sampling_ratio": -1}, "width_sampling_ratio"),
+    (Op.ROI_ALIGN, {"height_sampling_ratio": 2**31 - 1}, "height_sampling_ratio"),
     (Op.ROI_POOLING, {"width_stride": float("nan")}, "width_stride"),
     (Op.BOX_WITH_NMS_LIMIT, {"nms_kernel": 3}, "nms_kernel"),
     (Op.GENERATE_PROPOSALS, {"height_stride": -1.0}, "height_stride"),

@@ -22,6 +22,7 @@ from samples import (
 
 import nnvk
 from nnvk import DurationCode, ResultCode
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.request import NOT_MEASURED
 
 MISSED = ResultCode.MISSED_DEADLINE_TRANSIENT
@@ -41,6 +42,11 @@ def durations(run: nnvk.Execution) -> list[int]:
     return [run.get_duration(code) for code in DurationCode]
 
 
+def has_timestamps(device: nnvk.Device) -> bool:
+    """Whether the device can tell how long the hardware took; a Vulkan queue need not."""
+    return not isinstance(device.driver, VulkanDevice) or device.driver.profile.timestamps
+
+
 # --- durations ---------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +58,8 @@ def test_durations(device: nnvk.Device, compute: Callable[[nnvk.Execution], obje
     compute(run)
     elapsed = time.perf_counter_ns() - began
     hardware, driver, fenced_hardware, fenced_driver = durations(run)
-    assert 0 < hardware <= driver <= elapsed
+    assert 0 < driver <= elapsed
+    assert 0 < hardware <= driver if has_timestamps(device) else hardware == NOT_MEASURED
     assert (fenced_hardware, fenced_driver) == (hardware, driver)  # it depended on nothing
 
 
@@ -65,7 +72,8 @@ def test_fenced_durations_leave_out_what_was_waited_for(device: nnvk.Device) -> 
     pipe.signal()
     event.wait()
     hardware, driver, fenced_hardware, fenced_driver = durations(run)
-    assert 0 < fenced_hardware <= fenced_driver
+    assert fenced_driver > 0
+    assert 0 < fenced_hardware <= fenced_driver if has_timestamps(device) else fenced_hardware == NOT_MEASURED
     assert hardware == fenced_hardware
     assert driver >= fenced_driver + 40 * MILLISECOND
 

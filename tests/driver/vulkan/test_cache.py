@@ -354,7 +354,8 @@ def writer(path: Path, hook: str = "") -> subprocess.Popen[bytes]:
     support = str(Path(__file__).parents[2] / "support")
     lines = textwrap.dedent(WRITER).format(support=support, batch=BATCH, path=str(path), hook="pass  # hook")
     script = lines.replace("pass  # hook", textwrap.dedent(hook))
-    return subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    # Not in the source tree, whose package would hide the installed one.
+    return subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, cwd="/")
 
 
 def finish(process: subprocess.Popen[bytes]) -> int:

@@ -257,6 +257,7 @@ def test_import_works_where_there_is_no_vulkan(before: str, environment: dict[st
     run = subprocess.run(
         [sys.executable, "-c", before + REPORT],
         env={**os.environ, "NNVK_VALIDATION": "0", **environment},
+        cwd="/",  # not in the source tree, whose package would hide the installed one
         capture_output=True,
         text=True,
         timeout=60,
