@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 BufferProtocol = npt.NDArray[Any] | bytes | bytearray | memoryview
 
 class VulkanError(RuntimeError):

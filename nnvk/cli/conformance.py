@@ -14,8 +14,8 @@ import typer
 
 from nnvk.api import get_device, get_devices
 from nnvk.cli.output import plural, print_table, progress, write_json
-from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.paths import EXECUTION_PATHS
+from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import Status, connect
 from nnvk.conformance.vectors import find_cases
 

@@ -122,7 +122,9 @@ real_scalar: Accepts = by_type(
 # --- parameters that occur everywhere ------------------------------------------------------------------------
 
 
-def tensor(name: str, accepts: Accepts = same, default: Any = REQUIRED, *, variadic: bool = False, since: int = 1) -> Param:
+def tensor(
+    name: str, accepts: Accepts = same, default: Any = REQUIRED, *, variadic: bool = False, since: int = 1
+) -> Param:
     """A tensor, by default of the leading type."""
     return Param(name, accepts, default, variadic, since)
 

@@ -33,9 +33,7 @@ class Axis:
         return (self.window - 1) * self.dilation + 1
 
 
-def axis(
-    what: str, size: int, window: int, stride: int, padding: tuple[int, int] | int, dilation: int = 1
-) -> Axis:
+def axis(what: str, size: int, window: int, stride: int, padding: tuple[int, int] | int, dilation: int = 1) -> Axis:
     """Place windows along an axis. ``padding`` is explicit (before, after) or a PaddingCode.
 
     ``what`` is "height" or "width", for the errors: BAD_DATA where a number is out of range or the window

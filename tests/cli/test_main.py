@@ -42,7 +42,8 @@ def test_help_imports_no_command() -> None:
         "print([name for name in ('tflite', 'PIL', 'nnvk.cli.run') if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True, check=True)
+    arguments = [sys.executable, "-c", code]
+    result = subprocess.run(arguments, env=environment, cwd="/", capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 
 

@@ -42,7 +42,9 @@ import programs
 
 from nnvk.api import Device, get_devices
 
-HANG_SECONDS = 60
+HANG_SECONDS = 120
+SLOW_SECONDS = 5
+"""Processor time of an input that is worth a look."""
 MOST_MEMORY = 4 << 30
 """Address space of the fuzzer: what wants more must end in OUT_OF_MEMORY."""
 MOST_KEPT = 2000
@@ -137,14 +139,17 @@ class Record:
         """Run one input; its answer, "" if it is a bug."""
         self._last.write_bytes(kind.encode() + b" " + data)
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        began = time.monotonic()
+        began = time.process_time()
         try:
             answer = check(kind, data, device)
         except Exception as error:
             self._report(kind, data, device, error)
             answer = ""
         faulthandler.cancel_dump_traceback_later()
-        self.slowest = max(self.slowest, time.monotonic() - began)
+        took = time.process_time() - began
+        if took > max(SLOW_SECONDS, self.slowest):
+            print(f"{save(self._corpus, kind, data)} on {device.name}: slow, {took:.1f} s", flush=True)
+        self.slowest = max(self.slowest, took)
         self.answers[f"{kind}: {answer.split(':')[0] or 'BUG'}"] += 1
         return answer
 
@@ -163,7 +168,7 @@ class Record:
         for answer, count in sorted(self.answers.items()):
             print(f"{count:9} {answer}")
         total = sum(self.answers.values())
-        print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s, {len(self.bugs)} bugs", flush=True)
+        print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s of the processor, {len(self.bugs)} bugs", flush=True)
 
 
 def save(corpus: Path, kind: str, data: bytes) -> str:

@@ -447,3 +447,27 @@ def test_executions_of_two_compilations_overlap_and_the_interpreter_is_free(gpu:
     total = max(end for _, _, end in spans) - min(begin for _, begin, _ in spans)
     assert longest < max(0.02, total / 4), f"the interpreter was held for {longest:.3f} of {total:.3f} s"
     assert counted >= 5
+
+
+def test_priorities_order_the_executions_that_wait(gpu: nnvk.Device) -> None:
+    """One of high priority that comes last is done before most of those that were there before it."""
+    ended: list[str] = []
+    threads: list[threading.Thread] = []
+
+    def start(compilation: nnvk.Compilation, name: str) -> None:
+        run = execution(compilation, [np.ones((256, 256), np.float32)], [np.zeros((256, 256), np.float32)])
+        event = run.start_compute()
+        threads.append(threading.Thread(target=lambda: (event.wait(), ended.append(name))))
+        threads[-1].start()
+
+    compilations = {}
+    for name, priority in (("low", nnvk.PriorityCode.LOW), ("high", nnvk.PriorityCode.HIGH)):
+        compilations[name] = nnvk.Compilation(matrix_model(), [gpu])
+        compilations[name].set_priority(priority)
+        compilations[name].finish()
+    for _ in range(8):
+        start(compilations["low"], "low")
+    start(compilations["high"], "high")
+    for thread in threads:
+        thread.join()
+    assert ended.index("high") <= 5, ended

@@ -24,7 +24,7 @@ from nnvk.driver.vulkan.scheduler import Scheduler
 from nnvk.driver.vulkan.shader_library import ShaderLibrary
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, Support
 from nnvk.ops import registry
-from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
+from nnvk.ops.call import Call, Tensor, Unknown, UnknownShape, UnknownValue
 from nnvk.ops.check import validate_model
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
@@ -173,6 +173,9 @@ class VulkanDevice(IDevice):
         kernel = kernels().get(call.code)
         if kernel is None:
             return f"{call.code.name} has no shader"
+        late = [value.name for value in call.values() if isinstance(value, Unknown)]
+        if late:
+            return f"{late[0]} is known only at execution; shaders are chosen before"
         if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
             return f"{call.unknown}; shaders are chosen before"
         try:
