@@ -50,20 +50,27 @@ def _infer(call: Call) -> list[Shape]:
 
 def _sum_taps(nhwc: np.ndarray, taps: np.ndarray, vertical: Axis, horizontal: Axis) -> np.ndarray:
     """Sums over the filter's taps [window_h, window_w, C] of the input shifted to each, times the tap."""
-    padding = ((0, 0), (vertical.before, vertical.after), (horizontal.before, horizontal.after), (0, 0))
-    padded = np.pad(nhwc, padding)
     sums = np.zeros((len(nhwc), vertical.out, horizontal.out, nhwc.shape[3]), nhwc.dtype)
     product = np.empty_like(sums)
+    rows = [_meets(vertical, row) for row in range(vertical.window)]
+    columns = [_meets(horizontal, column) for column in range(horizontal.window)]
     for row, column in np.ndindex(vertical.window, horizontal.window):
-        shifted = padded[:, _positions(vertical, row), _positions(horizontal, column)]
-        sums += np.multiply(shifted, taps[row, column], out=product)
+        (from_y, to_y), (from_x, to_x) = rows[row], columns[column]
+        part = product[:, to_y, to_x]
+        np.multiply(nhwc[:, from_y, from_x], taps[row, column], out=part)
+        sums[:, to_y, to_x] += part
     return sums
 
 
-def _positions(axis: Axis, tap: int) -> slice:
-    """Where along an axis one tap of the window meets the padded input."""
-    start = tap * axis.dilation
-    return slice(start, start + (axis.out - 1) * axis.stride + 1, axis.stride)
+def _meets(axis: Axis, tap: int) -> tuple[slice, slice]:
+    """Which elements of the input one tap of the window meets along an axis, and for which of the output."""
+    offset = tap * axis.dilation - axis.before
+    first = max(0, -(offset // axis.stride))
+    past = min(axis.out, (axis.size - 1 - offset) // axis.stride + 1)
+    if first >= past:
+        return slice(0), slice(0)
+    start = first * axis.stride + offset
+    return slice(start, start + (past - first - 1) * axis.stride + 1, axis.stride), slice(first, past)
 
 
 def _reference(call: Call) -> np.ndarray:

@@ -81,8 +81,17 @@ def axes(call: Call, height: int, width: int, window: tuple[int, int]) -> tuple[
     )
 
 
+_MOST_PADDING = 1 << 12
+"""Elements of padding along an axis that are laid out."""
+
+
 def windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | int) -> np.ndarray:
-    """A view of an NHWC array with one window per output position: [N, out_h, out_w, window_h, window_w, C]."""
+    """A view of an NHWC array with one window per output position: [N, out_h, out_w, window_h, window_w, C].
+
+    Windows that reach far beyond the input, which a view would need as much padding for, are a copy.
+    """
+    if any(axis.before + axis.after > _MOST_PADDING for axis in (vertical, horizontal)):
+        return gathered_windows(nhwc, vertical, horizontal, fill)
     padded = np.pad(
         nhwc,
         ((0, 0), (vertical.before, vertical.after), (horizontal.before, horizontal.after), (0, 0)),
@@ -96,6 +105,29 @@ def windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | in
         (n, h * vertical.stride, w * horizontal.stride, h * vertical.dilation, w * horizontal.dilation, c),
         writeable=False,
     )
+
+
+def gathered_windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | int) -> np.ndarray:
+    """`windows` as a copy, whose cost does not grow with the padding: [N, out_h, out_w, taps_h, taps_w, C].
+
+    Taps of windows without dilation that are larger than the input are only as many as the input has elements; what
+    lies in the padding is ``fill``, in any place.
+    """
+    rows, columns = _taps(vertical), _taps(horizontal)
+    padded = np.pad(nhwc, ((0, 0), (0, 1), (0, 1), (0, 0)), constant_values=fill)
+    gathered: np.ndarray = padded[:, rows[:, np.newaxis, :, np.newaxis], columns[:, np.newaxis, :]]
+    return gathered
+
+
+def _taps(axis: Axis) -> np.ndarray:
+    """The input's element under each tap at each position, [out, taps]; the input's size where that is padding."""
+    first = np.arange(axis.out)[:, np.newaxis] * axis.stride - axis.before
+    if axis.dilation == 1 and axis.window > axis.size:
+        past = np.clip(first + axis.window, 0, axis.size)
+        taps = np.clip(first, 0, axis.size) + np.arange(axis.size)
+        return np.where(taps < past, taps, axis.size)
+    taps = first + np.arange(axis.window) * axis.dilation
+    return np.where((taps >= 0) & (taps < axis.size), taps, axis.size)
 
 
 def to_nhwc(data: np.ndarray, nchw: bool) -> np.ndarray:

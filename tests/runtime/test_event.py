@@ -451,23 +451,23 @@ def test_executions_of_two_compilations_overlap_and_the_interpreter_is_free(gpu:
 
 def test_priorities_order_the_executions_that_wait(gpu: nnvk.Device) -> None:
     """One of high priority that comes last is done before most of those that were there before it."""
+    runs: list[tuple[str, nnvk.Execution]] = []
+    for name, priority, count in (("low", nnvk.PriorityCode.LOW, 8), ("high", nnvk.PriorityCode.HIGH, 1)):
+        compilation = nnvk.Compilation(matrix_model(), [gpu])
+        compilation.set_priority(priority)
+        compilation.finish()
+        for _ in range(count):
+            arrays = np.ones((256, 256), np.float32), np.zeros((256, 256), np.float32)
+            runs.append((name, execution(compilation, arrays[:1], arrays[1:], reusable=True)))
+    for event in [run.start_compute() for _, run in runs]:
+        event.wait()  # from now on nothing is recorded any more, and all are started at once
     ended: list[str] = []
-    threads: list[threading.Thread] = []
-
-    def start(compilation: nnvk.Compilation, name: str) -> None:
-        run = execution(compilation, [np.ones((256, 256), np.float32)], [np.zeros((256, 256), np.float32)])
-        event = run.start_compute()
-        threads.append(threading.Thread(target=lambda: (event.wait(), ended.append(name))))
-        threads[-1].start()
-
-    compilations = {}
-    for name, priority in (("low", nnvk.PriorityCode.LOW), ("high", nnvk.PriorityCode.HIGH)):
-        compilations[name] = nnvk.Compilation(matrix_model(), [gpu])
-        compilations[name].set_priority(priority)
-        compilations[name].finish()
-    for _ in range(8):
-        start(compilations["low"], "low")
-    start(compilations["high"], "high")
+    threads = [
+        threading.Thread(target=lambda event=event, name=name: (event.wait(), ended.append(name)))
+        for name, event in [(name, run.start_compute()) for name, run in runs]
+    ]
+    for thread in threads:
+        thread.start()
     for thread in threads:
         thread.join()
     assert ended.index("high") <= 5, ended

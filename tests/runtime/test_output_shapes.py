@@ -102,18 +102,6 @@ def test_a_buffer_that_is_too_small_for_what_is_declared(device: nnvk.Device) ->
         run.set_output(0, np.zeros(3, np.float32))
 
 
-def test_an_output_of_unknown_size_of_several_steps(cpu: nnvk.Device, gpu: nnvk.Device) -> None:
-    """The result of a step may be of unknown size too."""
-    build = Builder()
-    source = build.operand(f32(0))
-    vendor = build.operation(OperationCode.NEG, [source], f32(0))
-    current = build.operation(OperationCode.ABS, [vendor], f32(0))
-    model = build.finish([source], [current])
-    for devices in ([gpu], [cpu], [gpu, cpu]):
-        (output,) = nnvk.run(compiled(model, *devices), [np.array([1, -2, 3], np.float32)])
-        np.testing.assert_array_equal(output, [1, 2, 3])
-
-
 def test_dimensions_given_for_an_output_must_come_true(device: nnvk.Device) -> None:
     compilation = compiled(unary_model(type_=f32(0, 0)), device)
     run = nnvk.Execution(compilation)
