@@ -168,7 +168,8 @@ class Record:
         for answer, count in sorted(self.answers.items()):
             print(f"{count:9} {answer}")
         total = sum(self.answers.values())
-        print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s of the processor, {len(self.bugs)} bugs", flush=True)
+        print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s of the processor", flush=True)
+        print(f"{len(self.bugs)} bugs", flush=True)
 
 
 def save(corpus: Path, kind: str, data: bytes) -> str:
