@@ -43,9 +43,10 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
-    check_rank(call, "filter", 4)
+    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
+    check_channels(call, call.filter.shape[0])
+    check_rank(call, "input", 4)
     groups = group_count(call)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     depth_out, _, _, depth = call.filter.shape
@@ -58,7 +59,6 @@ def _infer(call: Call) -> list[Shape]:
         )
     if depth_out % groups or not depth_out:
         raise bad_data(f"filter must have a multiple of {groups} output channels, got shape {list(call.filter.shape)}")
-    check_channels(call, depth_out)
     vertical, horizontal = conv_axes(call)
     return [layout_shape((batches, vertical.out, horizontal.out, depth_out), call.nchw)]
 

@@ -31,9 +31,10 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
-    check_rank(call, "filter", 4)
+    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
+    check_channels(call, call.filter.shape[3])
+    check_rank(call, "input", 4)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     first, _, _, depth_out = call.filter.shape
     if call.depth_multiplier < 1:
@@ -43,7 +44,6 @@ def _infer(call: Call) -> list[Shape]:
             f"filter must have shape [1, height, width, {channels * call.depth_multiplier}] for the {channels} "
             f"channels of input and depth_multiplier {call.depth_multiplier}, got {list(call.filter.shape)}"
         )
-    check_channels(call, depth_out)
     vertical, horizontal = depthwise_axes(call)
     return [layout_shape((batches, vertical.out, horizontal.out, depth_out), call.nchw)]
 

@@ -21,11 +21,11 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 2, 4)
-    check_rank(call, "weights", 2)
+    check_rank(call, "weights", 2)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
     units, size = call.weights.shape
     check_shape(call.bias, (units,))
+    check_rank_range(call.input, 2, 4)
     if not size or call.input.size % size:
         raise bad_data(
             f"input must have a multiple of {size} elements, the input size of weights {list(call.weights.shape)}, "

@@ -52,17 +52,17 @@ def _covered(call: Call) -> np.ndarray:
     """How many elements of the input each window covers: [1, out_h, out_w, 1]; padding does not count."""
     vertical, horizontal = pool_axes(call)
     ones = np.ones((1, vertical.size, horizontal.size, 1))
-    return windows(ones, vertical, horizontal, 0).sum(axis=(3, 4))
+    return windows(ones, vertical, horizontal, 0, unordered=True).sum(axis=(3, 4))
 
 
 def _average(call: Call) -> np.ndarray:
     source = to_nhwc(call.input.data, call.nchw)
     if not is_quantised(call.input.code):
-        mean = windows(source.astype(np.float32), *pool_axes(call), 0).sum(axis=(3, 4)) / _covered(call)
+        mean = windows(source.astype(np.float32), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
     else:
         # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same steps.
         middle = limits(call.input.code)[0] + 128
-        sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0).sum(axis=(3, 4))
+        sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
         mean = round_half_away(sums / _covered(call)) + middle
     return from_nhwc(activate(mean, call.activation, call.output), call.nchw)
 
@@ -70,13 +70,13 @@ def _average(call: Call) -> np.ndarray:
 def _maximum(call: Call) -> np.ndarray:
     source = to_nhwc(call.input.data, call.nchw)
     lowest = np.iinfo(source.dtype).min if is_quantised(call.input.code) else -np.inf
-    largest = windows(source, *pool_axes(call), lowest).max(axis=(3, 4))
+    largest = windows(source, *pool_axes(call), lowest, unordered=True).max(axis=(3, 4))
     return from_nhwc(activate(largest, call.activation, call.output), call.nchw)
 
 
 def _root_mean_square(call: Call) -> np.ndarray:
     source = to_nhwc(call.input.data, call.nchw).astype(np.float32)
-    squares = windows(source * source, *pool_axes(call), 0).sum(axis=(3, 4))
+    squares = windows(source * source, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
     return from_nhwc(activate(np.sqrt(squares / _covered(call)), call.activation, call.output), call.nchw)
 
 

@@ -84,14 +84,14 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
-    check_rank(call, "filter", 4)
+    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
+    check_channels(call, call.filter.shape[0])
+    check_rank(call, "input", 4)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     depth_out, _, _, depth = call.filter.shape
     if depth != channels or not channels or not depth_out:
         raise bad_data(f"filter must have depth {channels}, the channels of input, got shape {list(call.filter.shape)}")
-    check_channels(call, depth_out)
     vertical, horizontal = transpose_conv_axes(call)
     shape = layout_shape((batches, vertical.out, horizontal.out, depth_out), call.nchw)
     if call.has("output_shape") and tuple(vector(call.output_shape)) != shape:

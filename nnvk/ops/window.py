@@ -85,13 +85,16 @@ _MOST_PADDING = 1 << 12
 """Elements of padding along an axis that are laid out."""
 
 
-def windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | int) -> np.ndarray:
-    """A view of an NHWC array with one window per output position: [N, out_h, out_w, window_h, window_w, C].
+def windows(
+    nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | int, *, unordered: bool = False
+) -> np.ndarray:
+    """One window of an NHWC array per output position: [N, out_h, out_w, window_h, window_w, C], a view.
 
-    Windows that reach far beyond the input, which a view would need as much padding for, are a copy.
+    Windows that reach far beyond the input, which a view would need as much padding for, are a copy. It may have
+    fewer elements in a window if ``unordered`` says that their order and their padding don't matter.
     """
     if any(axis.before + axis.after > _MOST_PADDING for axis in (vertical, horizontal)):
-        return gathered_windows(nhwc, vertical, horizontal, fill)
+        return _gathered(nhwc, _taps(vertical, unordered), _taps(horizontal, unordered), fill)
     padded = np.pad(
         nhwc,
         ((0, 0), (vertical.before, vertical.after), (horizontal.before, horizontal.after), (0, 0)),
@@ -107,22 +110,16 @@ def windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | in
     )
 
 
-def gathered_windows(nhwc: np.ndarray, vertical: Axis, horizontal: Axis, fill: float | int) -> np.ndarray:
-    """`windows` as a copy, whose cost does not grow with the padding: [N, out_h, out_w, taps_h, taps_w, C].
-
-    Taps of windows without dilation that are larger than the input are only as many as the input has elements; what
-    lies in the padding is ``fill``, in any place.
-    """
-    rows, columns = _taps(vertical), _taps(horizontal)
+def _gathered(nhwc: np.ndarray, rows: np.ndarray, columns: np.ndarray, fill: float | int) -> np.ndarray:
     padded = np.pad(nhwc, ((0, 0), (0, 1), (0, 1), (0, 0)), constant_values=fill)
     gathered: np.ndarray = padded[:, rows[:, np.newaxis, :, np.newaxis], columns[:, np.newaxis, :]]
     return gathered
 
 
-def _taps(axis: Axis) -> np.ndarray:
+def _taps(axis: Axis, unordered: bool) -> np.ndarray:
     """The input's element under each tap at each position, [out, taps]; the input's size where that is padding."""
     first = np.arange(axis.out)[:, np.newaxis] * axis.stride - axis.before
-    if axis.dilation == 1 and axis.window > axis.size:
+    if unordered and axis.dilation == 1 and axis.window > axis.size:
         past = np.clip(first + axis.window, 0, axis.size)
         taps = np.clip(first, 0, axis.size) + np.arange(axis.size)
         return np.where(taps < past, taps, axis.size)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn import HypothesisDraw
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from recipes import Arg, Case, draw_case, run_case
 from recipes.draw import SCALES
@@ -22,6 +22,9 @@ from nnvk.ops.signature import F16, F32, I32, Q8
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType
+
+HALF_AS_MANY = settings(max_examples=settings().max_examples // 2)
+"""For tests of nearly all operations."""
 
 
 def ids(code: Op) -> str:
@@ -54,6 +57,7 @@ def single(arg: Arg) -> Arg:
 
 
 @pytest.mark.parametrize("code", HALF, ids=ids)
+@HALF_AS_MANY
 @given(data=st.data())
 def test_float16_is_float32_rounded_at_the_end(code: Op, data: st.DataObject) -> None:
     leading = F16 if F16 in registry.lookup(code).types else Q8
@@ -198,6 +202,7 @@ def test_nchw_is_nhwc_transposed(code: Op, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("code", list(Op), ids=ids)
+@HALF_AS_MANY
 @given(data=st.data())
 def test_declared_dimensions_make_no_difference(code: Op, data: st.DataObject) -> None:
     case = draw_case(HypothesisDraw(data), code)
