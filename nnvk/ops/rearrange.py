@@ -51,7 +51,7 @@ def _tiled_shape(call: Call) -> list[Shape]:
 
 
 def _tile(call: Call) -> np.ndarray:
-    return np.tile(call.input.data, call.multiples.data)
+    return np.tile(call.input.data, vector(call.multiples))
 
 
 def reversed_axis(call: Call) -> int:

@@ -202,10 +202,19 @@ def infer(call: Call) -> list[Shape] | None:
                 f"{call.code.name}: output {tensor_.name} is declared as {list(declared)}, "
                 f"but the inputs give {list(shape)}"
             )
-        if math.prod(shape) * tensor_.dtype.itemsize >= 2**32:
-            raise bad_data(f"{call.code.name}: output {tensor_.name} of shape {list(shape)} is 4 GiB or more")
+        _check_size(call.code, tensor_, shape)
         tensor_.shape = shape
     return shapes
+
+
+def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:
+    what = f"{code.name}: output {output.name} of shape {list(shape)}"
+    if any(size >= 2**32 for size in shape):
+        raise bad_data(f"{what}: a dimension is a number of 32 bits")
+    if math.prod(shape) * output.dtype.itemsize >= 2**32:
+        raise bad_data(f"{what} is 4 GiB or more")
+    if math.prod(size or 1 for size in shape) * output.dtype.itemsize >= 2**63:
+        raise bad_data(f"{what}, though empty, has larger dimensions than an array may have")
 
 
 def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operation, Call]]:

@@ -42,7 +42,13 @@ def test_transpose_reverses_the_axes_by_default(ops, perm):
 
 
 @pytest.mark.parametrize(
-    ("shape", "multiples"), [((3,), (2,)), ((2, 3), (1, 3)), ((1, 2, 1, 3, 1), (2, 1, 3, 2, 1)), ((3, 2), (0, 2))]
+    ("shape", "multiples"),
+    [
+        ((3,), (2,)),
+        ((2, 3), (1, 3)),
+        ((1, 2, 1, 3, 1), (2, 1, 3, 2, 1)),
+        ((3, 2), (0, 2)),
+    ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_tile(ops, shape, multiples, dtype):
@@ -50,6 +56,11 @@ def test_tile(ops, shape, multiples, dtype):
     tiled = tuple(size * multiple for size, multiple in zip(shape, multiples, strict=True))
     expected = built(tiled, source, lambda at: tuple(i % size for i, size in zip(at, shape, strict=True)))
     assert np.array_equal(ops.run(OperationCode.TILE, source, ints(*multiples))[0], expected)
+
+
+def test_tile_of_nothing(ops):
+    (result,) = ops.run(OperationCode.TILE, counted(0, 2), ints(1, 2**31 - 1))
+    assert result.shape == (0, 2**32 - 2)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((7,), 0), ((3, 5), 1), ((2, 3, 1, 5), 1), ((1, 2) * 4, 7)])
@@ -101,6 +112,18 @@ def test_channel_shuffle(ops, shape, groups, axis):
         ),
         pytest.param(
             OperationCode.TILE, (counted(3), ints(-1)), r"multiples must not be negative, got \[-1\]", id="multiples"
+        ),
+        pytest.param(
+            OperationCode.TILE,
+            (counted(0, 3), ints(1, 2**31 - 1)),
+            r"output output of shape \[0, 6442450941\]: a dimension is a number of 32 bits",
+            id="tiled_dimension",
+        ),
+        pytest.param(
+            OperationCode.TILE,
+            (counted(0, 1, 1, 1), ints(1, *[2**31 - 1] * 3)),
+            ".*, though empty, has larger dimensions than an array may have",
+            id="tiled_dimensions",
         ),
         pytest.param(
             OperationCode.REVERSE, (counted(3), ints(-1)), r"axis must be in \[0, 1\), got -1", id="reverse_axis"
