@@ -167,9 +167,7 @@ def test_objects_of_another_device_are_refused(physical: _native.PhysicalDevice,
         (5, [None], TypeError, "expected a sequence of buffers"),
     ],
 )
-def test_misuse_of_run_is_refused(
-    adder: Any, inputs: Any, outputs: Any, error: type[Exception], message: str
-) -> None:
+def test_misuse_of_run_is_refused(adder: Any, inputs: Any, outputs: Any, error: type[Exception], message: str) -> None:
     program = adder.program()
     with pytest.raises(error, match=message):
         program.run(inputs, outputs)

@@ -68,9 +68,11 @@ def test_no_hazard_is_left_between_barriers(copies: list[str]) -> None:
     def clash(a: str, b: str) -> bool:
         one, other = LAYOUT[a], LAYOUT[b]
         same = one.storage is other.storage and one.page == other.page
-        return same and one.offset < other.offset + -(-other.nbytes // 64) * 64 and other.offset < one.offset + -(
-            -one.nbytes // 64
-        ) * 64
+        return (
+            same
+            and one.offset < other.offset + -(-other.nbytes // 64) * 64
+            and other.offset < one.offset + -(-one.nbytes // 64) * 64
+        )
 
     def hazard(first: str, second: str) -> bool:
         return clash(first[1], second[0]) or clash(first[1], second[1]) or clash(first[0], second[1])

@@ -231,7 +231,6 @@ def test_a_large_arena_takes_several_pages(library: ShaderLibrary) -> None:
     assert made.pages[Storage.STAGING] == (800_000, 800_000)
 
 
-
 # --- whole graphs ------------------------------------------------------------------------------------------------
 
 

@@ -415,7 +415,6 @@ def test_threads_of_all_priorities(vulkan: VulkanDevice) -> None:
     run_in_threads(*(lambda priority=priority: work(priority) for priority in PriorityCode))
 
 
-
 # --- graphs ------------------------------------------------------------------------------------------------------
 
 
