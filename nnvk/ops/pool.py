@@ -29,9 +29,16 @@ SIGNATURES = (
 
 
 def pool_axes(call: Call) -> tuple[Axis, Axis]:
-    """The window's vertical and horizontal way over the input."""
+    """The window's vertical and horizontal way over the input. BAD_DATA where it covers padding alone, somewhere."""
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
-    return axes(call, height, width, (call.filter_height, call.filter_width))
+    both = axes(call, height, width, (call.filter_height, call.filter_width))
+    for what, axis in zip(("height", "width"), both, strict=True):
+        if not axis.size or max(axis.before, axis.after) >= axis.window:
+            raise bad_data(
+                f"a window of {what} {axis.window} covers nothing but padding of an input of {axis.size} "
+                f"padded by {axis.before} + {axis.after}"
+            )
+    return both
 
 
 def _validate(call: Call) -> None:

@@ -217,10 +217,11 @@ def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:
         raise bad_data(f"{what}, though empty, has larger dimensions than an array may have")
 
 
-def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operation, Call]]:
+def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -> Iterator[tuple[Operation, Call]]:
     """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
 
-    A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known. Raises what `bind` and `infer` do,
+    A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known; if they are ``final``, those of an
+    execution, an input with a dimension of 0 is empty. Raises what `bind` and `infer` do,
     with the operand indexes named. Operations of extensions are known by their drivers only: their calls name no
     operands, and their outputs have the shapes that are declared.
     """
@@ -228,7 +229,7 @@ def calls(model: Model, input_shapes: Sequence[Shape]) -> Iterator[tuple[Operati
         index: operand.value.shape for index, operand in enumerate(model.operands) if operand.value is not None
     }
     for index, shape in zip(model.inputs, input_shapes, strict=True):
-        if model.operands[index].type.with_dimensions(shape).is_fully_specified:
+        if final or model.operands[index].type.with_dimensions(shape).is_fully_specified:
             shapes[index] = shape
     for operation in model.operations:
         if isinstance(operation.code, ExtensionCode):

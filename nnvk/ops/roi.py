@@ -74,7 +74,8 @@ def _regions(call: Call) -> tuple[np.ndarray, np.ndarray]:
     one = np.float32(1)
     scale = np.array([one / np.float32(call.width_stride), one / np.float32(call.height_stride)], np.float32)
     scaled = rois.reshape(-1, 2, 2) * scale
-    outside = np.flatnonzero(((scaled < 0) | (scaled > (width, height))).any(axis=(1, 2)))
+    largest = (width or -1, height or -1)  # nothing lies on an empty map
+    outside = np.flatnonzero(~((scaled >= 0) & (scaled <= largest)).all(axis=(1, 2)))  # NaN is outside, too
     if outside.size:
         first = int(outside[0])
         raise bad_data(

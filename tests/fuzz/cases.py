@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from execution import compile_and_run
+from execution import compile_and_run, devices_for
 from recipes import Arg, Case, Draw, draw_case, recipes
 from recipes.build import build, with_arg, with_output
+from recipes.empty import EmptyDraw, build_empty, has_empty
 
 from nnvk.api import Device, NnapiError, OperandCode
 from nnvk.types.operand import OperandType
@@ -28,6 +29,22 @@ def execute(data: bytes, device: Device) -> str:
     except NnapiError as error:
         return f"refused by finish: {error}"
     return compile_and_run(model, [device], values)
+
+
+def execute_empty(data: bytes, device: Device) -> str:
+    """The same with tensors that have no elements."""
+    d = EmptyDraw(np.random.default_rng(list(data)))
+    case = draw_case(d, d.pick(list(recipes())))
+    for _ in range(d.integer(0, 1)):
+        case = d.pick(_DAMAGES)(d, case)
+    if not has_empty(case):
+        return "refused: nothing is empty"
+    try:
+        model, values = build_empty(case, known=d.chance())
+        model.finish()
+    except NnapiError as error:
+        return f"refused by finish: {error}"
+    return compile_and_run(model, devices_for(device), values)
 
 
 def _number(d: Draw, case: Case) -> Case:

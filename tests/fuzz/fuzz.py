@@ -3,10 +3,10 @@
     python tests/fuzz/fuzz.py --seconds 3600 --seed 1
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
-Inputs are damaged operations (`cases`), serialised models (`programs`), random graphs on extreme data (`graphs`) and
-``.tflite`` files (`files`). Those that get an answer that none got before are kept and damaged further. What is a bug
-is written to the corpus, which the tests run again; so is the input of a hang or a crash, after which a new process
-goes on.
+Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
+graphs on extreme data (`graphs`) and ``.tflite`` files (`files`). Those that get an answer that none got before are
+kept and damaged further. What is a bug is written to the corpus, which the tests run again; so is the input of a hang
+or a crash, after which a new process goes on.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ MOST_KEPT = 2000
 
 KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
+    "empty": cases.execute_empty,
     "graph": graphs.execute,
     "program": programs.execute,
     "tflite": files.execute,
 }
-_SHARES = {"case": 0.35, "graph": 0.05, "program": 0.25, "tflite": 0.35}
+_SHARES = {"case": 0.25, "empty": 0.1, "graph": 0.05, "program": 0.25, "tflite": 0.35}
 
 
 def check(kind: str, data: bytes, device: Device) -> str:

@@ -136,7 +136,7 @@ class Lowering:
                 self._tensors[index] = self._new(ref.nbytes, Storage.ARENA)
                 self.copy(ref, self._tensors[index], ref.nbytes)
         shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
-        for number, (operation, call) in enumerate(registry.calls(model, input_shapes)):
+        for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True)):
             self.operation = number
             if call.unknown is not None:
                 raise bad_data(f"{operation}: {call.unknown}")

@@ -35,7 +35,7 @@ def boxes(d: Draw, t: OperandCode, *shape: int, width: float, height: float) -> 
 
 
 def _split(d: Draw, count: int, batches: int) -> Arg:
-    return given(OperandType(I32), np.sort(d.rng.integers(0, batches, count)))
+    return given(OperandType(I32), np.sort(d.rng.integers(0, max(1, batches), count)))
 
 
 @recipe(Op.ROI_ALIGN, Op.ROI_POOLING)

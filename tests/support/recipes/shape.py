@@ -13,11 +13,16 @@ from recipes.elementwise import axis_of
 from recipes.table import recipe
 
 
+def divisors(number: int) -> list[int]:
+    """All from 1 on; of 0 there is 1."""
+    return [size for size in range(1, max(1, number) + 1) if number % size == 0]
+
+
 @recipe(Op.RESHAPE)
 def _reshape(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t)
     elements = math.prod(source.shape)
-    first = d.pick([size for size in range(1, elements + 1) if elements % size == 0])
+    first = d.pick(divisors(elements))
     sizes = d.pick([(first, elements // first), (first, -1), (-1,), source.shape[::-1], (1, first, 1, -1)])
     return Case(code, (source, ints(*sizes)), (like(source),))
 
@@ -63,7 +68,7 @@ def _reverse(d: Draw, code: Op, t: OperandCode) -> Case:
 def _channel_shuffle(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t)
     axis = axis_of(d, source)
-    groups = d.pick([n for n in range(1, source.shape[axis] + 1) if source.shape[axis] % n == 0])
+    groups = d.pick(divisors(source.shape[axis]))
     return Case(code, (source, i32(groups), i32(axis)), (like(source),))
 
 
@@ -128,7 +133,7 @@ def _strided_slice(d: Draw, code: Op, t: OperandCode) -> Case:
 def _split(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t)
     axis = axis_of(d, source)
-    count = d.pick([n for n in range(1, source.shape[axis] + 1) if source.shape[axis] % n == 0])
+    count = d.pick(divisors(source.shape[axis]))
     return Case(code, (source, i32(axis), i32(count)), (like(source),) * count)
 
 
@@ -141,7 +146,7 @@ def _gather(d: Draw, code: Op, t: OperandCode) -> Case:
 
 def indices(d: Draw, shape: Shape, size: int) -> Arg:
     """Indices into ``size`` elements: data, or a constant."""
-    numbers = d.rng.integers(0, size, shape)
+    numbers = d.rng.integers(0, max(1, size), shape)
     return ints(*numbers.reshape(-1).tolist(), shape=shape) if d.chance() else given(OperandType(I32), numbers)
 
 

@@ -102,7 +102,7 @@ def dispatch_product(
     rows = rows_per_group(product.rows, out_channels, kind, g.device)
     tiles = -(-product.rows // rows)
     layers = -(-tiles // g.device.max_groups)
-    bytes_ = {"last_word": (batches * height * width * channels - 1) // 4} if kind == "q8" else {}
+    bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     g.dispatch(
         SHADER.variant(DTYPE=kind, TILE="cpu" if subgroups else "gpu"),
         groups=(-(-tiles // layers), -(-out_channels // (BLOCK if subgroups else _GPU_COLUMNS)), layers),
