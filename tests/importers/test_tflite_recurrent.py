@@ -166,6 +166,33 @@ def test_lstm_8bit(cell: str, shape: tuple[int, ...]) -> None:
     assert codes.count(Op.QUANTIZED_LSTM) == (TIME if TIME in shape else 1)
 
 
+@pytest.mark.parametrize("zero_point", [-40, 0, 40])
+def test_lstm_8bit_whose_hidden_state_saturates(zero_point: int) -> None:
+    """TFLite counts the zero point of what is projected from the other side."""
+    rng = np.random.default_rng(3)
+
+    def bias(size: int, numbers: object = 0) -> T:
+        return T("INT32", data=np.broadcast_to(numbers, size), scale=1e-4)
+
+    gates = [bias(UNITS, 300000), bias(UNITS, 300000), bias(UNITS, rng.choice((-300000, 300000), UNITS))]
+    inputs = [
+        q8(BATCH, SIZE, scale=0.008, zero_point=5),
+        *[q8c(UNITS, SIZE, scale=0.002) for _ in range(4)],
+        *[q8c(UNITS, 3, scale=0.002) for _ in range(4)],
+        *[None] * 3,
+        *gates,
+        bias(UNITS, 300000),
+        q8c(3, UNITS, scale=0.008),
+        bias(3),
+        T("INT8", (BATCH, 3), scale=0.0078, zero_point=2, variable=True),
+        T("INT16", (BATCH, UNITS), scale=1 / 2048, variable=True),
+        *[None] * 4,
+    ]
+    intermediates = [*[T("INT16", (), scale=2**-12)] * 4, T("INT8", (), scale=0.004, zero_point=zero_point)]
+    options = {"FusedActivationFunction": ACTIVATIONS.TANH, "intermediates": intermediates, "steps": 1, "repeats": 2}
+    check("LSTM", inputs, q8(scale=0.0078, zero_point=2), "LSTMOptions", **options)
+
+
 def test_lstm_16bit_gates() -> None:
     """The basic kernel: UINT8 activations, one matrix for all gates."""
     rng = np.random.default_rng(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -114,6 +115,8 @@ def _check_fits(what: str, declared: OperandType, array: np.ndarray) -> None:
 def _run_reference(call: Call) -> list[np.ndarray]:
     if registry.infer(call) is None:
         raise call.unknown or UnknownValue("an input has no value")
+    if not any(math.prod(tensor.shape) for tensor in call.outputs):
+        return [np.zeros(tensor.shape, tensor.dtype) for tensor in call.outputs]  # nothing is left to compute
     reference = registry.lookup(call.code).reference
     if reference is None:
         raise op_failed(f"{call.code.name} has no reference")

@@ -112,7 +112,7 @@ def svdf(c: Context) -> Value:
 
 # --- LSTM ----------------------------------------------------------------------------------------------------
 
-_OUTPUT_STATE, _CELL_STATE = 18, 19
+_PROJECTION, _OUTPUT_STATE, _CELL_STATE = 16, 18, 19
 _NORMS = range(20, 24)
 _KERNEL_BASIC = tflite.LSTMKernelType.BASIC
 
@@ -219,11 +219,14 @@ def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
     if c.optional(_NORMS[1]) is not None:
         scales = [float(tensor.scales[0]) if tensor.scales.size else 0.0 for tensor in c.intermediates[:_GATES]]
     hidden = operand_type(c.intermediates[_GATES])
+    # NNAPI subtracts it from the hidden state's steps, as TFLite does before a projection; where the steps are the
+    # output, TFLite adds it.
+    zero_point = hidden.zero_point if c.optional(_PROJECTION) is not None else -hidden.zero_point
     weights = [
         *(_symmetric(c, position) for position in range(1, 9)),
         *(c.optional(position) for position in range(9, 16)),
-        _symmetric(c, 16),
-        c.optional(17),
+        _symmetric(c, _PROJECTION),
+        c.optional(_PROJECTION + 1),
     ]
     states = [c.input(_OUTPUT_STATE), c.input(_CELL_STATE)]
     types = [states[0].type, states[1].type, states[0].type]
@@ -238,7 +241,7 @@ def _lstm_8bit(c: Context, options: Any, steps: Sequence[Value]) -> list[Value]:
             float(options.CellClip()),
             float(options.ProjClip()),
             *scales,
-            -hidden.zero_point,  # NNAPI subtracts it from the hidden state's steps
+            zero_point,
             hidden.scale,
             outs=types,
         )
