@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import regions
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from regions import GAUSSIAN, HARD, LINEAR
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.ops import registry
@@ -42,21 +44,13 @@ def random_boxes(rng, *shape, size=100):
     return corners.reshape(*shape, 4).astype(np.float32)
 
 
-def iou(a, b):
-    """Intersection over union, in the plainest way."""
-    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
-    height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    area = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - width * height
-    return width * height / area if area else math.nan
-
-
 # --- suppression ---------------------------------------------------------------------------------------------
 
 
 def test_overlaps_are_intersection_over_union():
     boxes = random_boxes(np.random.default_rng(1), 50)
     boxes[3] = boxes[0]
-    expected = [iou(boxes[0].astype(float), box.astype(float)) for box in boxes]
+    expected = [regions.iou(boxes[0].astype(float), box.astype(float)) for box in boxes]
     np.testing.assert_allclose(overlaps(boxes[0], boxes), expected, rtol=1e-5)
     assert math.isnan(overlaps(f32(1, 1, 1, 1), f32(1, 1, 1, 1)[np.newaxis])[0])
 
@@ -72,7 +66,7 @@ def test_hard_suppression_is_greedy(seed, threshold, limit):
     while waiting and len(expected) != limit:
         best = waiting.pop(0)
         expected.append(best)
-        waiting = [index for index in waiting if not iou(boxes[best], boxes[index]) >= threshold]
+        waiting = [index for index in waiting if not regions.iou(boxes[best], boxes[index]) >= threshold]
     assert picked.tolist() == expected
 
 
@@ -89,26 +83,13 @@ def transform(ops, rois, deltas, split, images, outputs=None):
     return ops.run(OperationCode.AXIS_ALIGNED_BBOX_TRANSFORM, rois, deltas, split, images, outputs=outputs)[0]
 
 
-def naive_transform(rois, deltas, split, images):
-    results = np.zeros(deltas.shape)
-    for row, (x1, y1, x2, y2) in enumerate(rois.astype(float)):
-        height, width = images[split[row]]
-        for first in range(0, deltas.shape[1], 4):
-            dx, dy, dw, dh = deltas[row, first : first + 4].astype(float)
-            x, y = (x1 + x2) / 2 + dx * (x2 - x1), (y1 + y2) / 2 + dy * (y2 - y1)
-            w, h = math.exp(dw) * (x2 - x1) / 2, math.exp(dh) * (y2 - y1) / 2
-            corners = zip((x - w, y - h, x + w, y + h), (width, height, width, height), strict=True)
-            results[row, first : first + 4] = [min(max(corner, 0), limit) for corner, limit in corners]
-    return results
-
-
 @pytest.mark.parametrize(("count", "classes"), [(11, 3), (1, 1), (0, 2)])
 def test_transform_is_its_definition(ops, count, classes):
     rng = np.random.default_rng(2)
     rois, split = random_boxes(rng, count), np.sort(rng.integers(0, 3, count)).astype(np.int32)
     deltas = rng.standard_normal((count, classes * 4)).astype(np.float32)
     images = f32(100, 90, 80, 110, 60, 70).reshape(3, 2)
-    expected = naive_transform(rois, deltas, split, images)
+    expected = regions.transform(rois, deltas, split, images)
     np.testing.assert_allclose(transform(ops, rois, deltas, split, images), expected, rtol=1e-5, atol=1e-4)
 
 
@@ -125,7 +106,7 @@ def test_transform_quantised_signed_is_unsigned(ops):
         )
     ]
     assert np.array_equal(*results)
-    expected = naive_transform(rois, (steps - 120) * 0.01, split, f32(100, 90).reshape(1, 2)) * 8
+    expected = regions.transform(rois, (steps - 120) * 0.01, split, f32(100, 90).reshape(1, 2)) * 8
     assert np.abs(results[0] - expected).max() < 0.51
 
 
@@ -165,7 +146,7 @@ def test_boxes_have_a_fixed_scale(ops):
 
 # --- BOX_WITH_NMS_LIMIT --------------------------------------------------------------------------------------
 
-HARD, LINEAR, GAUSSIAN = range(3)
+OPTIONS = {"threshold": 0.3, "overlap": 0.4, "sigma": 0.5, "least": 0.2}
 
 
 def limit(
@@ -197,37 +178,6 @@ def limit(
     )
 
 
-def naive_limit(scores, rois, split, kernel, most, threshold=0.3, overlap=0.4, sigma=0.5, least=0.2):
-    """(score, box, class, batch) of each detection."""
-    decays = {
-        HARD: lambda value: float(value < overlap),
-        LINEAR: lambda value: 1 if value < overlap else 1 - value,
-        GAUSSIAN: lambda value: math.exp(-value * value / sigma),
-    }
-    rois = rois.reshape(*scores.shape, 4).astype(float)
-    detections = []
-    for batch in dict.fromkeys(split.tolist()):
-        found = []
-        for class_ in range(1, scores.shape[1]):
-            waiting = {
-                row: float(scores[row, class_])
-                for row in range(len(split))
-                if split[row] == batch and scores[row, class_] > np.float32(threshold)
-            }
-            count = 0
-            while waiting and count != most:
-                best = max(waiting, key=lambda row: waiting[row])
-                found.append((waiting.pop(best), rois[best, class_].tolist(), class_, batch))
-                count += 1
-                for row in list(waiting):
-                    waiting[row] *= decays[kernel](iou(found[-1][1], rois[row, class_]))
-                    if waiting[row] < least:
-                        del waiting[row]
-        best_of_all = sorted(found, key=lambda item: -item[0])[: most if most >= 0 else None]
-        detections += sorted(best_of_all, key=lambda item: item[2])
-    return detections
-
-
 @pytest.mark.parametrize("kernel", [HARD, LINEAR, GAUSSIAN])
 @pytest.mark.parametrize("most", [-1, 4, 0])
 def test_limit_is_its_definition(ops, kernel, most):
@@ -235,7 +185,7 @@ def test_limit_is_its_definition(ops, kernel, most):
     scores = rng.permutation(31 * 3).reshape(31, 3).astype(np.float32) / 100
     rois, split = random_boxes(rng, 31, 3, size=30).reshape(31, 12), np.repeat([2, 0, 5], [7, 11, 13]).astype(np.int32)
     results = limit(ops, scores, rois, split, kernel=kernel, most=most)
-    expected = naive_limit(scores, rois, split, kernel, most)
+    expected = regions.limit(scores, rois, split, kernel=kernel, most=most, **OPTIONS)
     assert len(results[0]) == len(expected)
     for column, wanted in zip(results, zip(*expected, strict=True), strict=False):
         np.testing.assert_allclose(column, wanted, rtol=1e-5)
@@ -254,7 +204,7 @@ def test_limit_quantised_signed_is_unsigned(ops, kernel):
         results.append([result[0].astype(int) + offset, *result[1:]])
     for one, other in zip(*results, strict=True):
         assert np.array_equal(one, other)
-    expected = naive_limit(((steps - 3) * 0.004).astype(np.float32), rois, split, kernel, -1)
+    expected = regions.limit(((steps - 3) * 0.004).astype(np.float32), rois, split, kernel=kernel, most=-1, **OPTIONS)
     assert results[0][2].tolist() == [item[2] for item in expected]
     np.testing.assert_allclose(results[0][1] / 8, [item[1] for item in expected])
 
@@ -307,6 +257,8 @@ def test_limit_errors(ops, scores, columns, options, words):
 
 ANCHORS = f32(-4, -8, 4, 8, -12, -6, 12, 6, -3, -3, 3, 3).reshape(3, 4)
 
+PROPOSALS = {"strides": (8.0, 4.0), "overlap": 0.4, "least": 1.0}
+
 
 def propose(
     ops,
@@ -326,36 +278,6 @@ def propose(
     return ops.run(OperationCode.GENERATE_PROPOSALS, scores, deltas, anchors, images, *options, outputs=[*types, I32])
 
 
-def naive_propose(scores, deltas, images, before, after, overlap=0.4, least=1.0):
-    found = []
-    for batch in range(len(scores)):
-        image = images[batch : batch + 1].astype(float)
-        candidates = []
-        for position in np.ndindex(scores.shape[1:]):
-            y, x, anchor = position
-            box = ANCHORS[anchor] + f32(x * 4, y * 8, x * 4, y * 8)
-            delta = deltas[batch, y, x, anchor * 4 : anchor * 4 + 4]
-            box = naive_transform(box[None], delta[None], [0], image)[0]
-            candidates.append((scores[(batch, *position)], box.tolist()))
-        candidates.sort(key=lambda item: -item[0])
-        if before > 0:
-            candidates = candidates[:before]
-        waiting = [
-            (score, box)
-            for score, box in candidates
-            if min(box[2] - box[0], box[3] - box[1]) > least
-            and (box[0] + box[2]) / 2 < image[0, 1]
-            and (box[1] + box[3]) / 2 < image[0, 0]
-        ]
-        count = 0
-        while waiting and (after <= 0 or count < after):
-            score, box = waiting.pop(0)
-            found.append((score, box, batch))
-            count += 1
-            waiting = [item for item in waiting if not iou(box, item[1]) >= overlap]
-    return found
-
-
 def feature_map(seed, batches=2, height=3, width=5):
     rng = np.random.default_rng(seed)
     size = (batches, height, width, 3)
@@ -368,7 +290,7 @@ def feature_map(seed, batches=2, height=3, width=5):
 def test_proposals_are_their_definition(ops, before, after, nchw):
     scores, deltas = feature_map(6)
     images = f32(24, 20, 18, 16).reshape(2, 2)
-    expected = naive_propose(scores, deltas, images, before, after)
+    expected = regions.propose(scores, deltas, ANCHORS, images, before=before, after=after, **PROPOSALS)
     if nchw:
         scores, deltas = (np.ascontiguousarray(array.transpose(0, 3, 1, 2)) for array in (scores, deltas))
     results = propose(ops, scores, deltas, images, before=before, after=after, nchw=nchw)
@@ -391,7 +313,9 @@ def test_proposals_quantised_signed_is_unsigned(ops):
     for one, other in zip(*results, strict=True):
         assert np.array_equal(one, other)
     images = f32(24, 20).reshape(1, 2)
-    expected = naive_propose((scores * 0.005).astype(np.float32), (deltas - 128) * 0.003, images, -1, -1)
+    expected = regions.propose(
+        (scores * 0.005).astype(np.float32), (deltas - 128) * 0.003, ANCHORS, images, before=-1, after=-1, **PROPOSALS
+    )
     np.testing.assert_allclose(results[0][0] * 0.005, [item[0] for item in expected], atol=1e-6)
     assert np.abs(results[0][1] / 8 - [item[1] for item in expected]).max() < 0.07
 
@@ -417,6 +341,15 @@ def test_proposals_errors(ops):
 
 # --- DETECTION_POSTPROCESSING --------------------------------------------------------------------------------
 
+DETECTIONS = {
+    "scales": (10.0, 8.0, 5.0, 4.0),
+    "most": 5,
+    "classes": 2,
+    "per_class": 3,
+    "threshold": 0.3,
+    "overlap": 0.4,
+}
+
 
 def detect(
     ops,
@@ -438,31 +371,6 @@ def detect(
     )
 
 
-def naive_detect(scores, deltas, anchors, *, regular, most=5, classes=2, per_class=3, threshold=0.3, overlap=0.4):
-    """(score, box, class) of each detection of one image."""
-    boxes = []
-    for (cy, cx, h, w), (dy, dx, dh, dw) in zip(anchors.astype(float), deltas[:, :4].astype(float), strict=True):
-        y, x = cy + dy / 10 * h, cx + dx / 8 * w
-        half_h, half_w = h * math.exp(dh / 5) / 2, w * math.exp(dw / 4) / 2
-        boxes.append([y - half_h, x - half_w, y + half_h, x + half_w])
-
-    def suppress(score, count):
-        waiting = sorted((a for a in range(len(boxes)) if score[a] > threshold), key=lambda a: -score[a])
-        picked = []
-        while waiting and len(picked) < count:
-            picked.append(waiting.pop(0))
-            waiting = [a for a in waiting if not iou(boxes[picked[-1]], boxes[a]) >= overlap]
-        return picked
-
-    number = scores.shape[1]
-    if regular:
-        found = [(scores[a, c], boxes[a], c) for c in range(1, number) for a in suppress(scores[:, c], per_class)]
-        return sorted(found, key=lambda item: -item[0])[:most]
-    picked = suppress(scores[:, 1:].max(axis=1), most)
-    order = {a: sorted(range(1, number), key=lambda c: -scores[a, c])[:classes] for a in picked}
-    return [(scores[a, c], boxes[a], c) for a in picked for c in order[a]]
-
-
 def image(seed, batches=2, anchors=17, classes=5, encoding=4):
     rng = np.random.default_rng(seed)
     scores = rng.permutation(batches * anchors * classes).reshape(batches, anchors, classes) / 200
@@ -480,7 +388,7 @@ def test_detections_are_their_definition(ops, regular, background, sizes):
     rows = 5 if regular else 10
     assert found.shape == classes.shape == (2, rows) and boxes.shape == (2, rows, 4)
     for batch in range(2):
-        expected = naive_detect(scores[batch], deltas[batch], anchors, regular=regular)
+        expected = regions.detect(scores[batch], deltas[batch], anchors, regular=regular, **DETECTIONS)
         count = counts[batch]
         assert count == len(expected)
         for row, (score, box, class_) in enumerate(expected):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import regions as naive
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.types.codes import OperandCode, OperationCode
@@ -28,34 +29,11 @@ def run(ops, maps, boxes, *, nchw=False, outputs=(F32, F32)):
     return ops.run(OperationCode.HEATMAP_MAX_KEYPOINT, maps, boxes, nchw, outputs=outputs)
 
 
-def naive(maps, boxes):
-    """Scores and places, from a Taylor expansion around the largest element solved with NumPy."""
-    count, size, _, keypoints = maps.shape
-    scores, places = np.zeros((count, keypoints)), np.zeros((count, keypoints, 2))
-    for box, keypoint in np.ndindex(count, keypoints):
-        grid = np.pad(maps[box, :, :, keypoint].astype(float), 1, mode="reflect")
-        row, column = np.unravel_index(maps[box, :, :, keypoint].argmax(), (size, size))
-        near = grid[row : row + 3, column : column + 3]
-        gradient = np.array([near[1, 2] - near[1, 0], near[2, 1] - near[0, 1]]) / 2
-        mixed = (near[2, 2] - near[2, 0] - near[0, 2] + near[0, 0]) / 4
-        second = [near[1, axis] - 2 * near[1, 1] + near[1, 2 - axis] for axis in (0,)]
-        hessian = np.array([[second[0], mixed], [mixed, near[0, 1] - 2 * near[1, 1] + near[2, 1]]])
-        moved, score = np.zeros(2), near[1, 1]
-        if abs(np.linalg.det(hessian)) >= 1e-5 + 1e-5 * hessian[0, 0] * hessian[1, 1]:
-            moved = np.linalg.solve(hessian, -gradient)
-            moved *= min(1, 1.5 / np.abs(moved).max()) if moved.any() else 1
-            score = near[1, 1] + gradient @ moved + moved @ hessian @ moved / 2
-        corner, far = boxes[box, :2], boxes[box, 2:]
-        scores[box, keypoint] = score
-        places[box, keypoint] = corner + (np.array([column, row]) + 0.5 + moved) / size * (far - corner)
-    return scores, places
-
-
 @pytest.mark.parametrize(("size", "keypoints"), [(7, 3), (2, 1), (3, 11)])
 def test_is_its_definition(ops, size, keypoints):
     maps, boxes = heatmaps(size=size, keypoints=keypoints), regions()
     scores, places = run(ops, maps, boxes)
-    expected_scores, expected_places = naive(maps, boxes)
+    expected_scores, expected_places = naive.keypoints(maps, boxes)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(places, expected_places, rtol=1e-4, atol=1e-3)
 
@@ -80,7 +58,7 @@ def test_peaks_move_at_most_one_and_a_half_elements(ops):
     # Nearly a ridge: the expansion's peak is far away.
     maps[0, 1:4, 1:4, 0] = [[0.80, 0.98, 0.60], [0.75, 1.00, 0.99], [0.5, 0.985, 0.97]]
     _, places = run(ops, maps, np.array([[0, 0, 5, 5]], np.float32))
-    expected = naive(maps, np.array([[0, 0, 5, 5]], np.float32))[1]
+    expected = naive.keypoints(maps, np.array([[0, 0, 5, 5]], np.float32))[1]
     np.testing.assert_allclose(places, expected, rtol=1e-3)
     assert np.abs(places - 2.5).max() <= 1.5001
 
@@ -104,7 +82,7 @@ def test_quantised_signed_is_unsigned(ops):
         scores, places = run(ops, maps, rois, outputs=(OperandType(code, (), 0.02, 50 - offset), POINTS))
         results.append((scores.astype(int) + offset, places))
     assert np.array_equal(results[0][0], results[1][0]) and np.array_equal(results[0][1], results[1][1])
-    scores, places = naive((steps - 128) * np.float32(0.01), boxes)
+    scores, places = naive.keypoints((steps - 128) * np.float32(0.01), boxes)
     assert np.abs(results[0][0] - (scores / 0.02 + 50)).max() < 0.51
     assert np.abs(results[0][1] - places * 8).max() < 0.51
 

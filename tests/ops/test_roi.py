@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import regions as naive
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.ops.quant import multiply_by_quantized_multiplier, quantize_multiplier
@@ -12,7 +13,7 @@ from nnvk.types.model import Lifetime, Operand
 from nnvk.types.operand import OperandType
 
 HEIGHT, WIDTH, CHANNELS = 7, 11, 3
-Y_STRIDE, X_STRIDE = 4.0, 2.0
+STRIDES = Y_STRIDE, X_STRIDE = 4.0, 2.0
 
 
 def feature_map(batches=3, seed=1):
@@ -50,43 +51,12 @@ def pool(ops, source, boxes, split, *, height=2, width=3, nchw=False, outputs=No
     return ops.run(OperationCode.ROI_POOLING, source, boxes, split, *options, outputs=outputs)[0]
 
 
-def points(start, end, bins, ratio, position):
-    """Sampling points of one bin, and the number of points of all bins."""
-    step = max(end - start, 1.0) / bins
-    ratio = ratio or math.ceil(step)
-    return [start + step * position + step / ratio * (0.5 + number) for number in range(ratio)]
-
-
-def corners(point, size):
-    """(element, weight) on both sides of a point."""
-    below = int(point)
-    if below >= size - 1:
-        return [(size - 1, 1.0), (size - 1, 0.0)]
-    return [(below, 1 - (point - below)), (below + 1, point - below)]
-
-
-def naive_align(source, boxes, split, height, width, ratios, weigh=lambda weight: weight):
-    """Sums over the sampling points of each output element, and the number of points."""
-    sums, counts = np.zeros((len(boxes), height, width, source.shape[3])), np.ones((len(boxes), 1, 1, 1))
-    for region, (x1, y1, x2, y2) in enumerate(boxes.astype(float)):
-        for row, column in np.ndindex(height, width):
-            ys = points(y1 / Y_STRIDE, y2 / Y_STRIDE, height, ratios[0], row)
-            xs = points(x1 / X_STRIDE, x2 / X_STRIDE, width, ratios[1], column)
-            counts[region] = len(ys) * len(xs)
-            for y in ys:
-                for x in xs:
-                    for i, upright in corners(y, HEIGHT):
-                        for j, level in corners(x, WIDTH):
-                            sums[region, row, column] += weigh(upright * level) * source[split[region], i, j]
-    return sums, counts
-
-
 @pytest.mark.parametrize("ratios", [(2, 3), (1, 1), (0, 0), (0, 2)])
 @pytest.mark.parametrize(("height", "width"), [(2, 3), (1, 1), (5, 2)])
 def test_align_is_its_definition(ops, ratios, height, width):
     source, (boxes, split) = feature_map(), regions()
     result = align(ops, source, boxes, split, height=height, width=width, ratios=ratios)
-    sums, counts = naive_align(source, boxes, split, height, width, ratios)
+    sums, counts = naive.align(source, boxes, split, (height, width), STRIDES, ratios)
     np.testing.assert_allclose(result, sums / counts, rtol=1e-4, atol=1e-5)
 
 
@@ -119,7 +89,9 @@ def test_align_quantised_is_fixed_point_and_signed_is_unsigned(ops, ratios):
         results.append(result.astype(int) + offset)
     assert np.array_equal(*results)
     # Interpolation weights in steps of 1/255.
-    sums, counts = naive_align(steps - 117, boxes, split, 2, 3, ratios, lambda weight: math.floor(weight * 255 + 0.5))
+    sums, counts = naive.align(
+        steps - 117, boxes, split, (2, 3), STRIDES, ratios, lambda weight: math.floor(weight * 255 + 0.5)
+    )
     scale = np.float32(0.05) * (np.float32(1) / np.float32(255)) / np.float32(0.04)
     expected = np.empty_like(results[0])
     for region, count in enumerate(counts.ravel()):
@@ -130,28 +102,11 @@ def test_align_quantised_is_fixed_point_and_signed_is_unsigned(ops, ratios):
     assert difference.max() <= 1 and (difference > 0).mean() < 0.03
 
 
-def naive_pool(source, boxes, split, height, width, empty):
-    result = np.zeros((len(boxes), height, width, source.shape[3]), source.dtype)
-
-    def half_up(value):
-        return math.floor(value + 0.5)
-
-    for region, (x1, y1, x2, y2) in enumerate(boxes.astype(float)):
-        left, right, top, bottom = (half_up(v) for v in (x1 / X_STRIDE, x2 / X_STRIDE, y1 / Y_STRIDE, y2 / Y_STRIDE))
-        y_step, x_step = (bottom - top + 1) / height, (right - left + 1) / width
-        for row, column in np.ndindex(height, width):
-            first, past = math.floor(y_step * row + top), math.ceil(y_step * (row + 1) + top)
-            begin, stop = math.floor(x_step * column + left), math.ceil(x_step * (column + 1) + left)
-            window = source[split[region], first:past, begin:stop]
-            result[region, row, column] = window.max(axis=(0, 1)) if window.size else empty
-    return result
-
-
 @pytest.mark.parametrize(("height", "width"), [(2, 4), (1, 1), (8, 16)])
 def test_pooling_is_its_definition(ops, height, width):
     source, (boxes, split) = feature_map(), regions()
     result = pool(ops, source, boxes, split, height=height, width=width)
-    assert np.array_equal(result, naive_pool(source, boxes, split, height, width, 0))
+    assert np.array_equal(result, naive.pool(source, boxes, split, (height, width), STRIDES))
 
 
 def test_pooling_quantised_and_empty_bins(ops):
@@ -160,7 +115,7 @@ def test_pooling_quantised_and_empty_bins(ops):
         source = quantised(code, steps - offset, 0.05, 117 - offset)
         output = source.type.with_dimensions(())
         result = pool(ops, source, rois16(boxes), split, height=8, width=16, outputs=[output])
-        assert np.array_equal(result.astype(int) + offset, naive_pool(steps, boxes, split, 8, 16, 117))
+        assert np.array_equal(result.astype(int) + offset, naive.pool(steps, boxes, split, (8, 16), STRIDES, 117))
 
 
 @pytest.mark.parametrize("run", [align, pool])

@@ -65,7 +65,9 @@ def test_8bit_lstm(data: st.DataObject) -> None:
     intermediates.append(T("INT8", (), scale=hidden[0], zero_point=hidden[1]))
     result = T("INT8", scale=state_scale, zero_point=state_zero)
     options = {"FusedActivationFunction": TANH, "CellClip": t.pick((0.0, 2.0)), "ProjClip": t.pick((0.0, 0.5))}
-    t.check("LSTM", inputs, result, "LSTMOptions", intermediates=intermediates, steps=5 if norm else 2, repeats=2, **options)
+    t.check(
+        "LSTM", inputs, result, "LSTMOptions", intermediates=intermediates, steps=5 if norm else 2, repeats=2, **options
+    )
 
 
 @given(data=st.data())
