@@ -158,6 +158,30 @@ def _mirror_pad(code: Op, input: np.ndarray, paddings: np.ndarray, mode: int) ->
     return np.pad(input, paddings, mode="symmetric" if mode else "reflect")
 
 
+# --- shapes --------------------------------------------------------------------------------------------------
+
+
+@formula(Op.RESHAPE)
+def _reshape(code: Op, input: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    return input.reshape(shape)
+
+
+@formula(Op.EXPAND_DIMS)
+def _expand_dims(code: Op, input: np.ndarray, axis: int) -> np.ndarray:
+    return np.expand_dims(input, axis)
+
+
+@formula(Op.SQUEEZE)
+def _squeeze(code: Op, input: np.ndarray, axes: np.ndarray | None) -> np.ndarray:
+    result = np.squeeze(input, None if axes is None else tuple(axes))
+    return result.reshape(result.shape or (1,))
+
+
+@formula(Op.RANK)
+def _rank(code: Op, input: np.ndarray) -> np.ndarray:
+    return np.array(input.ndim)
+
+
 # --- windows -------------------------------------------------------------------------------------------------
 
 
