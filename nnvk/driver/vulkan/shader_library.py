@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 from nnvk.driver.vulkan.shader import Shader, Variant
 
 FOLDER = Path(__file__).parent / "spirv"
+_LARGEST = (2 - 2**-23) * 2.0**127
+"""Of float32."""
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
 
@@ -69,7 +72,9 @@ class CompiledShader:
         count = max((index for index, _, _ in self._constants.values()), default=-1) + 1
         words = [0] * count
         for name, (index, format_, default) in self._constants.items():
-            words[index] = struct.unpack("<I", struct.pack(f"<{format_}", values.get(name, default)))[0]
+            words[index] = struct.unpack(
+                "<I", struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
+            )[0]
         return tuple(words)
 
     def check_push_constants(self, values: Mapping[str, int | float]) -> None:
@@ -79,7 +84,10 @@ class CompiledShader:
         self.push_constants({**values, **dict.fromkeys(self.offsets, 0)})
 
     def push_constants(self, values: Mapping[str, int | float]) -> bytes:
-        """The push-constant block. Every member must be given, and nothing else."""
+        """The push-constant block. Every member must be given, and nothing else.
+
+        Finite numbers that are beyond float32, as products of extreme scales are, become its largest.
+        """
         if values.keys() != self.members.keys():
             missing = sorted(self.members.keys() - values.keys())
             unknown = sorted(values.keys() - self.members.keys())
@@ -87,10 +95,15 @@ class CompiledShader:
         block = bytearray(self.push_constant_size)
         for member in self.members.values():
             try:
-                struct.pack_into(f"<{member.format}", block, member.offset, values[member.name])
+                value = _fitting(member.format, values[member.name])
+                struct.pack_into(f"<{member.format}", block, member.offset, value)
             except struct.error as error:
                 raise ValueError(f"shader {self.name}: {member.name} = {values[member.name]!r}: {error}") from None
         return bytes(block)
+
+
+def _fitting(format_: str, value: float) -> float:
+    return max(-_LARGEST, min(value, _LARGEST)) if format_ == "f" and math.isfinite(value) else value
 
 
 class ShaderLibrary:
