@@ -40,6 +40,10 @@ def _concatenated_shape(call: Call) -> list[Shape]:
     return [tuple(sizes)]
 
 
+_LARGEST_RATIO = np.float32(1e6)
+"""Of scales: from there on, every step but the zero point saturates."""
+
+
 def rescaled(source: Tensor, result: Tensor) -> np.ndarray:
     """Steps of ``source`` in the quantisation of ``result``, as TFLite's ConcatenationWithScaling rounds them.
 
@@ -49,6 +53,7 @@ def rescaled(source: Tensor, result: Tensor) -> np.ndarray:
         return source.data
     lowest, _ = limits(source.code)
     scale = np.float32(source.scale) * (np.float32(1) / np.float32(result.scale))
+    scale = min(scale, _LARGEST_RATIO)
     bias = np.float32(lowest - source.zero_point) * scale
 
     def convert(steps: np.ndarray) -> np.ndarray:

@@ -42,15 +42,20 @@ def float32(scale: float) -> float:
     return float(np.float32(scale))
 
 
+_MOST_LEFT = 29
+"""Bits that a multiplier shifts to the left at most: a sum of 1 is then beyond 16 bits, as it is with more, and 32 bits
+hold it with its sign and one bit to spare."""
+
+
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """The mantissa (Q31, in [2^30, 2^31)) and shift (positive: left) that stand for a real multiplier >= 0.
 
-    Multipliers from 2^31 on, with which everything saturates, are the largest that there is.
+    Multipliers from 2^29 on, with which everything saturates, are the largest that there is.
     """
     if real == 0.0:
         return 0, 0
-    if real >= 2**31:
-        return INT32_MAX, 31
+    if real >= 2.0**_MOST_LEFT:
+        return INT32_MAX, _MOST_LEFT
     fraction, shift = math.frexp(real)
     mantissa = math.floor(fraction * 2**31 + 0.5)
     if mantissa == 2**31:
@@ -62,12 +67,14 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
 def quantize_multipliers(reals: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`quantize_multiplier` of each: two int64 arrays."""
-    limited = np.minimum(np.atleast_1d(np.asarray(reals, np.float64)), 2.0**31 - 1)
-    fractions, exponents = np.frexp(limited)
+    reals = np.atleast_1d(np.asarray(reals, np.float64))
+    fractions, exponents = np.frexp(np.minimum(reals, 2.0**_MOST_LEFT))
     mantissas, shifts = np.floor(fractions * 2**31 + 0.5).astype(np.int64), exponents.astype(np.int64)
     carried = mantissas == 2**31
     mantissas[carried] //= 2
     shifts += carried
+    largest = reals >= 2.0**_MOST_LEFT
+    mantissas[largest], shifts[largest] = INT32_MAX, _MOST_LEFT
     vanishing = (shifts < -31) | (mantissas == 0)
     mantissas[vanishing] = shifts[vanishing] = 0
     return mantissas, shifts

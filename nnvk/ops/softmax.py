@@ -6,7 +6,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import dequantize, is_quantised, quantize
+from nnvk.ops.quant import is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import axis_index, check_rank_range
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, i32, real, tensor
@@ -37,11 +37,13 @@ def _infer_log(call: Call) -> list[Shape]:
 
 def _shifted(call: Call) -> np.ndarray:
     """Logits times beta, less the largest of them in each slice, so that no exponential overflows."""
-    logits = dequantize(call.input)
+    logits, beta = call.input.data.astype(np.float32), call.beta
+    if is_quantised(call.input.code):
+        beta = min(beta * call.input.scale, float(np.finfo(np.float32).max))  # times 0 it is 0, as infinity is not
     if not logits.size:
         return logits
     largest = logits.max(axis=call.axis, keepdims=True) if call.beta > 0 else logits.min(axis=call.axis, keepdims=True)
-    shifted: np.ndarray = (logits - largest) * np.float32(call.beta)
+    shifted: np.ndarray = (logits - largest) * np.float32(beta)
     return shifted
 
 

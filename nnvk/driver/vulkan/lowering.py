@@ -142,7 +142,8 @@ class Lowering:
                 raise bad_data(f"{operation}: {call.unknown}")
             shapes.update((output.index, output.shape) for output in call.outputs)
             if any(output.size for output in call.outputs):
-                kernels()[call.code].lower(call, self)
+                with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
+                    kernels()[call.code].lower(call, self)
         output_shapes = tuple(shapes[index] for index in model.outputs)
         outputs = [self._output(model, index, shapes[index]) for index in model.outputs]
         return self._plan(inputs, outputs, output_shapes)

@@ -129,5 +129,9 @@ def test_a_broken_manifest_is_an_error(folder: Path, content: bytes) -> None:
 
 def test_numbers_beyond_float32_are_its_largest(shader: CompiledShader) -> None:
     numbers = {"count": 0, "shift": 0}
-    for value, packed in ((1e39, 3.4028234663852886e38), (-1e300, -3.4028234663852886e38), (float("inf"), float("inf"))):
+    for value, packed in (
+        (1e39, 3.4028234663852886e38),
+        (-1e300, -3.4028234663852886e38),
+        (float("inf"), float("inf")),
+    ):
         assert shader.push_constants({"low": value, **numbers}) == struct.pack("<Iif", 0, 0, packed)

@@ -11,7 +11,8 @@ from nnvk.driver.vulkan.move import MOVE, dense_strides, move
 from nnvk.driver.vulkan.plan import TensorRef
 from nnvk.driver.vulkan.quantised import dtype, lookup_table
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.quant import is_quantised, requantize
+from nnvk.ops.concat import rescaled
+from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
 
@@ -39,7 +40,7 @@ def _in_scale(source: Tensor, output: Tensor, g: Lowering) -> TensorRef:
     """The input in the output's quantisation."""
     if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
         return g.tensor(source)
-    table = lookup_table(source, output, lambda every: requantize(every, output))
+    table = lookup_table(source, output, lambda every: rescaled(every, output))
     scaled = g.scratch(source.size)
     look_up(g, g.tensor(source), table, scaled, source.size)
     return scaled

@@ -1,0 +1,70 @@
+"""Every kernel with the smallest and largest numbers that scales and parameters can be, against the reference."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recipes import Case, Draw, draw_case, frozen, run_case
+from rows import empty_like, request
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.driver.vulkan.kernel import kernels
+from nnvk.ops import registry
+from nnvk.types.request import ExecuteOptions, PrepareOptions
+
+EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1e-20, 1e20, 1e30, 3.4e38))
+SEEDS = 16
+CASES = [
+    pytest.param(code, leading, id=f"{code.name}-{leading.name}")
+    for code, kernel in sorted(kernels().items())
+    for leading in registry.lookup(code).types
+    if leading in kernel.types
+]
+
+
+class ExtremeDraw(Draw):
+    """Every other scale is extreme."""
+
+    def scale(self) -> float:
+        return self.pick(EXTREMES) if self.chance() else super().scale()
+
+
+def spoilt(d: Draw, case: Case) -> Case:
+    """The case with other real parameters and scales."""
+    inputs = list(case.inputs)
+    for place, arg in enumerate(inputs):
+        if arg.data is None or not d.chance():
+            continue
+        if not arg.type.is_tensor and np.asarray(arg.data).dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                inputs[place] = replace(arg, data=np.array(d.pick(EXTREMES)).astype(arg.type.dtype))
+        elif arg.type.scale:
+            inputs[place] = replace(arg, type=replace(arg.type, scale=d.pick(EXTREMES)))
+    return replace(case, inputs=tuple(inputs))
+
+
+@pytest.mark.parametrize(("code", "leading"), CASES)
+def test_like_the_reference(vulkan, code, leading):
+    compared = 0
+    for seed in range(SEEDS):
+        d = ExtremeDraw(seed)
+        case = draw_case(d, code, leading)
+        case = spoilt(d, case) if seed % 2 else case
+        model = frozen(case)
+        try:
+            expected = run_case(case)
+        except NnapiError as error:  # a bias in another scale, say
+            assert error.code is ResultCode.BAD_DATA, error
+            continue
+        if not vulkan.get_supported_operations(model)[0].supported:
+            continue
+        inputs = [case.inputs[index].data for index in model.inputs]
+        outputs = empty_like(expected)
+        vulkan.prepare_model(model, PrepareOptions()).execute(request(inputs, outputs), ExecuteOptions())
+        compared += 1
+        for want, got in zip(expected, outputs, strict=True):
+            tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))
+            np.testing.assert_allclose(
+                got.astype(float), want.astype(float), rtol=1e-4 if want.dtype.kind == "f" else 0, atol=tolerance
+            )
+    assert compared
