@@ -1,6 +1,6 @@
 #version 450
-// ARGMAX and ARGMIN: the position of the largest or smallest element along an axis, of equal ones the first. An
-// invocation searches for four consecutive elements of the output.
+// ARGMAX and ARGMIN: the position of the largest or smallest element along an axis, of equal ones the first. NaN is
+// larger and smaller than all. An invocation searches for four consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -55,6 +55,9 @@ void main() {
         bvec4 better = greaterThan(candidate, best);
 #else
         bvec4 better = lessThan(candidate, best);
+#endif
+#ifdef DTYPE_F32
+        better = bvec4(uvec4(better) | (uvec4(isnan(candidate)) & uvec4(not(isnan(best)))));
 #endif
         best = mix(best, candidate, better);
         found = mix(found, ivec4(position), better);

@@ -8,6 +8,7 @@
 #include "include/quant.glsl"
 #include "include/activation.glsl"
 #include "include/broadcast.glsl"
+#include "include/extremes.glsl"
 #include "include/indexing.glsl"
 #ifdef KIND_POW
 #include "include/pow.glsl"
@@ -103,9 +104,9 @@ ACC4 combine(ACC4 a, ACC4 b) {
 #elif defined(KIND_DIV)
     return a / b;
 #elif defined(KIND_MAX)
-    return max(a, b);
+    return larger(a, b);
 #elif defined(KIND_MIN)
-    return min(a, b);
+    return smaller(a, b);
 #elif defined(KIND_POW)
     return vec4(exact_pow(a.x, b.x), exact_pow(a.y, b.y), exact_pow(a.z, b.z), exact_pow(a.w, b.w));
 #elif defined(KIND_PRELU)

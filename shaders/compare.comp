@@ -10,6 +10,9 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
+#ifdef DTYPE_Q8
+layout(constant_id = 3) const bool TRUTH = false;    // bytes are truth values: 0, or anything else for true
+#endif
 
 #ifdef DTYPE_Q8
 layout(set = 0, binding = 0) readonly buffer Lhs { uint lhs[]; };
@@ -47,10 +50,11 @@ layout(push_constant) uniform Push {
 };
 
 #ifdef DTYPE_Q8
-// Bytes are compared as the numbers that they stand for.
+// Bytes are compared as the numbers that they stand for; all but 0 is true.
 #define NUMBER float
-float load_lhs(uint at) { return float(LOAD_BYTE(lhs, lhs_offset, at, sign_mask) - lhs_zero) * lhs_scale; }
-float load_rhs(uint at) { return float(LOAD_BYTE(rhs, rhs_offset, at, sign_mask) - rhs_zero) * rhs_scale; }
+int step_of(int value) { return TRUTH ? min(value, 1) : value; }
+float load_lhs(uint at) { return float(step_of(LOAD_BYTE(lhs, lhs_offset, at, sign_mask)) - lhs_zero) * lhs_scale; }
+float load_rhs(uint at) { return float(step_of(LOAD_BYTE(rhs, rhs_offset, at, sign_mask)) - rhs_zero) * rhs_scale; }
 #else
 #define NUMBER ACC
 ACC load_lhs(uint at) { return lhs[lhs_offset + at]; }

@@ -8,6 +8,7 @@
 #include "include/types.glsl"
 #include "include/quant.glsl"
 #include "include/activation.glsl"
+#include "include/extremes.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -78,7 +79,7 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #define RESULT(folded, areas) mean(folded, areas)
 #else
 #define FIRST ACC(LOWEST)
-#define FOLD(a, b) max(a, b)
+#define FOLD(a, b) larger(a, b)
 #define RESULT(folded, areas) (folded)
 #endif
 

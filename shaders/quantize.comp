@@ -30,7 +30,8 @@ void main() {
     if (i >= count) return;
 #ifdef KIND_QUANTIZE
     // Bounded first: a float beyond the integers converts to anything.
-    vec4 steps = clamp(round_half_away(src[src_offset / 4 + i] / scale), -1024.0, 1024.0);
+    vec4 steps = round_half_away(src[src_offset / 4 + i] / scale);
+    steps = mix(clamp(steps, -1024.0, 1024.0), vec4(1024.0), isnan(steps));
     dst[dst_offset + i] = pack_bytes(clamp(ivec4(steps) + zero, 0, 255), sign_mask);
 #else
     dst[dst_offset / 4 + i] = vec4(unpack_bytes(src[src_offset + i], sign_mask) - zero) * scale;

@@ -6,9 +6,13 @@
 
 #include "include/types.glsl"
 #include "include/quant.glsl"
+#include "include/extremes.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
+#ifdef DTYPE_Q8
+layout(constant_id = 3) const bool TRUTH = false;    // bytes are truth values: 0, or anything else for true
+#endif
 
 #ifdef DTYPE_Q8
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
@@ -34,16 +38,19 @@ layout(push_constant) uniform Push {
 const uint BLOCK = 8;
 
 #ifdef DTYPE_Q8
-ACC load(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
+ACC load(uint at) {
+    int value = LOAD_BYTE(src, src_offset, at, sign_mask);
+    return TRUTH ? min(value, 1) : value;
+}
 #else
 ACC load(uint at) { return src[src_offset + at]; }
 #endif
 
 ACC combine(ACC a, ACC b) {
 #if defined(KIND_MAX)
-    return max(a, b);
+    return larger(a, b);
 #elif defined(KIND_MIN)
-    return min(a, b);
+    return smaller(a, b);
 #elif defined(KIND_PROD)
     return a * b;
 #else

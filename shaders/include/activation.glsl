@@ -1,12 +1,12 @@
 // Fused activations. The host turns NNAPI's FuseCode into the two ends of a range: floats for float tensors
 // (-inf and inf for NONE, 0 and inf for RELU, -1 and 1 for RELU1, 0 and 6 for RELU6), quantised values for
-// quantised ones (at most 0 and 255, 128 added where the tensor is signed).
+// quantised ones (at most 0 and 255, 128 added where the tensor is signed). NaN stays.
 
 #ifndef NNVK_ACTIVATION_GLSL
 #define NNVK_ACTIVATION_GLSL
 
-float activate(float x, float low, float high) { return min(max(x, low), high); }
-vec4 activate(vec4 x, float low, float high) { return min(max(x, vec4(low)), vec4(high)); }
+float activate(float x, float low, float high) { return isnan(x) ? x : min(max(x, low), high); }
+vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
 int activate(int x, int low, int high) { return min(max(x, low), high); }
 ivec4 activate(ivec4 x, int low, int high) { return min(max(x, ivec4(low)), ivec4(high)); }
 

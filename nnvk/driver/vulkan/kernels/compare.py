@@ -46,7 +46,7 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         COMPARE.variant(KIND=_KINDS[call.code], DTYPE=kind),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
+        spec={"local_x": LOCAL, **({"TRUTH": is_bool} if kind == "q8" else {})},
         tensors={"lhs": g.tensor(first), "rhs": g.tensor(second), "dst": g.tensor(output)},
         count=count,
         elements=output.size,

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
 from nnvk.driver.vulkan.lowering import Lowering
 from nnvk.driver.vulkan.move import FILL, fill
-from nnvk.driver.vulkan.plan import TensorRef
 from nnvk.driver.vulkan.quantised import sign_mask
 from nnvk.driver.vulkan.shader import Shader
 from nnvk.ops.call import Call
@@ -75,7 +77,7 @@ def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
 
 @kernel(
     *_KINDS,
-    shaders=(REDUCE, FILL),
+    shaders=(REDUCE, FILL, LOOKUP),
     types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_BOOL8),
 )
 def lower(call: Call, g: Lowering) -> None:
@@ -88,28 +90,28 @@ def lower(call: Call, g: Lowering) -> None:
         fill(g, dtype, target, nothing)
         return
     todo = list(passes(call.input.shape, reduced_axes(call)))
-    if not todo:
+    is_bool = call.input.code is OperandCode.TENSOR_BOOL8
+    if not todo and is_bool:
+        look_up(g, source, np.minimum(np.arange(256), 1).astype(np.uint8), target, call.input.size)
+    elif not todo:
         g.copy(source, target, source.nbytes)
+    variant, spec, push = REDUCE.variant(KIND=kind, DTYPE=dtype), {"local_x": LOCAL}, {}
+    if dtype == "q8":
+        spec, push = {**spec, "TRUTH": is_bool}, {"sign_mask": sign_mask(call.input)}
     for number, one in enumerate(todo):
         result = target if number == len(todo) - 1 else g.scratch(one.elements * itemsize)
-        _dispatch(g, kind, dtype, sign_mask(call.input), source, result, one)
+        count = -(-one.elements // 4)
+        g.dispatch(
+            variant,
+            groups=g.flat(count, LOCAL),
+            spec=spec,
+            tensors={"src": source, "dst": result},
+            count=count,
+            elements=one.elements,
+            size=one.size,
+            parts=one.parts,
+            part=PART,
+            inner=one.inner,
+            **push,
+        )
         source = result
-
-
-def _dispatch(
-    g: Lowering, kind: str, dtype: str, sign_mask: int, source: TensorRef, target: TensorRef, one: Pass
-) -> None:
-    count = -(-one.elements // 4)
-    g.dispatch(
-        REDUCE.variant(KIND=kind, DTYPE=dtype),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
-        tensors={"src": source, "dst": target},
-        count=count,
-        elements=one.elements,
-        size=one.size,
-        parts=one.parts,
-        part=PART,
-        inner=one.inner,
-        **({"sign_mask": sign_mask} if dtype == "q8" else {}),
-    )

@@ -1,0 +1,16 @@
+// The larger and the smaller of two numbers, NaN where one is: GLSL's max and min may give the other then.
+
+#ifndef NNVK_EXTREMES_GLSL
+#define NNVK_EXTREMES_GLSL
+
+float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
+float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
+int larger(int a, int b) { return max(a, b); }
+int smaller(int a, int b) { return min(a, b); }
+
+vec4 larger(vec4 a, vec4 b) { return mix(b, a, bvec4(uvec4(greaterThan(a, b)) | uvec4(isnan(a)))); }
+vec4 smaller(vec4 a, vec4 b) { return mix(b, a, bvec4(uvec4(lessThan(a, b)) | uvec4(isnan(a)))); }
+ivec4 larger(ivec4 a, ivec4 b) { return max(a, b); }
+ivec4 smaller(ivec4 a, ivec4 b) { return min(a, b); }
+
+#endif
