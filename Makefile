@@ -1,6 +1,8 @@
 # Shortcuts for working on nnvk. `make build` puts the extension module and the shaders into the source tree, so that
-# `PYTHONPATH=. python` and `pytest` run what is being edited; scripts/*.sh install into .venv instead.
-PYTHON ?= python3
+# `PYTHONPATH=. python` and `pytest` run what is being edited; scripts/*.sh install into .venv instead. The tools are
+# those of .venv (`bash scripts/install.sh --test`) where it is there.
+BIN := $(if $(wildcard .venv/bin/python3),.venv/bin/)
+PYTHON ?= $(BIN)python3
 BUILD ?= build/tree
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
@@ -31,9 +33,9 @@ validate:
 
 # The quick part, on the source tree.
 check:
-	ruff check .
-	mypy
-	lint-imports --no-logo
+	$(BIN)ruff check .
+	$(BIN)mypy
+	$(BIN)lint-imports --no-logo
 
 # What is generated of docs/: the page of operations, and the README's picture.
 docs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 
 import numpy as np
@@ -117,7 +118,8 @@ def _cpu() -> tuple[Sequence[IDevice], str]:
     return (CpuDevice(),), ""
 
 
-log.configure()
+with suppress(ValueError):  # of a bad environment variable, which the first use of a setting raises again
+    log.configure()
 manager.install([_vulkan, _plugins, _cpu])
 
 

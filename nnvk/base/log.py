@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from nnvk.base.settings import settings
-
-TAGS = ("model", "compilation", "execution", "cpuexe", "manager", "driver")
+from nnvk.base.settings import TAGS, settings, tags
 
 
 def logger(tag: str) -> logging.Logger:
@@ -21,10 +19,9 @@ def logger(tag: str) -> logging.Logger:
 
 def configure() -> None:
     """Print the tags that ``NNVK_VLOG`` names, between commas, colons or spaces; called when nnvk is imported."""
-    wanted = settings().vlog.replace(":", " ").replace(",", " ").split()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    for tag in TAGS if "all" in wanted or "1" in wanted else sorted(set(wanted)):
+    for tag in tags(settings().vlog):
         tagged = logger(tag)
         if not tagged.handlers:
             tagged.setLevel(logging.DEBUG)

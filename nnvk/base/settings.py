@@ -1,6 +1,7 @@
 """Every ``NNVK_*`` environment variable, typed, in one place.
 
-Settings are read once, when they are first asked for; tests replace them with `override`.
+Settings are read once, when nnvk is imported. A wrong value is an error of the first call that asks for one; tests
+replace them with `override`.
 """
 
 from __future__ import annotations
@@ -8,45 +9,56 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+
+TAGS = ("model", "compilation", "execution", "cpuexe", "manager", "driver")
+"""What ``NNVK_VLOG`` may name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment can change. A field ``x`` is the variable ``NNVK_X``."""
+    """What the environment can change. A field ``x`` is the variable ``NNVK_X``; an empty one is as good as unset."""
 
     vlog: str = ""
-    """Comma-separated tags to log: model, compilation, execution, cpuexe, manager, driver, or all."""
-    device_profile: str = ""
+    """Tags to log, between commas, colons or spaces: model, compilation, execution, cpuexe, manager, driver, or all."""
+    device_profile: str = field(default="", metadata={"allowed": ("mobile-min",)})
     """``mobile-min`` makes the Vulkan driver believe that every device is the smallest allowed one."""
-    validation: bool = False
+    validation: bool = field(default=False, metadata={"allowed": ("0", "1")})
     """Run Vulkan under the Khronos validation layer, with synchronisation validation."""
-    vulkan: bool = True
+    vulkan: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0 hides all Vulkan devices."""
-    partition: int = 1
+    partition: int = field(default=1, metadata={"allowed": ("0", "1", "2")})
     """As debug.nn.partition: 0 never partition, 1 with CPU fallback, 2 partition without fallback."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Read the settings; a value that doesn't parse is an error that names its variable."""
+        """Read the settings. A value that is not allowed is a ValueError: the variable, what it may be, what came."""
         values: dict[str, object] = {}
-        for field in fields(cls):
-            name = f"NNVK_{field.name.upper()}"
-            text = environment.get(name)
-            if text is None:
+        for setting in fields(cls):
+            name = f"NNVK_{setting.name.upper()}"
+            text = environment.get(name, "")
+            if not text:
                 continue
-            if isinstance(field.default, bool):
-                if text not in ("0", "1"):
-                    raise ValueError(f"{name} must be 0 or 1, not {text!r}")
-                values[field.name] = text == "1"
-            elif isinstance(field.default, int):
-                try:
-                    values[field.name] = int(text)
-                except ValueError:
-                    raise ValueError(f"{name} must be a whole number, not {text!r}") from None
-            else:
-                values[field.name] = text
+            allowed = setting.metadata.get("allowed")
+            if allowed and text not in allowed:
+                *others, last = allowed
+                wanted = f"{', '.join(others)} or {last}" if others else last
+                raise ValueError(f"{name} must be {wanted}, or empty, got {text!r}")
+            values[setting.name] = type(setting.default)(int(text)) if isinstance(setting.default, int) else text
+        try:
+            tags(str(values.get("vlog", "")))
+        except ValueError as error:
+            raise ValueError(f"NNVK_VLOG {error}") from None
         return cls(**values)  # type: ignore[arg-type]
+
+
+def tags(vlog: str) -> tuple[str, ...]:
+    """The tags that a value of `Settings.vlog` names. ValueError: one is unknown."""
+    wanted = vlog.replace(":", " ").replace(",", " ").split()
+    unknown = [tag for tag in wanted if tag not in (*TAGS, "all", "1")]
+    if unknown:
+        raise ValueError(f"may name {', '.join(TAGS)} or all, got {unknown[0]!r}")
+    return TAGS if "all" in wanted or "1" in wanted else tuple(sorted(set(wanted)))
 
 
 _current: Settings | None = None

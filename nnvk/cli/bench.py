@@ -14,7 +14,7 @@ import typer
 from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_device, get_devices
 from nnvk.api import run as run_compilation
 from nnvk.cli.models import choose_devices, compile_model, device_of_operations, load_model
-from nnvk.cli.output import milliseconds, print_table, progress, write_json
+from nnvk.cli.output import check_writable, milliseconds, print_table, progress, write_json
 from nnvk.cli.profile import print_profile
 from nnvk.types.operand import OperandType
 from nnvk.types.request import NOT_MEASURED
@@ -70,6 +70,9 @@ def command(
 
     Operations that a device doesn't support run on the CPU reference device, as the table shows.
     """
+    if profile and json_file is not None:
+        raise ValueError("--profile has no figures for --json to write: give one of them")
+    check_writable(json_file)
     chosen = [get_device(name) for name in devices] if devices else get_devices()
     loaded = [(path, load_model(path).model) for path in models]
     if profile:

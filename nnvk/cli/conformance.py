@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_device, get_devices
-from nnvk.cli.output import plural, print_table, progress, write_json
+from nnvk.cli.output import check_writable, plural, print_table, progress, write_json
 from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import Status, connect
@@ -31,7 +31,11 @@ def command(
     ] = None,
     pattern: Annotated[
         str,
-        typer.Option("--filter", metavar="REGEX", help="Only tests whose name, <set>/<spec>/<test>, this matches."),
+        typer.Option(
+            "--filter",
+            metavar="REGEX",
+            help="Only tests whose name, <set>/<spec>/<test>, or operation has this in it, ignoring case.",
+        ),
     ] = "",
     jobs: Annotated[
         int | None,
@@ -56,6 +60,7 @@ def command(
     """
     if execution_path not in EXECUTION_PATHS:
         raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}")
+    check_writable(json_file)
     name = get_device(device).name if device else get_devices()[0].name
     cases = find_cases(paths, pattern)
     started = time.monotonic()

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nnvk.api import get_device
+from nnvk.cli.output import check_writable, print_table, writing
 from nnvk.demo import run_demo
 
 SHEET = "nnvk-demo.png"
@@ -15,7 +16,12 @@ SHEET = "nnvk-demo.png"
 
 def command(
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help=f"Where {SHEET}, the contact sheet, goes.")
+        Path,
+        typer.Option(
+            "--output",
+            metavar="PATH",
+            help=f"The folder where {SHEET}, the contact sheet, goes; a name that ends in .png is the sheet itself.",
+        ),
     ] = Path("demo-out"),
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="Run on this device (the preferred one).")
@@ -26,9 +32,10 @@ def command(
     One is float, one int8. Prints the devices, accuracy, latency and where each operation ran, and draws a
     contact sheet.
     """
-    if output.suffix == ".png":
-        output.parent.mkdir(parents=True, exist_ok=True)
-    else:
-        output.mkdir(parents=True, exist_ok=True)
-        output /= SHEET
-    raise typer.Exit(run_demo(output, device, Console()))
+    if device is not None:
+        get_device(device)  # fails before a folder is made
+    sheet = output if output.suffix.lower() == ".png" else output / SHEET
+    sheet.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(sheet)
+    with writing(sheet):
+        raise typer.Exit(run_demo(sheet, device, print_table, typer.echo))

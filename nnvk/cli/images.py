@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
@@ -14,6 +16,23 @@ from nnvk.types.operand import OperandType
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXEL_OFFSETS = {OperandCode.TENSOR_QUANT8_ASYMM: 0, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: 128}
 _FLOATS = (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16)
+_ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
+_LONG_GREY_FORMATS = ("PNG", "PPM")
+"""Formats of 16 bits for which Pillow may have the mode ``I`` of 32."""
+_LARGEST = float(np.finfo(np.float32).max)
+_BROKEN = (
+    Image.DecompressionBombError,
+    SyntaxError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow raises for broken files, besides OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +52,58 @@ class Normalization:
             default.mean if mean is None else _numbers("mean", mean),
             default.std if std is None else _numbers("std", std),
         )
-        if 0.0 in result.std:
-            raise ValueError("std must not be 0")
+        if 0.0 in np.array(result.std, np.float32):
+            raise ValueError(f"std must not be 0 in float32, it is {std}")
         return result
 
 
 def load_image(path: Path, type: OperandType, normalization: Normalization | None = None) -> np.ndarray:
     """Read an image as an input ``[1, height, width, channels]`` (or without the 1) of a model.
 
-    It is turned upright, made grey for one channel, and resized (bilinear). Without ``normalization`` uint8
-    gets the pixels as they are, int8 the pixels minus 128, and float the pixels divided by 255; with it, the
-    real numbers that it gives, quantised where the type is. Raises ValueError for a type that can't take an
-    image, and OSError for a file that is none.
+    It is turned upright, laid on white where it is transparent (unless there are four channels), made grey for
+    one channel, and resized (bilinear). Without ``normalization`` uint8 gets the pixels as they are, int8 the pixels
+    minus 128, and float the pixels divided by 255; with it, the real numbers that it gives, quantised where the type
+    is. Pixels of 16 bits are first divided by 257. Raises ValueError for a type that can't take an image and for
+    a broken image, and OSError for a file that is none.
     """
     height, width, channels = _image_dimensions(path, type)
     try:
         with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image).convert(_MODES[channels])
-    except (Image.DecompressionBombError, SyntaxError, EOFError) as error:
+            upright = ImageOps.exif_transpose(image)
+            upright.format = image.format
+            flat = _flatten(_eight_bits(upright), _MODES[channels])
+    except UnidentifiedImageError:
+        raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
         raise ValueError(f"{path} can't be read as an image: {error}") from error
-    pixels = np.asarray(upright.resize((width, height), Image.Resampling.BILINEAR), np.uint8)
-    return _scale(pixels.reshape(height, width, channels), type, normalization).reshape(type.dimensions)
+    except _BROKEN as error:
+        raise ValueError(f"{path} can't be read as an image: {error}") from error
+    pixels = np.asarray(flat.resize((width, height), Image.Resampling.BILINEAR), np.uint8)
+    array = _scale(pixels.reshape(height, width, channels), type, normalization).reshape(type.dimensions)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{path}: mean and std give numbers that {type.code.name} does not have")
+    return array
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """The image in a mode of 8 bits a channel. Raises ValueError where nobody knows what is white."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    if not image.mode.startswith("I;16") and not (image.mode == "I" and image.format in _LONG_GREY_FORMATS):
+        kind = "floats" if image.mode == "F" else "integers of 32 bits"
+        raise ValueError(f"its pixels are {kind} (mode {image.mode}), whose range is unknown; give a .npy")
+    values = np.asarray(image).astype(np.uint32)
+    return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+
+
+def _flatten(image: Image.Image, mode: str) -> Image.Image:
+    """The image in this mode; one without alpha shows what is transparent as white."""
+    if mode != "RGBA" and (image.mode in _ALPHA_MODES or "transparency" in image.info):
+        paper = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(paper, image.convert("RGBA"))
+    return image.convert(mode)
 
 
 def _image_dimensions(path: Path, type: OperandType) -> tuple[int, int, int]:
@@ -75,18 +125,21 @@ def _scale(pixels: np.ndarray, type: OperandType, normalization: Normalization |
     for name, values in (("mean", chosen.mean), ("std", chosen.std)):
         if len(values) not in (1, pixels.shape[2]):
             raise ValueError(f"{name} has {len(values)} values, the input has {pixels.shape[2]} channels")
-    real: np.ndarray = (pixels.astype(np.float32) - np.array(chosen.mean, np.float32)) / np.array(
-        chosen.std, np.float32
-    )
-    if type.code in _FLOATS:
-        return real.astype(type.dtype)
-    limits = np.iinfo(type.dtype)
-    result = np.clip(np.rint(real / type.scale) + type.zero_point, limits.min, limits.max)
+    mean, std = np.array(chosen.mean, np.float32), np.array(chosen.std, np.float32)
+    with np.errstate(over="ignore"):
+        real: np.ndarray = (pixels.astype(np.float32) - mean) / std
+        if type.code in _FLOATS:
+            return real.astype(type.dtype)
+        limits = np.iinfo(type.dtype)
+        result = np.clip(np.rint(real / type.scale) + type.zero_point, limits.min, limits.max)
     return result.astype(type.dtype)
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        values = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"{name} must be a number or comma-separated numbers, not {text!r}") from None
+    if not all(abs(value) <= _LARGEST for value in values):
+        raise ValueError(f"{name} must be of finite float32 numbers, not {text!r}")
+    return values

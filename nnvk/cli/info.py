@@ -11,7 +11,7 @@ import typer
 
 from nnvk.api import Device, Model, get_device, get_devices
 from nnvk.cli.models import compile_model, device_of_operations, load_model
-from nnvk.cli.output import plural, print_table, working
+from nnvk.cli.output import check_writable, plural, print_table, working, writing
 from nnvk.importers.tflite import Port
 from nnvk.runtime.graphviz import to_dot
 
@@ -32,12 +32,13 @@ def command(
     Prints inputs, outputs and operations; for each operation its device, and why it is no other one. Without
     --device the operations are shared out as `nnvk run` does it.
     """
+    check_writable(dot)
+    devices = get_devices() if device is None else [get_device(device)]
     imported = load_model(model)
     _print_ports("Inputs", imported.inputs)
     _print_ports("Outputs", imported.outputs)
     if imported.states:
         _print_ports("States, zero at first", [state.input for state in imported.states])
-    devices = get_devices() if device is None else [get_device(device)]
     reasons = _reasons(imported.model, devices)
     if device is None:
         with working("Compiling"):
@@ -46,7 +47,9 @@ def command(
         places = ["none" if why else device for why in reasons]
     frozen = imported.model.frozen
     if dot is not None:
-        dot.write_text(to_dot(frozen, dict(enumerate(places)), model.stem), encoding="utf-8")
+        graph = to_dot(frozen, dict(enumerate(places)), model.stem)
+        with writing(dot):
+            dot.write_text(graph, encoding="utf-8")
         typer.echo(f"wrote {dot}")
     rows = [
         [
@@ -81,9 +84,9 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
 
 
 def _reasons(model: Model, devices: Sequence[Device]) -> list[str]:
-    """For each operation, why the devices before the first that supports it don't."""
+    """For each operation, in the order of execution, why the devices before the first that supports it don't."""
     reasons = []
-    for answers in zip(*(model.get_support(device) for device in devices), strict=True):
+    for answers in zip(*(device.driver.get_supported_operations(model.frozen) for device in devices), strict=True):
         before = []
         for device, answer in zip(devices, answers, strict=True):
             if answer.supported:

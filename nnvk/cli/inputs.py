@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -12,13 +15,32 @@ import numpy as np
 from nnvk.cli.images import Normalization, load_image
 from nnvk.importers.tflite import Port
 
+ARRAY_SUFFIXES = (".npy", ".npz")
+_BROKEN = (
+    ValueError,
+    EOFError,
+    SyntaxError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What NumPy and zipfile raise for files that are broken, encrypted, or compressed in a way they don't know."""
+
 
 def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Normalization | None) -> list[np.ndarray]:
     """Read the model's inputs, as TFLite has them, from one .npz for all or from one file for each.
 
     Raises ValueError that names what is wanted and what came.
     """
-    if len(files) == 1 and files[0].suffix == ".npz":
+    if normalization is not None and files and all(_suffix(file) in ARRAY_SUFFIXES for file in files):
+        raise ValueError("--mean and --std are for images, and no --input is one")
+    if len(files) == 1 and _suffix(files[0]) == ".npz":
         return _from_npz(files[0], ports)
     if len(files) != len(ports):
         wanted = "; ".join(f"{index}: {_describe(port)}" for index, port in enumerate(ports))
@@ -27,10 +49,14 @@ def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Nor
     return [_from_file(file, port, normalization) for file, port in zip(files, ports, strict=True)]
 
 
+def _suffix(path: Path) -> str:
+    return path.suffix.lower()
+
+
 def _from_file(path: Path, port: Port, normalization: Normalization | None) -> np.ndarray:
-    if path.suffix == ".npz":
+    if _suffix(path) == ".npz":
         raise ValueError(f"{path}: a .npz has all inputs, it must be the only --input")
-    if path.suffix == ".npy":
+    if _suffix(path) == ".npy":
         return _from_npy(path, port)
     return load_image(path, port.type, normalization)
 
@@ -56,8 +82,19 @@ def _load(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     """What a .npy or .npz holds, whatever it is called. Raises ValueError for anything else, OSError if absent."""
     try:
         loaded = np.load(path, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"its member {name!r} is no array")
+        return arrays
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ValueError(f"{path} is no array file of NumPy: {error}") from error
+    except _BROKEN as error:
         raise ValueError(f"{path} is no array file of NumPy: {error}") from error
 
 

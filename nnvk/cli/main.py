@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnvk import NnapiError, __version__
+from nnvk.base import log
 
 REPORTED_ERRORS = (NnapiError, OSError, ValueError, ModuleNotFoundError, MemoryError)
 """What a user can cause and mend: reported in one line. Anything else is a bug and shows its traceback."""
@@ -109,3 +110,4 @@ def main(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")] = False,
 ) -> None:
     """Android's Neural Networks API on any Vulkan device."""
+    log.configure()  # an environment variable with a wrong value is an error of every command

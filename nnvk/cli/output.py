@@ -1,8 +1,10 @@
-"""What commands print: tables and progress on a terminal, plain lines elsewhere."""
+"""What commands print and write: tables and progress on a terminal, plain lines elsewhere; files."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -75,8 +77,41 @@ def print_json(value: Any) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON to a file."""
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    """Write JSON to a file. Raises OSError that names it."""
+    with writing(path):
+        path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Raise OSError for the first of these files that could not be written, and leave nothing behind.
+
+    Called before long work, so that it is not done in vain.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise _os_error(errno.EISDIR, path)
+        if not path.parent.is_dir():
+            raise _os_error(errno.ENOTDIR if path.parent.exists() else errno.ENOENT, path)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise _os_error(errno.EACCES, path)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError in the block names the file ``path``, which it writes: a full disk alone doesn't say what it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise _os_error(error.errno, path) from error
+        raise
+
+
+def _os_error(code: int, path: Path) -> OSError:
+    """The error of this errno, of the subclass that it has."""
+    return OSError(code, os.strerror(code), str(path))
 
 
 def milliseconds(nanoseconds: float | None) -> str:

@@ -85,7 +85,9 @@ def run_test(test: VectorTest, device: Device, through: ExecutionPath) -> Verdic
 
 def _unsupported(model: Model, device: Device) -> str:
     """The first operation that the device doesn't support, and why; empty where it supports all."""
-    for operation, support in zip(model.frozen.operations, model.get_support(device), strict=True):
+    for operation, support in zip(
+        model.frozen.operations, device.driver.get_supported_operations(model.frozen), strict=True
+    ):
         if not support.supported:
             return f"{operation}: {support.reason}"
     return ""

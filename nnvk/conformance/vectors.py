@@ -108,20 +108,21 @@ class VectorTest:
 
 
 def find_cases(paths: Iterable[Path], pattern: str = "") -> list[Case]:
-    """The tests of files and folders (searched recursively) whose name matches the regular expression.
+    """The tests of files and folders (searched recursively) of which the regular expression matches a part.
 
+    It is looked for in a test's name and in its operation's; upper and lower case are the same.
     Raises FileNotFoundError for a path that isn't there, ValueError for a file that isn't one of vectors, for
     a pattern that doesn't parse, and where nothing is found.
     """
     try:
-        wanted = re.compile(pattern)
+        wanted = re.compile(pattern, re.IGNORECASE)
     except re.error as error:
         raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
     files: dict[Path, Path] = {}
     for path in paths:
         files.update((file.resolve(), file) for file in _files(path))
     found = [case for file in files.values() for case in _cases(file)]
-    cases = [case for case in found if wanted.search(case.name)]
+    cases = [case for case in found if wanted.search(case.name) or wanted.search(case.operation)]
     if not cases:
         raise ValueError(f"none of the {len(found)} tests matches {pattern!r}")
     return cases

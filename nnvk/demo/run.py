@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import nnvk
 from nnvk.demo.assets import MODELS, Picture, labels, pictures
@@ -19,40 +18,39 @@ LEAST_ACCURACY = 0.9
 """Below this share of right answers a device computes something else than the network."""
 
 
-def run_demo(output: Path, device: str | None, console: Console) -> int:
+class PrintTable(Protocol):
+    """What shows a table, as the command line does it."""
+
+    def __call__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = ""
+    ) -> None:
+        """Print rows in columns; those whose names are in ``right``, with "_" for " ", are aligned right."""
+
+
+def run_demo(output: Path, device: str | None, print_table: PrintTable, print_line: Callable[[str], object]) -> int:
     """Run the demo on one device and write the contact sheet, a PNG, to ``output``.
 
-    ``device`` is a part of the device's name or version, in any case; None takes the device that nnvk prefers,
-    a GPU where there is one. Returns the process's exit status: 0 where both models recognise at least
-    `LEAST_ACCURACY` of the digits, otherwise 1. Raises `nnvk.NnapiError`: BAD_DATA where no device has the name.
+    ``device`` is the device's name; None takes the device that nnvk prefers, a GPU where there is one. Returns the
+    process's exit status: 0 where both models recognise at least `LEAST_ACCURACY` of the digits, otherwise 1.
+    Raises `nnvk.NnapiError`: BAD_DATA where no device has the name.
     """
-    devices = nnvk.get_devices()
-    chosen = choose_device(devices, device)
-    console.print(_devices_table(devices, chosen))
+    chosen = nnvk.get_devices()[0] if device is None else nnvk.get_device(device)
+    _print_devices(print_table, chosen)
     for reason in nnvk.unavailable():
-        console.print(f"not available: {reason}", markup=False)
+        print_line(f"not available: {reason}")
 
     shipped = pictures()
     results = [classify(model, chosen, shipped) for model in MODELS]
-    console.print(_results_table(results, shipped, chosen))
-    console.print(_operations_table(results))
+    _print_results(print_table, results, shipped, chosen)
+    _print_operations(print_table, results)
     for picture, wrong in _mistakes(results, shipped):
-        console.print(f"digit {picture.place} is {labels()[picture.label]}: {wrong}")
+        print_line(f"digit {picture.place} is {labels()[picture.label]}: {wrong}")
 
     lines = [chosen.version, *(_summary(result, shipped) for result in results)]
-    draw_sheet(f"Handwritten digits on {chosen.name}", lines, _cells(results, shipped)).save(output)
-    console.print(f"contact sheet: {output}")
+    sheet = draw_sheet(f"Handwritten digits on {chosen.name}", lines, _cells(results, shipped))
+    sheet.save(output, "PNG")
+    print_line(f"contact sheet: {output}")
     return 0 if all(accuracy(result, shipped) >= LEAST_ACCURACY for result in results) else 1
-
-
-def choose_device(devices: Sequence[nnvk.Device], name: str | None) -> nnvk.Device:
-    """The device that ``name`` means: its name, or a part of its name or version; None means the first."""
-    if name is None:
-        return devices[0]
-    similar = [device for device in devices if name.lower() in f"{device.name} {device.version}".lower()]
-    exact = [device for device in similar if device.name == name]
-    # get_device of an unknown name raises an error that says which there are.
-    return next(iter(exact or similar), None) or nnvk.get_device(name)
 
 
 def accuracy(result: Result, shipped: Sequence[Picture]) -> float:
@@ -64,36 +62,39 @@ def _right(result: Result, shipped: Sequence[Picture]) -> int:
     return int(np.sum(result.answers == [picture.label for picture in shipped]))
 
 
-def _devices_table(devices: Sequence[nnvk.Device], chosen: nnvk.Device) -> Table:
-    table = Table("", "device", "type", "version", title="Devices", title_justify="left")
-    for device in devices:
-        mark = "*" if device is chosen else ""
-        table.add_row(mark, device.name, device.type.name, device.version)
-    return table
+def _print_devices(print_table: PrintTable, chosen: nnvk.Device) -> None:
+    rows = [
+        ["*" if device.name == chosen.name else "", device.name, device.type.name, device.version]
+        for device in nnvk.get_devices()
+    ]
+    print_table(["", "device", "type", "version"], rows, title="Devices")
 
 
-def _results_table(results: Sequence[Result], shipped: Sequence[Picture], device: nnvk.Device) -> Table:
-    title = f"{len(shipped)} held-out digits on {device.name}"
-    table = Table("model", "right", "compiled in", "latency", "fastest", title=title, title_justify="left")
-    for result in results:
-        table.add_row(
+def _print_results(
+    print_table: PrintTable, results: Sequence[Result], shipped: Sequence[Picture], device: nnvk.Device
+) -> None:
+    rows = [
+        [
             result.model.title,
             f"{_right(result, shipped)} ({accuracy(result, shipped):.1%})",
-            f"{result.compile_ms:.0f} ms",
-            f"{result.median_ms:.3f} ms",
-            f"{result.fastest_ms:.3f} ms",
-        )
-    return table
+            f"{result.compile_ms:.0f}",
+            f"{result.median_ms:.3f}",
+            f"{result.fastest_ms:.3f}",
+        ]
+        for result in results
+    ]
+    numbers = ["right", "compile ms", "median ms", "min ms"]
+    title = f"{len(shipped)} held-out digits on {device.name}"
+    print_table(["model", *numbers], rows, title=title, right="right compile_ms median_ms min_ms")
 
 
-def _operations_table(results: Sequence[Result]) -> Table:
-    table = Table("operation", "output", title="Where each operation ran", title_justify="left")
-    for result in results:
-        table.add_column(result.model.title)
-    for rows in zip(*(result.placements for result in results), strict=True):
-        shape = "x".join(str(size) for size in rows[0].shape)
-        table.add_row(rows[0].operation, shape, *(row.device for row in rows))
-    return table
+def _print_operations(print_table: PrintTable, results: Sequence[Result]) -> None:
+    rows = [
+        [placed[0].operation, "x".join(map(str, placed[0].shape)), *(one.device for one in placed)]
+        for placed in zip(*(result.placements for result in results), strict=True)
+    ]
+    columns = ["operation", "output", *(result.model.title for result in results)]
+    print_table(columns, rows, title="Where each operation ran")
 
 
 def _mistakes(results: Sequence[Result], shipped: Sequence[Picture]) -> list[tuple[Picture, str]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.registry import compatible
-from nnvk.runtime.graph import as_array, check_dtype
+from nnvk.runtime.graph import as_array, check_dtype, check_shape
 from nnvk.types.operand import OperandType
 
 
@@ -16,6 +16,7 @@ def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
     """The operand's type with the dimensions that ``given`` adds. BAD_DATA where they contradict each other."""
     if (given.code, given.scale, given.zero_point) != (operand.code, operand.scale, operand.zero_point):
         raise bad_data(f"{what}: the model says {operand}, the execution {given}")
+    given.check(what)
     if operand.dimensions and not compatible(operand.dimensions, given.dimensions):
         raise bad_data(f"{what}: dimensions {list(given.dimensions)} don't fit the model's {list(operand.dimensions)}")
     return operand.with_dimensions(given.dimensions)
@@ -51,6 +52,8 @@ def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = Fa
         needed = operand.size
         if buffer.nbytes < needed or (buffer.nbytes > needed and not padding):
             raise bad_data(f"{what}: {operand} needs {needed} bytes, got {buffer.nbytes}")
+        if buffer.nbytes == needed:
+            check_shape(buffer, operand, what)
     return buffer.reshape(-1).view(np.uint8)
 
 

@@ -25,7 +25,8 @@ class Compilation:
 
     Without ``devices`` nnvk chooses: GPU devices are preferred, the CPU reference runs what they don't, and takes
     over where they fail. With ``devices`` only these are used, and their failures are the caller's
-    (``ANeuralNetworksCompilation_createForDevices``). BAD_STATE: the model is not finished.
+    (``ANeuralNetworksCompilation_createForDevices``). BAD_STATE: the model is not finished. TypeError: ``devices`` are
+    not `Device` objects.
     """
 
     def __init__(self, model: Model, devices: Sequence[Device] | None = None) -> None:
@@ -109,8 +110,6 @@ class Compilation:
         devices = get_devices()
         cpu = next(device for device in reversed(devices) if device.type is DeviceTypeCode.CPU)
         mode = settings().partition
-        if mode not in (0, 1, 2):
-            raise bad_data(f"NNVK_PARTITION must be 0, 1 or 2, got {mode}")
         if mode == 0:
             return Planner([cpu], options, cache=self._cache).plan(self._model)
         planner = Planner(self._in_order(devices), options, cpu if mode == 1 else None, self._cache)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
@@ -63,8 +64,15 @@ class Device:
         return f"<nnvk.Device {self.name} ({self.type.name}, {self.version})>"
 
 
-def check_distinct(devices: Sequence[Device]) -> None:
-    """Raise BAD_DATA unless there is at least one device, and none twice."""
+def check_distinct(devices: Collection[Device]) -> None:
+    """Raise BAD_DATA unless there is at least one device, and none twice; TypeError for what is no devices."""
+    expected = "expected Device objects, as get_devices() and get_device() give them,"
+    given: Any = devices
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise TypeError(f"{expected} in a list, got {given!r}")
+    for device in given:
+        if not isinstance(device, Device):
+            raise TypeError(f"{expected} got {device!r}")
     if not devices:
         raise bad_data("devices must not be empty")
     if len(set(map(id, devices))) != len(devices):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
-from nnvk.types.operand import OperandType
+from nnvk.types.operand import OperandType, Shape
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 """Lifetimes of operands that exactly one operation writes."""
@@ -21,7 +22,7 @@ _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
     """``value`` as an array of the type's dtype and dimensions; a view wherever ``value`` is a buffer.
 
-    BAD_DATA where its bytes are not exactly those of the type.
+    BAD_DATA where its bytes are not exactly those of the type, or its shape is another (`check_shape`).
     """
     if type.code is OperandCode.MODEL:
         raise bad_data(f"{what}: an operand of type MODEL takes a model")
@@ -37,16 +38,32 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
             raise bad_data(f"{what}: expected an array, a buffer or a number, got {value!r}: {error}") from None
     if not array.flags.c_contiguous:
         raise bad_data(f"{what}: the array must be C-contiguous")
-    needed = int(np.prod(type.dimensions, dtype=np.int64)) * type.dtype.itemsize
+    needed = math.prod(type.dimensions) * type.dtype.itemsize
     if array.nbytes != needed:
         raise bad_data(f"{what}: {type} needs {needed} bytes, got {array.nbytes}")
+    check_shape(array, type, what)
     return array.reshape(-1).view(type.dtype).reshape(type.dimensions)
 
 
 def check_dtype(array: np.ndarray, type: OperandType, what: str) -> None:
-    """Raise BAD_DATA unless an array has the type's dtype, or is plain bytes (uint8)."""
-    if array.dtype != type.dtype and array.dtype != np.uint8:
-        raise bad_data(f"{what}: {type} takes arrays of {type.dtype}, or of uint8 as plain bytes, got {array.dtype}")
+    """Raise BAD_DATA unless an array has the type's dtype, or is plain bytes: uint8 of rank 1, or of any for BOOL8."""
+    if array.dtype == type.dtype:
+        return
+    if array.dtype != np.uint8 or (array.ndim >= 2 and type.dtype != np.bool_):
+        raise bad_data(
+            f"{what}: {type} takes arrays of {type.dtype}, or flat ones of uint8 as plain bytes, "
+            f"got {array.dtype}{list(array.shape)}"
+        )
+
+
+def check_shape(array: np.ndarray, type: OperandType, what: str) -> None:
+    """Raise BAD_DATA where an array of rank 2 or more has not the type's shape; sizes of 1 don't count."""
+    if array.ndim >= 2 and array.shape != type.dimensions and _long(array.shape) != _long(type.dimensions):
+        raise bad_data(f"{what}: {type} takes arrays of its shape, or flat ones, got one of shape {list(array.shape)}")
+
+
+def _long(shape: Shape) -> Shape:
+    return tuple(size for size in shape if size != 1)
 
 
 def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.log import logger
 from nnvk.hal import Support
 from nnvk.runtime import graph
 from nnvk.runtime.devices import Device, check_distinct
@@ -21,6 +24,8 @@ from nnvk.types.codes import (
     OperationCode,
 )
 from nnvk.types.operand import ChannelQuant, OperandType
+
+_log = logger("model")
 
 
 class Model:
@@ -118,7 +123,7 @@ class Model:
         """Add an operation (``ANeuralNetworksModel_addOperation``), in any order.
 
         ``code`` may be what `get_extension_operation_type` gave. BAD_DATA: an index names no operand, or the code no
-        operation.
+        operation. TypeError: the code is no number.
         """
         self._check_unfinished("add_operation")
         if not isinstance(code, ExtensionCode):
@@ -141,7 +146,13 @@ class Model:
             self._extensions.append(extension)
         return (self._extensions.index(extension) + 1) << EXTENSION_LOW_BITS | code
 
-    def _operation_code(self, number: int) -> OperationCode | ExtensionCode:
+    def _operation_code(self, code: Any) -> OperationCode | ExtensionCode:
+        try:
+            number = operator.index(code)
+        except TypeError:
+            raise TypeError(
+                f"expected an OperationCode, such as OperationCode.ADD, or its number, got {code!r}"
+            ) from None
         prefix = number >> EXTENSION_LOW_BITS
         if 0 < prefix <= len(self._extensions):
             return ExtensionCode(self._extensions[prefix - 1], number & ((1 << EXTENSION_LOW_BITS) - 1))
@@ -188,6 +199,16 @@ class Model:
         self._frozen = graph.freeze(
             self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
         )
+        if _log.isEnabledFor(logging.DEBUG):
+            constants = sum(value.nbytes for value in self._values.values() if value is not None)
+            _log.debug(
+                "finished: operations %d, operands %d, inputs %d, outputs %d, bytes of constants %d",
+                len(self._operations),
+                len(self._types),
+                len(self._inputs),
+                len(self._outputs),
+                constants,
+            )
 
     # --- a finished model ----------------------------------------------------------------------------------------
 
@@ -199,8 +220,13 @@ class Model:
         return self._frozen
 
     def get_support(self, device: Device) -> list[Support]:
-        """For each operation, in the order of execution, whether ``device`` runs it, and why not."""
-        return device.driver.get_supported_operations(self.frozen)
+        """For each operation, in the order they were added, whether ``device`` runs it, and why not."""
+        model = self.frozen
+        check_distinct([device])
+        answers = device.driver.get_supported_operations(model)
+        # Operands have one writer each: its outputs name an operation.
+        support = {operation.outputs: answer for operation, answer in zip(model.operations, answers, strict=True)}
+        return [support[operation.outputs] for operation in self._operations]
 
     def get_supported_operations_for_devices(self, devices: Sequence[Device]) -> list[bool]:
         """For each operation, in the order they were added, whether one of ``devices`` runs it.
@@ -208,17 +234,10 @@ class Model:
         (``ANeuralNetworksModel_getSupportedOperationsForDevices``.) BAD_DATA: no device, or one named twice. BAD_STATE:
         the model is not finished.
         """
-        model = self.frozen
+        self.frozen  # noqa: B018 - BAD_STATE unless the model is finished
         check_distinct(devices)
-        supported = {
-            operation.outputs: any(answers)
-            for operation, *answers in zip(
-                model.operations,
-                *([support.supported for support in self.get_support(device)] for device in devices),
-                strict=True,
-            )
-        }
-        return [supported[operation.outputs] for operation in self._operations]
+        answers = zip(*(self.get_support(device) for device in devices), strict=True)
+        return [any(support.supported for support in of_operation) for of_operation in answers]
 
     # --- checks --------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -32,11 +34,41 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("NNVK_VULKAN", "yes"), ("NNVK_VALIDATION", ""), ("NNVK_PARTITION", "one"), ("NNVK_PARTITION", "")],
+    [
+        ("NNVK_VULKAN", "yes"),
+        ("NNVK_VALIDATION", "2"),
+        ("NNVK_VALIDATION", " "),
+        ("NNVK_PARTITION", "one"),
+        ("NNVK_PARTITION", "7"),
+        ("NNVK_PARTITION", "-1"),
+        ("NNVK_DEVICE_PROFILE", "tiny"),
+        ("NNVK_VLOG", "model,other"),
+    ],
 )
-def test_values_that_do_not_parse_name_their_variable(name: str, text: str) -> None:
-    with pytest.raises(ValueError, match=name):
+def test_values_that_are_not_allowed(name: str, text: str) -> None:
+    allowed = {"NNVK_PARTITION": "0, 1 or 2", "NNVK_DEVICE_PROFILE": "mobile-min", "NNVK_VLOG": "model, compilation"}
+    with pytest.raises(ValueError, match=rf"{name} .*{allowed.get(name, '0 or 1')}.*{text.split(',')[-1]}'"):
         Settings.from_environment({name: text})
+
+
+def test_empty_values_are_as_good_as_unset() -> None:
+    assert Settings.from_environment({f"NNVK_{field.name.upper()}": "" for field in fields(Settings)}) == Settings()
+
+
+@pytest.mark.parametrize("setting", ["NNVK_PARTITION=7", "NNVK_DEVICE_PROFILE=tiny", "NNVK_VLOG=other"])
+def test_a_bad_variable_is_an_error_of_the_first_call(setting: str) -> None:
+    name, _, text = setting.partition("=")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), name: text}
+    done = subprocess.run(
+        [sys.executable, "-c", "import nnvk; nnvk.get_devices()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"ValueError: {name} ")
 
 
 def test_settings_can_be_replaced_for_a_while() -> None:

@@ -80,28 +80,54 @@ def test_open_dimensions_can_not_be_measured() -> None:
 
 
 def test_errors_are_one_line(nnvk_command: Any) -> None:
-    for arguments in (["absent.tflite"], [FLOAT, "--device", "abacus"]):
+    for arguments in (
+        ["absent.tflite"],
+        [FLOAT, "--device", "abacus"],
+        [FLOAT, "--profile", "--json", "profile.json"],
+        [FLOAT, "--json", "/absent/bench.json"],
+        [FLOAT, "--json", "/"],
+    ):
         result = nnvk_command("bench", *arguments)
-        assert result.exit_code == 2
+        assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("nnvk: ")
         assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["folder/below", "sheet.png"])
+def test_targets_are_checked_before_the_work(
+    nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "load_model", lambda _: pytest.fail("it loads"))
+    result = nnvk_command("bench", FLOAT, "--json", tmp_path / "absent" / "x.json")
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: {tmp_path}/absent/x.json: No such file or directory\n")
+    result = nnvk_command("bench", FLOAT, "--json", tmp_path / "x.json", "--device", "abacus")
+    assert result.exit_code == 2
+    assert not list(tmp_path.iterdir()), "the check leaves nothing behind"
+
+
+@pytest.mark.parametrize("name", ["folder/below", "sheet.png", "below/sheet.PNG"])
 def test_demo_writes_its_sheet(nnvk_command: Any, tmp_path: Path, name: str) -> None:
     result = nnvk_command("demo", "--output", tmp_path / name, "--device", CPU)
     assert result.exit_code == 0, result.output
-    sheet = tmp_path / name if name.endswith(".png") else tmp_path / name / demo.SHEET
+    sheet = tmp_path / name if name.lower().endswith(".png") else tmp_path / name / demo.SHEET
+    assert result.stdout.splitlines()[0] == "Devices"
+    assert result.stdout.splitlines()[-1] == f"contact sheet: {sheet}"
+    assert not set("│┃─━") & set(result.stdout)
     with Image.open(sheet) as image:
         assert image.format == "PNG"
 
 
 def test_demo_passes_its_status_on(nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "run_demo", lambda output, device, console: 1)
+    monkeypatch.setattr(demo, "run_demo", lambda *_: 1)
     assert nnvk_command("demo", "--output", tmp_path).exit_code == 1
 
 
 def test_demo_on_an_unknown_device(nnvk_command: Any, tmp_path: Path) -> None:
-    result = nnvk_command("demo", "--output", tmp_path, "--device", "abacus")
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "abacus" in result.stderr
+    for name in ("abacus", "numpy", "REFERENCE"):  # other commands know no parts of names either
+        result = nnvk_command("demo", "--output", tmp_path / "sheets", "--device", name)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"nnvk: BAD_DATA: there is no device {name!r}; the devices are ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_demo_says_that_a_png_is_a_file(nnvk_command: Any) -> None:
+    assert "ends in .png" in " ".join(nnvk_command("demo", "--help").stdout.split())

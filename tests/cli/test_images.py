@@ -114,18 +114,78 @@ def test_files_that_are_no_image(tmp_path: Path) -> None:
         load_image(tmp_path / "text.png", FLOAT32)
 
 
-def test_a_truncated_image_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "half.png"
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "tif", "webp"])
+@pytest.mark.parametrize("left", [0.1, 0.5, 0.9])
+def test_a_truncated_image_is_an_error_that_names_it(tmp_path: Path, suffix: str, left: float) -> None:
+    path = tmp_path / f"half.{suffix}"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(path)
-    path.write_bytes(path.read_bytes()[:6000])
-    with pytest.raises((OSError, ValueError)):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * left)])
+    with pytest.raises((OSError, ValueError), match=rf"half\.{suffix}"):
         load_image(path, FLOAT32)
 
 
-@pytest.mark.parametrize(("mean", "std"), [("a", None), ("1,,2", None), (None, "0"), (None, "1,0,1"), ("", "")])
+@pytest.mark.parametrize("name", ["deep.png", "deep.tif", "deep.pgm"])
+def test_grey_of_16_bits_is_scaled_to_8(tmp_path: Path, name: str) -> None:
+    values = np.array([[0, 257, 128], [30000, 65534, 65535]], np.uint16)
+    Image.fromarray(values).save(tmp_path / name)
+    for channels in (1, 3):
+        array = load_image(tmp_path / name, UINT8.with_dimensions((1, 2, 3, channels)))
+        wanted = np.rint(values / 257)[:, :, None].repeat(channels, 2)
+        assert (array[0] == wanted).all()
+
+
+@pytest.mark.parametrize(("mode", "dtype"), [("I", np.int32), ("F", np.float32)])
+def test_pixels_of_unknown_range_are_refused(tmp_path: Path, mode: str, dtype: type) -> None:
+    Image.fromarray(np.ones((2, 2), dtype)).save(tmp_path / "raw.tif")
+    with pytest.raises(ValueError, match=rf"raw\.tif.*mode {mode}\b"):
+        load_image(tmp_path / "raw.tif", UINT8)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(tmp_path: Path, mode: str) -> None:
+    image = Image.new("RGBA", (2, 2), (0, 0, 0, 0))
+    image.putpixel((1, 0), (10, 10, 10, 255))
+    if mode == "P":
+        image = Image.new("P", (2, 2), 0)
+        image.putpalette([0, 0, 0, 10, 10, 10])
+        image.putpixel((1, 0), 1)
+        image.info["transparency"] = 0
+    else:
+        image = image.convert(mode)
+    image.save(tmp_path / "clear.png")
+    for channels in (1, 3):
+        array = load_image(tmp_path / "clear.png", UINT8.with_dimensions((1, 2, 2, channels)))
+        assert array[0, :, :, 0].tolist() == [[255, 10], [255, 255]]
+    array = load_image(tmp_path / "clear.png", UINT8.with_dimensions((1, 2, 2, 4)))
+    assert array[0, :, :, 3].tolist() == [[0, 255], [0, 0]]
+
+
+NOT_FLOAT32 = ["nan", "inf", "-inf", "1e300", "1,nan,1"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [
+        ("a", None),
+        ("1,,2", None),
+        (None, "0"),
+        (None, "1,0,1"),
+        (None, "1e-300"),
+        ("", ""),
+        *((text, None) for text in NOT_FLOAT32),
+        *((None, text) for text in NOT_FLOAT32),
+    ],
+)
 def test_normalization_that_is_none(mean: str | None, std: str | None) -> None:
     with pytest.raises(ValueError, match=r"mean|std"):
         Normalization.parse(mean, std)
+
+
+def test_normalization_must_fit_the_type(picture: Path) -> None:
+    for code, std in ((OperandCode.TENSOR_FLOAT16, "1e-6"), (OperandCode.TENSOR_FLOAT32, "1e-38")):
+        with pytest.raises(ValueError, match=rf"picture\.png: mean and std .* {code.name}"):
+            load_image(picture, OperandType(code, (1, 2, 2, 3)), Normalization.parse(None, std))
 
 
 def test_normalization_must_fit_the_channels(picture: Path) -> None:

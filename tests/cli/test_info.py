@@ -67,8 +67,15 @@ def test_it_says_why_a_device_does_not_support_an_operation(nnvk_command: Any, w
 
 
 def test_errors_are_one_line(nnvk_command: Any) -> None:
-    for arguments in (["absent.tflite"], [DATA / "labels.txt"], [DATA / "digits_int8.tflite", "--device", "abacus"]):
+    model = DATA / "digits_int8.tflite"
+    for arguments in (
+        ["absent.tflite"],
+        [DATA / "labels.txt"],
+        [model, "--device", "abacus"],
+        [model, "--dot", "/absent/model.dot"],
+        [model, "--dot", "/"],
+    ):
         result = nnvk_command("info", *arguments)
-        assert result.exit_code == 2
+        assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("nnvk: ")
         assert result.stderr.count("\n") == 1

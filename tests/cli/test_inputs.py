@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from nnvk import OperandCode, OperandType
+from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import read_inputs
 from nnvk.importers.tflite import Port
 
@@ -105,6 +107,75 @@ def test_files_that_are_no_arrays(tmp_path: Path) -> None:
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
     with pytest.raises(ValueError, match=r"archive\.npy.*call it \.npz"):
         read_inputs([tmp_path / "archive.npy"], [VECTOR], None)
+
+
+def _npy(header: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), \n",
+        b"{'descr': '<f4', 'shape': (4,)}\n",
+        b"{'descr': 3, 'fortran_order': False, 'shape': (4,)}\n",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (-4,)}\n",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (2**70,)}\n",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1180591620717411303424,)}\n",
+        b"\xff\xfe 'a\n",
+        b"[1, 2]\n",
+        b"(" * 3000,
+        b"",
+    ],
+)
+def test_arrays_with_a_broken_header(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "broken.npy").write_bytes(_npy(header) + bytes(16))
+    with pytest.raises(ValueError, match=r"broken\.npy is no array file of NumPy: "):
+        read_inputs([tmp_path / "broken.npy"], [VECTOR], None)
+    with zipfile.ZipFile(tmp_path / "broken.npz", "w") as archive:
+        archive.writestr("0.npy", _npy(header) + bytes(16))
+    with pytest.raises(ValueError, match=r"broken\.npz is no array file of NumPy: "):
+        read_inputs([tmp_path / "broken.npz"], [VECTOR], None)
+
+
+def test_archives_with_a_member_that_is_no_array(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("0", b"no array")
+    with pytest.raises(ValueError, match=r"text\.npz is no array file of NumPy: its member '0' is no array"):
+        read_inputs([tmp_path / "text.npz"], [VECTOR], None)
+
+
+@pytest.mark.parametrize(("offset", "value"), [("flags", 1), ("method", 97)])
+def test_archives_that_are_encrypted_or_oddly_compressed(tmp_path: Path, offset: str, value: int) -> None:
+    path = tmp_path / "odd.npz"
+    np.savez(path, **{"0": np.ones((1, 4), np.float32)})
+    content = bytearray(path.read_bytes())
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(signature) + flags + (2 if offset == "method" else 0)] = value
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"odd\.npz is no array file of NumPy: "):
+        read_inputs([path], [VECTOR], None)
+
+
+def test_suffixes_in_any_case(tmp_path: Path) -> None:
+    values = np.ones((1, 4), np.float32)
+    _saved(tmp_path / "a.npy", values).rename(tmp_path / "A.NPY")
+    np.savez(tmp_path / "b.npz", **{"0": values})
+    (tmp_path / "b.npz").rename(tmp_path / "B.Npz")
+    for name in ("A.NPY", "B.Npz"):
+        (array,) = read_inputs([tmp_path / name], [VECTOR], None)
+        assert (array == values).all()
+
+
+def test_normalization_is_for_images(tmp_path: Path) -> None:
+    normalization = Normalization.parse("1", None)
+    index = _saved(tmp_path / "index.npy", np.array([5, 6], np.int64))
+    with pytest.raises(ValueError, match="--mean and --std are for images"):
+        read_inputs([index], [INDEX], normalization)
+    Image.new("RGB", (2, 2), (1, 2, 3)).save(tmp_path / "picture.png")
+    arrays = read_inputs([tmp_path / "picture.png", index], [PICTURE, INDEX], normalization)
+    assert arrays[0][0, 0, 0].tolist() == [0, 0, 0]  # (pixel - 1) / 255, rounded
 
 
 def test_archives_with_other_names(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import nnvk
+from nnvk.base import settings
 from nnvk.cli.main import COMMANDS, app
 
 
@@ -85,6 +86,14 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, error: BaseExcepti
 def test_traceback_shows_where_an_error_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ValueError("no such thing")
     assert _raise(monkeypatch, error, "--traceback").exception is error
+
+
+def test_a_wrong_environment_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_current", None)
+    monkeypatch.setenv("NNVK_VALIDATION", "true")
+    result = CliRunner().invoke(app, ["devices"])
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("nnvk: NNVK_VALIDATION must be 0 or 1")
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -69,6 +70,37 @@ def test_progress_on_a_terminal_leaves_standard_output_alone(
 )
 def test_milliseconds(nanoseconds: float | None, text: str) -> None:
     assert output.milliseconds(nanoseconds) == text
+
+
+def test_files_that_can_be_written(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("kept")
+    output.check_writable(None, old, tmp_path / "new", Path("new-beside"))
+    assert list(tmp_path.iterdir()) == [old]
+    assert old.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [(".", IsADirectoryError), ("absent/x", FileNotFoundError), ("old/x", NotADirectoryError)],
+)
+def test_files_that_can_not_be_written(tmp_path: Path, name: str, error: type[OSError]) -> None:
+    (tmp_path / "old").touch()
+    with pytest.raises(error) as caught:
+        output.check_writable(tmp_path / "new", tmp_path / name)
+    assert caught.value.filename == str(tmp_path / name)
+
+
+def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(PermissionError, match="new"):
+        output.check_writable(tmp_path / "new")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_an_error_that_names_the_file() -> None:
+    with pytest.raises(OSError, match="/dev/full"):
+        output.write_json(Path("/dev/full"), {})
 
 
 def test_plural() -> None:

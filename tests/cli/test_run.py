@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from nnvk import get_devices
+from nnvk.cli import run as run_module
 from nnvk.demo.assets import DATA
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
@@ -35,7 +36,7 @@ def test_a_digit_is_recognised(nnvk_command: Any, model: Path, device: str, tmp_
     scores = [float(line.split()[0]) for line in lines[best + 2 : best + 5]]
     assert scores == sorted(scores, reverse=True)
     assert 0.5 < scores[0] <= 1, "scores are dequantised"
-    assert lines[best + 5] == f"wrote {out}"
+    assert lines[best - 1] == f"wrote {out}"
     with np.load(out) as written:
         assert list(written) == ["0"]
         assert written["0"].argmax() == 7
@@ -85,20 +86,53 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         (["{model}", "--input", "{text}"], "cannot identify image file '{text}'"),
         ([*_SEVEN, "--device", "abacus"], "BAD_DATA: there is no device 'abacus'; the devices are "),
         ([*_SEVEN, "--labels", "absent.txt"], "absent.txt: No such file"),
-        ([*_SEVEN, *CPU, "--labels", "{text}"], "there are 2 labels, output "),
+        ([*_SEVEN, "--labels", "{text}"], "there are 2 labels, output "),
+        ([*_SEVEN, "--labels", "{one}"], "there is 1 label, output "),
+        ([*_SEVEN, "--labels", "{latin}"], "{latin} is no text in UTF-8: "),
         ([*_SEVEN, "--output", "out.npy"], "out.npy: the name of --output must end in .npz"),
-        ([*_SEVEN, *CPU, "--output", "{folder}/absent/x.npz"], "{folder}/absent/x.npz: No such file"),
+        ([*_SEVEN, "--output", "{folder}/absent/x.npz"], "{folder}/absent/x.npz: No such file"),
+        ([*_SEVEN, "--output", "{text}/x.npz"], "{text}/x.npz: Not a directory"),
+        ([*_SEVEN, "--trace", "{folder}/absent/x"], "{folder}/absent/x: No such file"),
+        ([*_SEVEN, "--trace", "{folder}"], "{folder}: Is a directory"),
         ([*_SEVEN, "--mean", "x"], "mean must be a number"),
+        ([*_SEVEN, "--mean", "nan"], "mean must be of finite float32 numbers, not 'nan'"),
     ],
 )
-def test_errors_are_one_line(nnvk_command: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
-    text = tmp_path / "text.tflite"
+def test_errors_are_one_line_and_come_before_the_work(
+    nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.setattr(run_module, "compile_model", lambda *_: pytest.fail("it compiles"))
+    text, one, latin = (tmp_path / name for name in ("text.tflite", "one.txt", "latin.txt"))
     text.write_text("no model\nno image\n")
-    names = {"model": FLOAT, "seven": SEVEN, "folder": tmp_path, "text": text}
+    one.write_text("one\n")
+    latin.write_bytes(b"caf\xe9\n")
+    names = {"model": FLOAT, "seven": SEVEN, "folder": tmp_path, "text": text, "one": one, "latin": latin}
     result = nnvk_command("run", *(argument.format(**names) for argument in arguments))
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith(f"nnvk: {message.format(**names)}")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_output_is_written_whatever_comes_after(
+    nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(run_module, "_print_outputs", fail)
+    result = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--output", tmp_path / "OUT.NPZ")
+    assert (result.exit_code, result.stderr) == (2, "nnvk: no\n")
+    with np.load(tmp_path / "OUT.NPZ") as written:
+        assert written["0"].argmax() == 7
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("option", ["--output", "--trace"])
+def test_a_full_disk_is_an_error_that_names_the_file(nnvk_command: Any, tmp_path: Path, option: str) -> None:
+    full = tmp_path / "full.npz"
+    full.symlink_to("/dev/full")
+    result = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, option, full)
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: {full}: No space left on device\n")
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason=f"there are no models in {MODELS}")

@@ -46,6 +46,26 @@ def test_the_operation_under_test(write_vectors: Any, make_vector: Any, operatio
     assert [case.operation for case in find_cases([write_vectors([test])])] == [under_test]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("", ["conv2d", "Dilated", "pad"]),
+        ("conv_2d", ["conv2d", "Dilated"]),
+        ("CONV_2D", ["conv2d", "Dilated"]),
+        ("^pad$", ["pad"]),
+        ("dilated", ["Dilated"]),
+        ("CONV2D$", ["conv2d"]),
+        ("v1_0/", ["conv2d", "Dilated", "pad"]),
+    ],
+)
+def test_a_pattern_is_of_names_and_operations(
+    write_vectors: Any, make_vector: Any, pattern: str, names: list[str]
+) -> None:
+    kinds = {"conv2d": "CONV_2D", "Dilated": "CONV_2D", "pad": "PAD"}
+    path = write_vectors([make_vector(name, kind, [], []) for name, kind in kinds.items()])
+    assert [case.name.rpartition("/")[2] for case in find_cases([path], pattern)] == names
+
+
 def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
     path = tmp_path / "plain.json"
     path.write_text(json.dumps({"spec": "plain", "tests": [make_vector("one", "RELU", [1] * 4, [1] * 4)]}))

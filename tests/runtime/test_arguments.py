@@ -24,6 +24,7 @@ from samples import (
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
+from nnvk.runtime.arguments import input_array
 
 ONES = np.ones((2, 2), np.float32)
 
@@ -59,6 +60,9 @@ def test_outputs_that_do_not_exist(plain: nnvk.Execution, index: int) -> None:
         np.ones((2, 2), np.int32),
         np.ones((2, 2), ">f4"),
         np.ones((2, 4), np.float32)[:, ::2],
+        np.ones((4, 1), np.float32),
+        np.ones((2, 8), np.uint8),
+        [[1.0, 1.0, 1.0, 1.0]],
         b"\0" * 12,
         bytearray(20),
         b"",
@@ -80,6 +84,8 @@ def test_inputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
         np.ones((2, 2), np.int32),
         np.ones((2, 4), np.float32)[:, ::2],
         np.frombuffer(bytes(16), np.float32),
+        np.ones((4, 1), np.float32),
+        np.ones((2, 8), np.uint8),
         bytes(16),
         bytearray(15),
         bytearray(17),
@@ -98,6 +104,32 @@ def test_outputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
 def test_inputs_may_be_arrays_buffers_and_numbers(device: nnvk.Device, value: object) -> None:
     (output,) = nnvk.run(compiled(add_model(), device), [value, ONES])  # type: ignore[list-item]
     assert (output == 2).all()
+
+
+def test_arrays_of_another_shape_are_refused(device: nnvk.Device) -> None:
+    """Of rank 2 or more: sizes of 1 don't count, and flat arrays are plain memory."""
+    compilation = compiled(add_model(f32(2, 3)), device)
+    right, wrong = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
+    for run in (
+        lambda: nnvk.run(compilation, [wrong, right]),
+        lambda: execution(compilation, [right, right], [wrong]),
+    ):
+        with raises(ResultCode.BAD_DATA, r"(input|output) 0: TENSOR_FLOAT32\[2, 3\] .* shape \[3, 2\]"):
+            run()
+    for source in (right[None], right.reshape(2, 1, 3), right.reshape(6)):
+        target = np.zeros_like(source)
+        execution(compilation, [source, right], [target]).compute()
+        assert (target == 2).all()
+
+
+@pytest.mark.parametrize("what", ["input", "output"])
+def test_uint8_arrays_for_int8_are_flat(device: nnvk.Device, what: str) -> None:
+    type_ = OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (2, 3), 1.0, 0)
+    run = nnvk.Execution(compiled(unary_model(OperationCode.RELU, type_), device))
+    give = run.set_input if what == "input" else run.set_output
+    with raises(ResultCode.BAD_DATA, rf"{what} 0: .* int8, or flat .* got uint8\[2, 3\]"):
+        give(0, np.zeros((2, 3), np.uint8))
+    give(0, np.zeros(6, np.uint8))
 
 
 def test_outputs_may_be_buffers(device: nnvk.Device) -> None:
@@ -339,3 +371,13 @@ def test_padding_with_dimensions_given_at_execution(device: nnvk.Device) -> None
     run.set_output(0, target, f32(3, 2))
     run.compute()
     np.testing.assert_array_equal(target, [0] * 6 + [9] * 10)
+
+
+@pytest.mark.parametrize("dimensions", [(2**32, 2**32), (-2, -2), (2**31, 2)])
+def test_dimensions_given_at_execution_are_checked(dimensions: tuple[int, ...]) -> None:
+    operand = OperandType(OperandCode.TENSOR_FLOAT32, (0, 0))
+    given = OperandType(OperandCode.TENSOR_FLOAT32, dimensions)
+    for value in (np.empty(0, np.float32), np.empty(4, np.float32)):
+        with pytest.raises(nnvk.NnapiError, match=r"input 0: .*(must be whole numbers|4 GiB)") as error:
+            input_array("input 0", operand, value, given)
+        assert error.value.code is ResultCode.BAD_DATA

@@ -8,6 +8,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,23 @@ def test_a_device_that_is_alive_is_not_waited_for(device: nnvk.Device) -> None:
 def test_a_device_that_does_not_exist() -> None:
     with raises(ResultCode.BAD_DATA, "nnapi-reference"):
         nnvk.get_device("vulkan-99")
+
+
+@pytest.mark.parametrize("given", ["vulkan-0", ["vulkan-0"], [None], 0], ids=repr)
+def test_what_is_no_device(given: Any) -> None:
+    for call in (
+        lambda: nnvk.Compilation(add_model(), given),
+        lambda: nnvk.Compilation.create_for_devices(add_model(), given),
+        lambda: add_model().get_supported_operations_for_devices(given),
+        lambda: add_model().get_support(given),
+    ):
+        with pytest.raises(TypeError, match=r"expected Device objects, as get_devices\(\) .* got "):
+            call()
+
+
+def test_a_device_is_no_list_of_devices(cpu: nnvk.Device) -> None:
+    with pytest.raises(TypeError, match=r"in a list, got <nnvk.Device nnapi-reference"):
+        nnvk.Compilation(add_model(), cpu)  # type: ignore[arg-type]
 
 
 def test_the_devices_are_found_once(cpu: nnvk.Device) -> None:

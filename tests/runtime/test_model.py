@@ -8,6 +8,7 @@ import os
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +146,11 @@ def test_a_referenced_value_lives_as_long_as_the_model() -> None:
         (INT, [1, 2]),
         (OperandType(OperandCode.TENSOR_INT32, (2,)), [1.0, 2.5]),
         (OperandType(OperandCode.MODEL), b"\0" * 4),
+        (f32(2, 3), np.ones((3, 2), np.float32)),
+        (f32(2, 3), np.ones((1, 6), np.float32)),
+        (f32(2, 3), [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]),
+        (f32(2, 3), np.ones((2, 12), np.uint8)),
+        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (2, 3), 1.0), np.ones((2, 3), np.uint8)),
     ],
     ids=label,
 )
@@ -164,6 +170,9 @@ def test_values_that_do_not_fit(type_: OperandType, value: object) -> None:
         (f32(2, 2), bytearray(np.ones(4, np.float32).tobytes())),
         (f32(2, 2), memoryview(np.ones((2, 2), np.float32))),
         (f32(2, 2), [[1, 1], [1, 1]]),
+        (f32(1, 4), np.ones((4, 1), np.float32)),
+        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (2, 3), 1.0), np.ones(6, np.uint8)),
+        (OperandType(OperandCode.TENSOR_BOOL8, (2, 3)), np.ones((2, 3), np.uint8)),
         (OperandType(OperandCode.FLOAT32), 1),
         (OperandType(OperandCode.FLOAT16), np.float16(1)),
         (INT, np.int32(1)),
@@ -280,6 +289,13 @@ def test_operations_that_do_not_exist(code: int) -> None:
         build.model.add_operation(code, [build.operand(f32(2))], [build.operand(f32(2))])
 
 
+@pytest.mark.parametrize("code", ["ADD", None, 0.0, OperationCode])
+def test_codes_are_numbers(code: Any) -> None:
+    build = Builder()
+    with pytest.raises(TypeError, match="expected an OperationCode"):
+        build.model.add_operation(code, [build.operand(f32(2))], [build.operand(f32(2))])
+
+
 def test_codes_may_be_the_numbers_of_the_header() -> None:
     build = Builder()
     source = build.operand(OperandType(3, (2,)))  # type: ignore[arg-type]
@@ -306,26 +322,6 @@ def test_operations_may_come_in_any_order(device: nnvk.Device) -> None:
     assert codes == [OperationCode.NEG, OperationCode.ABS, OperationCode.FLOOR]
     (output,) = nnvk.run(compiled(model, device), [np.array([1.5, -2.5], np.float32)])
     np.testing.assert_array_equal(output, [1, 2])
-
-
-def test_support_is_told_in_the_order_of_insertion(cpu: nnvk.Device) -> None:
-    model = nnvk.Model()
-    a, b, c = (model.add_operand(f32(2)) for _ in range(3))
-    vendor = model.get_extension_operation_type("com.example", 0)
-    model.add_operation(vendor, [b], [c])
-    model.add_operation(OperationCode.NEG, [a], [b])
-    model.identify_inputs_and_outputs([a], [c])
-    model.finish()
-    assert model.get_supported_operations_for_devices([cpu]) == [False, True]
-
-
-def test_support_by_several_devices(cpu: nnvk.Device) -> None:
-    model = add_model()
-    assert model.get_supported_operations_for_devices(nnvk.get_devices()) == [True]
-    with raises(ResultCode.BAD_DATA, "empty"):
-        model.get_supported_operations_for_devices([])
-    with raises(ResultCode.BAD_DATA, "twice"):
-        model.get_supported_operations_for_devices([cpu, cpu])
 
 
 def test_cycles_are_refused() -> None:
@@ -551,3 +547,13 @@ def test_a_mistake_is_named() -> None:
     with raises(ResultCode.BAD_DATA, r"ADD: .*\(operands \[0, 1, 2\] -> \[3\]\)"):
         build.finish([a, b], [3])
     assert unary_model().frozen.operations[0].code is OperationCode.RELU
+
+
+def test_a_finished_model_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", "nnvk.model"):
+        build = Builder()
+        source = build.operand(f32(3))
+        amount = build.constant(f32(3), np.ones(3, np.float32))
+        build.finish([source], [build.operation(OperationCode.ADD, [source, amount], f32(3))])
+    (record,) = (record for record in caplog.records if record.name == "nnvk.model")
+    assert record.getMessage() == "finished: operations 1, operands 4, inputs 1, outputs 1, bytes of constants 16"
