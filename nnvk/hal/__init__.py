@@ -2,6 +2,7 @@
 
 from nnvk.hal.deferred import DeferredExecution, FinishedExecution, in_background
 from nnvk.hal.device import IBuffer, IBurst, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
+from nnvk.hal.dropped import expect_dropped, leave_dropped, settle_dropped
 
 __all__ = [
     "DeferredExecution",
@@ -13,5 +14,8 @@ __all__ = [
     "IFencedExecution",
     "IPreparedModel",
     "Support",
+    "expect_dropped",
     "in_background",
+    "leave_dropped",
+    "settle_dropped",
 ]

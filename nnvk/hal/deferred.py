@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.hal.device import IFencedExecution
-from nnvk.types.request import NOT_MEASURED, ExecutionResult, Timing
+from nnvk.types.request import NOT_MEASURED, ExecutionResult, Timing, is_unlimited
 
 _IDLE_SECONDS = 5.0
 
@@ -35,7 +35,12 @@ class _Workers:
                 self._idle -= 1
                 self._work.put(work)
                 return
-        threading.Thread(target=self._serve, args=(work,), name="nnvk-deferred", daemon=True).start()
+        thread = threading.Thread(target=self._serve, args=(work,), name="nnvk-deferred", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            reason = f"an execution needs a thread of its own, and none can be started: {error}"
+            raise NnapiError(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, reason) from error
 
     def _serve(self, work: Callable[[], None]) -> None:
         while True:
@@ -57,7 +62,10 @@ _workers = _Workers()
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Call ``work``, which must not raise, on a thread of its own; returns at once."""
+    """Call ``work``, which must not raise, on a thread of its own; returns at once.
+
+    Not from finalisers: `nnvk.hal.leave_dropped` is for them. RESOURCE_EXHAUSTED_TRANSIENT: no thread can be started.
+    """
     _workers.submit(work)
 
 
@@ -94,7 +102,7 @@ class DeferredExecution(IFencedExecution):
     def wait(self, timeout_ns: int = -1) -> bool:
         """Wait for the end of the work."""
         try:
-            self._future.exception(None if timeout_ns < 0 else timeout_ns / 1e9)
+            self._future.exception(None if is_unlimited(timeout_ns) else timeout_ns / 1e9)
         except FutureTimeout:
             return False
         return True

@@ -6,22 +6,25 @@ import os
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base.log import logger
-from nnvk.hal import IFencedExecution, in_background
-from nnvk.types.request import ExecutionResult
+from nnvk.hal import IFencedExecution, expect_dropped, in_background, leave_dropped
+from nnvk.types.request import ExecutionResult, is_unlimited
 
 _log = logger("execution")
+_LONGEST_POLL_MS = 2**31 - 1
 
 
 class Event:
     """The end of an asynchronous execution (``ANeuralNetworksEvent``).
 
     `wait` writes the outputs; before it they are not defined. When an event is dropped its execution still comes to
-    its end: at once if it is from `start_compute`, else in the background.
+    its end, in the background. For that of `start_compute` the next computation that this thread begins waits, and so
+    does the interpreter's exit.
     """
 
     def __init__(
@@ -38,7 +41,9 @@ class Event:
         self._has_sync_fence = has_sync_fence
         self._writes_host = writes_host
         self._done = False
-        self._error: NnapiError | None = None
+        self._error: Exception | None = None
+        if not isinstance(fence, _SyncFence):
+            expect_dropped()
         self._lock = threading.Lock()
 
     @classmethod
@@ -58,10 +63,12 @@ class Event:
             if not self._done:
                 try:
                     self._finish(self.fence)
-                except NnapiError as error:
+                except Exception as error:
                     self._error = error
                 self._done = True
         if self._error is not None:
+            if not isinstance(self._error, NnapiError):
+                raise self._error
             raise NnapiError(self._error.code, self._error.reason) from self._error
 
     def check(self) -> None:
@@ -77,23 +84,41 @@ class Event:
     def get_sync_fence_fd(self) -> int:
         """A descriptor that becomes readable when the event signals (``ANeuralNetworksEvent_getSyncFenceFd``).
 
-        The caller owns and closes it. It is a Linux sync file where the device exports its VkFence as one, else a
-        descriptor that polls the same. BAD_DATA: the event is not backed by a sync fence; those of
-        `Execution.start_compute_with_dependencies` and `create_from_sync_fence_fd` are.
+        The outputs are written then. The caller owns and closes it. It is a Linux sync file where the device exports
+        its VkFence as one, else a descriptor that polls the same. BAD_DATA: the event is not backed by a sync fence;
+        those of `Execution.start_compute_with_dependencies` and `create_from_sync_fence_fd` are.
         """
         if not self._has_sync_fence:
             raise bad_data("the event is not backed by a sync fence: it comes from start_compute")
-        exported = self.fence.export_sync_fd()
-        return exported if exported is not None and exported >= 0 else _pollable(self.fence)
+        exported = None if self.writes_host else self.fence.export_sync_fd()
+        return exported if exported is not None and exported >= 0 else self._pollable()
+
+    def _pollable(self) -> int:
+        """A descriptor of a pipe that becomes readable after `wait`, for what no sync file of a device can tell."""
+        readable, writable = os.pipe2(os.O_CLOEXEC)
+
+        def signal() -> None:
+            try:
+                self.wait()
+            except Exception as error:  # an execution that failed has ended too; `wait` tells its caller why
+                _log.debug("an event with a descriptor ended with %r", error)
+            finally:
+                os.close(writable)  # the other end polls readable from now on
+
+        try:
+            in_background(signal)
+        except NnapiError:
+            os.close(readable)
+            os.close(writable)
+            raise
+        return readable
 
     def __del__(self) -> None:
         if not hasattr(self, "_lock") or self._done or isinstance(self.fence, _SyncFence) or sys.is_finalizing():
             return
         finish = partial(_finish_quietly, self._finish, self.fence)
-        if self._has_sync_fence:  # what it waits for may be anybody's, and chains of executions shall not stop here
-            in_background(finish)
-        else:
-            finish()
+        # What a fenced one waits for may be anybody's and never come: nothing shall wait for its end.
+        leave_dropped(finish, in_order=not self._has_sync_fence)
 
 
 def _finish_quietly(finish: Callable[[IFencedExecution], None], fence: IFencedExecution) -> None:
@@ -121,7 +146,12 @@ class _SyncFence(IFencedExecution):
     def wait(self, timeout_ns: int = -1) -> bool:
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        ready = poll.poll(None if timeout_ns < 0 else -(-timeout_ns // 1_000_000))
+        give_up = None if is_unlimited(timeout_ns) else time.monotonic_ns() + timeout_ns
+        while True:
+            left_ms = None if give_up is None else max(0, -(-(give_up - time.monotonic_ns()) // 1_000_000))
+            ready = poll.poll(None if left_ms is None else min(left_ms, _LONGEST_POLL_MS))
+            if ready or left_ms is None or left_ms <= _LONGEST_POLL_MS:
+                break
         if ready and not ready[0][1] & (select.POLLIN | select.POLLHUP):
             raise op_failed("the sync fence is in error")
         return bool(ready)
@@ -136,19 +166,3 @@ class _SyncFence(IFencedExecution):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             os.close(self._fd)
-
-
-def _pollable(fence: IFencedExecution) -> int:
-    """A descriptor that becomes readable when ``fence`` signals, for devices that export none of their own."""
-    readable, writable = os.pipe2(os.O_CLOEXEC)
-
-    def signal() -> None:
-        try:
-            fence.wait()
-        except Exception as error:  # an execution that failed has ended too; `Event.wait` tells why
-            _log.debug("a fence with a descriptor ended with %r", error)
-        finally:
-            os.close(writable)  # the other end polls readable from now on
-
-    in_background(signal)
-    return readable

@@ -11,7 +11,7 @@ from typing import Any
 
 from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
-from nnvk.hal import IFencedExecution
+from nnvk.hal import IFencedExecution, settle_dropped
 from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
 from nnvk.runtime.burst import Burst
@@ -23,6 +23,7 @@ from nnvk.runtime.steps import BoundPlan
 from nnvk.types.codes import DurationCode
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
+    LONGEST_NS,
     MAXIMUM_LOOP_TIMEOUT_NS,
     ExecuteOptions,
     ExecutionResult,
@@ -31,6 +32,7 @@ from nnvk.types.request import (
     OutputShape,
     Request,
     Timing,
+    deadline_after,
 )
 
 _NO_TIMING = Timing()
@@ -191,8 +193,7 @@ class Execution:
         """
         self._check_preparation("set_timeout")
         self.compilation.check_one_device("a timeout")
-        if duration_ns < 0:
-            raise bad_data(f"the timeout must not be negative, got {duration_ns}")
+        _check_duration("timeout", duration_ns)
         self._timeout_ns = duration_ns
 
     def set_loop_timeout(self, duration_ns: int) -> None:
@@ -201,8 +202,7 @@ class Execution:
         The default is 2 s; more than 15 s are taken as 15 s.
         """
         self._check_preparation("set_loop_timeout")
-        if duration_ns < 0:
-            raise bad_data(f"the loop timeout must not be negative, got {duration_ns}")
+        _check_duration("loop timeout", duration_ns)
         limit = min(duration_ns, MAXIMUM_LOOP_TIMEOUT_NS)
         self._options = replace(self._options, loop_timeout_ns=limit)
 
@@ -261,8 +261,7 @@ class Execution:
         type is not fully specified, or a duration and not exactly one named device. A dependency that has failed
         raises its error here; one that fails later makes the execution fail.
         """
-        if duration_ns < 0:
-            raise bad_data(f"the duration must not be negative, got {duration_ns}")
+        _check_duration("duration", duration_ns)
         if duration_ns:
             self.compilation.check_one_device("a duration")
         for index, type_ in enumerate(self._output_types):
@@ -298,6 +297,9 @@ class Execution:
         self._complete(result)
 
     def _begin(self) -> None:
+        settle_dropped(own=True)  # what this thread has started before and let go may write what is read now
+        if self._state is _State.COMPUTATION:
+            settle_dropped()
         with self._lock:
             if self._state is _State.COMPUTATION:
                 raise bad_state("the execution is under way")
@@ -364,7 +366,7 @@ class Execution:
     def _execute_options(self) -> ExecuteOptions:
         if not self._timeout_ns:
             return self._options
-        deadline = time.monotonic_ns() + self._timeout_ns
+        deadline = deadline_after(time.monotonic_ns(), self._timeout_ns)
         return ExecuteOptions(self._options.measure, deadline, self._options.loop_timeout_ns)
 
     # --- afterwards ----------------------------------------------------------------------------------------------
@@ -418,8 +420,17 @@ class Execution:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 
     def _check_completed(self, call: str) -> None:
+        if self._state is _State.COMPUTATION:
+            settle_dropped()
         if self._state is not _State.COMPLETED:
             raise bad_state(f"{call}: the execution is {self._state.value}")
+
+
+def _check_duration(what: str, duration_ns: int) -> None:
+    if duration_ns < 0:
+        raise bad_data(f"the {what} must not be negative, got {duration_ns}")
+    if duration_ns > LONGEST_NS:
+        raise bad_data(f"the {what} must be less than 2^64 ns, got {duration_ns}")
 
 
 def _check_whole(what: str, offset: int, length: int) -> None:

@@ -16,6 +16,20 @@ NOT_MEASURED = 2**64 - 1
 """The duration, in nanoseconds, that stands for "not available" (UINT64_MAX)."""
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
 MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
+LONGEST_NS = 2**64 - 1
+"""The longest duration that can be given (UINT64_MAX)."""
+_FOREVER_NS = 2**62
+"""Longer than anybody waits, and short enough to be added to a clock and handed to any wait."""
+
+
+def is_unlimited(timeout_ns: int) -> bool:
+    """Whether a timeout is none: negative, or longer than anybody waits."""
+    return not 0 <= timeout_ns <= _FOREVER_NS
+
+
+def deadline_after(now_ns: int, duration_ns: int) -> int | None:
+    """The deadline ``duration_ns`` from now; None where it is further away than anybody waits."""
+    return None if duration_ns > _FOREVER_NS else now_ns + duration_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +110,8 @@ class ExecuteOptions:
         """The options once the fences that were waited for have signalled: the duration becomes a deadline."""
         if not self.duration_ns:
             return self
-        deadline = now_ns + self.duration_ns
-        if self.deadline_ns is not None:
-            deadline = min(deadline, self.deadline_ns)
+        deadlines = (deadline_after(now_ns, self.duration_ns), self.deadline_ns)
+        deadline = min((deadline for deadline in deadlines if deadline is not None), default=None)
         return replace(self, deadline_ns=deadline, duration_ns=0)
 
 

@@ -104,16 +104,6 @@ def _started(run: nnvk.Execution) -> nnvk.Event:
     return event
 
 
-def test_an_event_that_is_dropped_waits(device: nnvk.Device) -> None:
-    run, output = added(device, reusable=True)
-    for _ in range(3):
-        output[:] = 0
-        run.start_compute()
-        gc.collect()
-        assert (output == 3).all()
-        run.compute()
-
-
 def test_the_event_of_a_failure_that_is_dropped(cpu: nnvk.Device) -> None:
     run, _ = added(failing(cpu))
     event = _started(run)

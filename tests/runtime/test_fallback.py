@@ -267,12 +267,6 @@ def test_partition_0_is_the_cpu_alone(use_devices: Use, reference: CountingCpu) 
     assert (output == 2).all()
 
 
-@pytest.mark.parametrize("mode", [-1, 3])
-def test_modes_that_do_not_exist(mode: int) -> None:
-    with override(partition=mode), raises(ResultCode.BAD_DATA, "NNVK_PARTITION"):
-        compiled(add_model())
-
-
 @errors
 def test_failures_of_named_devices_are_the_caller_s(reference: CountingCpu, warnings, error) -> None:
     """Of all devices that are named, and without any other."""
