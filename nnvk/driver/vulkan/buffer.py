@@ -26,6 +26,8 @@ class VulkanBuffer(IBuffer):
         self._device = device
         self._token = token
         self._lock = threading.Lock()
+        self.nbytes = nbytes
+        """Bytes of the tensor, without the padding."""
         self.native = device.native()
         """The Vulkan device whose memory it is."""
         self.users: weakref.WeakSet[Planned] = weakref.WeakSet()
@@ -67,8 +69,8 @@ class VulkanBuffer(IBuffer):
         self._through_staging(source, run)
 
     def _through_staging(self, host: np.ndarray, run: Callable[[_native.Program, _native.Buffer], None]) -> None:
-        if host.nbytes > self.buffer.size:
-            raise bad_data(f"device memory of {self.buffer.size} bytes can't exchange {host.nbytes}")
+        if host.nbytes > self.nbytes:
+            raise bad_data(f"device memory of {self.nbytes} bytes can't exchange {host.nbytes}")
         with self._lock:
             try:
                 staging = self.native.create_buffer(self.buffer.size, host_visible=True)

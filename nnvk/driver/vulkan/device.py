@@ -119,7 +119,8 @@ class VulkanDevice(IDevice):
     def get_supported_operations(self, model: Model) -> list[Support]:
         """Supported is what has a kernel for its types, with shapes and parameters that are known in time."""
         shapes = [type_.dimensions for type_ in model.input_types()]
-        return [Support(self._refuse(call)) for _, call in registry.calls(model, shapes)]
+        calls = registry.calls(model, shapes)
+        return [Support(self._refuse(call) or self._refuse_sizes(call)) for _, call in calls]
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
@@ -142,7 +143,7 @@ class VulkanDevice(IDevice):
             plan = kept.load(self._library)
             if plan is not None:
                 return plan
-        plan = Lowering(self._profile, self._library).lower(model, shapes)
+        plan = Lowering(self._profile, self._library).lower(model, shapes, self._refuse)
         if kept is not None:
             kept.store(plan)
         return plan
@@ -169,7 +170,7 @@ class VulkanDevice(IDevice):
         self.native()
 
     def _refuse(self, call: Call) -> str:
-        """Why the device can't run a call; empty where it can."""
+        """Why no shader can run a call; empty where one can, and where that follows from shapes yet to come."""
         kernel = kernels().get(call.code)
         if kernel is None:
             return f"{call.code.name} has no shader"
@@ -179,10 +180,9 @@ class VulkanDevice(IDevice):
         if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
             return f"{call.unknown}; shaders are chosen before"
         try:
-            reason = self._refuse_types(call, kernel) or (kernel.refuse(call) if kernel.refuse else "")
-            return reason or self._refuse_sizes(call)
+            return self._refuse_types(call, kernel) or (kernel.refuse(call) if kernel.refuse else "")
         except UnknownShape:
-            return ""  # it follows from the shapes of the inputs, which come with the execution
+            return ""  # they come with the execution, and when they have the lowering asks again
         except UnknownValue as unknown:
             return f"{unknown}; shaders are chosen before"
 
@@ -200,7 +200,10 @@ class VulkanDevice(IDevice):
 
     def _refuse_sizes(self, call: Call) -> str:
         for tensor in _tensors(call):
-            nbytes = padded(math.prod(tensor.shape) * tensor.dtype.itemsize)
+            try:
+                nbytes = padded(math.prod(tensor.shape) * tensor.dtype.itemsize)
+            except UnknownShape:
+                continue  # the lowering refuses what turns out too large
             if nbytes > self._profile.max_buffer:
                 return f"{tensor.name} takes {nbytes} bytes, the device binds at most {self._profile.max_buffer}"
         return ""

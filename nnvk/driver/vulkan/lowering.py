@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.driver.vulkan.kernel import kernels
 from nnvk.driver.vulkan.memory_plan import Block, padded, place
 from nnvk.driver.vulkan.plan import Address, Command, Copy, Dispatch, Plan, Storage, TensorRef
@@ -20,7 +20,7 @@ from nnvk.driver.vulkan.profile import DeviceProfile
 from nnvk.driver.vulkan.shader import Variant
 from nnvk.driver.vulkan.shader_library import ShaderLibrary
 from nnvk.ops import registry
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 
@@ -125,8 +125,12 @@ class Lowering:
 
     # --- the whole model -------------------------------------------------------------------------------------
 
-    def lower(self, model: Model, input_shapes: Sequence[Shape]) -> Plan:
-        """Lower every operation and plan memory. Raises BAD_DATA for what the kernels can't run."""
+    def lower(self, model: Model, input_shapes: Sequence[Shape], refuse: Callable[[Call], str] = lambda _: "") -> Plan:
+        """Lower every operation and plan memory. Raises BAD_DATA for what the kernels can't run.
+
+        ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
+        because another device may do better.
+        """
         inputs = [self._input(type_, shape) for type_, shape in zip(model.input_types(), input_shapes, strict=True)]
         direct = {ref.number: ref for ref in inputs} if self.device.unified_memory else {}
         for index, ref in zip(model.inputs, inputs, strict=True):
@@ -142,6 +146,9 @@ class Lowering:
                 raise bad_data(f"{operation}: {call.unknown}")
             shapes.update((output.index, output.shape) for output in call.outputs)
             if any(output.size for output in call.outputs):
+                reason = refuse(call)
+                if reason:
+                    raise op_failed(f"{operation}: {reason}")
                 with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
                     kernels()[call.code].lower(call, self)
         output_shapes = tuple(shapes[index] for index in model.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.plan import Address, Plan
+from nnvk.driver.vulkan.plan import Address, Plan, Storage
 from nnvk.driver.vulkan.recorder import Instance, upload_constants
+from nnvk.driver.vulkan.scheduler import IN_FLIGHT
 from nnvk.types.model import Model
 from nnvk.types.request import ExecutionResult, OutputShape, Request
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 _log = logger("driver")
 MAX_BOUND = 8
 """Sets of device memory for which recorded instances are kept."""
+LEAST_IDLE = IN_FLIGHT + 2
+"""Idle instances that are kept of everything, however large: what the device works on, and what is made ready."""
+MOST_IDLE = 32
+"""Idle instances that are kept of what is small."""
+IDLE_BYTES = 32 << 20
+"""Memory that may lie idle beyond `LEAST_IDLE` instances. What is not kept is recorded anew, which takes a moment."""
 
 Key = tuple[tuple[tuple[Address, int], ...], str]
 """Which addresses are device memory, by its token, and what is timed."""
@@ -59,7 +66,10 @@ class Planned:
         self._native = device.native()
         self._constants = upload_constants(self._native, plan)
         self.plan = replace(plan, constants=())  # the device has them now
-        self._idle: OrderedDict[Key, list[Instance]] = OrderedDict()
+        self._idle: dict[Key, list[Instance]] = {}
+        self._bound: OrderedDict[Key, list[Instance]] = OrderedDict()  # the idle ones on device memory
+        nbytes = sum(plan.pages[Storage.ARENA]) + sum(plan.pages[Storage.STAGING])
+        self._most_idle = max(LEAST_IDLE, min(MOST_IDLE, IDLE_BYTES // max(nbytes, 1)))
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
         self._sizes = tuple(
@@ -77,11 +87,14 @@ class Planned:
 
     def take(self, binding: Binding, timestamps: str) -> Instance:
         """An instance for the caller alone; `put` it back."""
+        key = binding.key(timestamps)
+        pool = self._bound if key[0] else self._idle
         with self._lock:
-            self._drop_gone()
-            idle = self._idle.get(binding.key(timestamps))
+            gone = self._remove_gone()
+            idle = pool.get(key)
             if idle:
                 return idle.pop()
+        del gone
         try:
             return Instance(
                 self._native,
@@ -94,16 +107,25 @@ class Planned:
             raise self._device.failure(error) from error
 
     def put(self, instance: Instance, binding: Binding, timestamps: str) -> None:
-        """Give an instance back whose work is done."""
+        """Give an instance back whose work is done.
+
+        Of many only some are kept, or the peak of concurrency would hold its memory for good. Under the lock little is
+        allocated, and nothing is freed: both may run finalisers, which may come here.
+        """
         key = binding.key(timestamps)
+        pool, most = (self._bound, LEAST_IDLE) if key[0] else (self._idle, self._most_idle)
+        fresh: list[Instance] = []
+        oldest = None
         with self._lock:
-            self._drop_gone()
-            self._idle.setdefault(key, []).append(instance)
+            gone = self._remove_gone()
+            idle = pool.setdefault(key, fresh)
+            if len(idle) < most:
+                idle.append(instance)
             if key[0]:
-                self._idle.move_to_end(key)
-                bound = [key for key in self._idle if key[0]]
-                for old in bound[: max(0, len(bound) - MAX_BOUND)]:
-                    del self._idle[old]
+                self._bound.move_to_end(key)
+                if len(self._bound) > MAX_BOUND:
+                    oldest = self._bound.popitem(last=False)
+        del gone, oldest
 
     def forget(self, token: int) -> None:
         """Drop the instances that are recorded on device memory that goes away.
@@ -114,15 +136,21 @@ class Planned:
         self._gone.append(token)
         if self._lock.acquire(blocking=False):
             try:
-                self._drop_gone()
+                gone = self._remove_gone()
             finally:
                 self._lock.release()
+            del gone
 
-    def _drop_gone(self) -> None:
+    def _remove_gone(self) -> Sequence[list[Instance]]:
+        """Take out the instances on memory that has gone, for the caller to drop when it has left the lock."""
+        if not self._gone:
+            return ()
+        removed: list[list[Instance]] = []
         while self._gone:
             token = self._gone.popleft()
-            for key in [key for key in self._idle if any(used == token for _, used in key[0])]:
-                del self._idle[key]
+            for key in [key for key in self._bound if any(used == token for _, used in key[0])]:
+                removed.append(self._bound.pop(key))
+        return removed
 
     def bind(self, request: Request) -> Binding:
         """The arguments of a request whose input shapes are the plan's. Raises BAD_DATA for unfit device memory."""
@@ -143,7 +171,7 @@ class Planned:
                 memory = self._memory(f"output {position}", target.token, 0)
                 if memory in external.values():
                     raise bad_data(f"output {position} is device memory that the same execution uses already")
-                enough = memory.buffer.size >= size
+                enough = memory.nbytes >= size
                 external[address] = memory
             elif address is not None:
                 enough = buffer is None or buffer.nbytes >= size
@@ -159,8 +187,8 @@ class Planned:
         memory = self._device.buffer(token)
         if memory is None:
             raise bad_data(f"{what}: {self._device.name} has no buffer {token}")
-        if memory.buffer.size < least:
-            raise bad_data(f"{what} takes {least} bytes, buffer {token} has {memory.buffer.size}")
+        if memory.nbytes < least:
+            raise bad_data(f"{what} takes {least} bytes, buffer {token} has {memory.nbytes}")
         if memory.native is not self._native:
             raise NnapiError(ResultCode.DEAD_OBJECT, f"{what}: buffer {token} was lost with its Vulkan device")
         memory.users.add(self)

@@ -133,7 +133,8 @@ class VulkanExecution(IFencedExecution):
     ) -> None:
         self._device = device
         self._fence = fence
-        self._instance = instance
+        self._instance: Instance | None = instance
+        """None once it was given back: who keeps an event shall not keep the device's memory."""
         self._timestamps = timestamps
         self._planned = planned
         self._binding = binding
@@ -170,22 +171,27 @@ class VulkanExecution(IFencedExecution):
     def _finish(self) -> ExecutionResult:
         deadline = self._options.deadline_ns
         if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
-            threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
+            if isinstance(self._fence, Ticket) and self._fence.cancel():
+                self._give_back()
+            else:
+                threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
             raise _missed()
         for dependency in self._dependencies():
             dependency.result()  # they write their outputs first, and where one failed so does this
         self._wait_for = ()
-        self._instance.program.fetch(self._binding.outputs)
+        assert self._instance is not None
+        program = self._instance.program
+        program.fetch(self._binding.outputs)
         self._device.counters.bytes_to_host += self._binding.bytes_out
         measure = self._options.measure
         if self._timestamps == "none":
-            self._planned.put(self._instance, self._binding, "none")
+            self._give_back()
             if not measure:
                 return self._planned.done
             timing = Timing(in_driver_ns=time.perf_counter_ns() - self._began)
             return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
-        now, stamps = time.perf_counter_ns(), self._instance.program.timestamps_ns()
-        self._planned.put(self._instance, self._binding, self._timestamps)
+        now, stamps = time.perf_counter_ns(), program.timestamps_ns()
+        self._give_back()
         if self._timestamps == "each":
             self._trace(now, stamps)
         timing = Timing(stamps[-1] - stamps[0], now - self._began) if measure else Timing()
@@ -211,11 +217,17 @@ class VulkanExecution(IFencedExecution):
             name, details = describe(command)
             tracing.add(name, "gpu", start + shift, end - start, self._device.name, **details)
 
+    def _give_back(self) -> None:
+        """Give the instance back to the plan."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            self._planned.put(instance, self._binding, self._timestamps)
+
     def _recover(self) -> None:
         """Bring back the instance of an execution that was given up, once the device is done with it."""
         with contextlib.suppress(RuntimeError):  # it died with its device
             self._fence.wait()
-            self._planned.put(self._instance, self._binding, self._timestamps)
+            self._give_back()
 
     def export_sync_fd(self) -> int | None:
         """The VkFence as a sync file, where the device exports such.

@@ -40,20 +40,35 @@ class Fence(Protocol):
 class Ticket:
     """A submission that waits for its turn; a fence like any other to whoever waits for it."""
 
-    def __init__(self, start: Callable[[], Fence]) -> None:
-        self._start = start
+    def __init__(self, lock: threading.Lock, start: Callable[[], Fence]) -> None:
+        self._lock = lock
+        """The scheduler's, which it holds when it calls `begin`."""
+        self._start: Callable[[], Fence] | None = start
+        """None once the turn has come, or was given up: what it refers to may be large."""
         self._begun = threading.Event()
         self._fence: Fence | None = None
         self._error: Exception | None = None
 
     def begin(self) -> Fence | None:
-        """Submit; an error goes to whoever waits."""
+        """Submit; an error goes to whoever waits. Nothing happens where `cancel` came first."""
+        start, self._start = self._start, None
+        if start is None:
+            return None
         try:
-            self._fence = self._start()
+            self._fence = start()
         except Exception as error:  # raised again by `wait`
             self._error = error
         self._begun.set()
         return self._fence
+
+    def cancel(self) -> bool:
+        """Give the turn up; there is nothing left to wait for then. False: it has come, the device does the work."""
+        with self._lock:
+            start, self._start = self._start, None
+        if start is None:
+            return False
+        self._begun.set()
+        return True
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """Wait for the turn and then for the fence, together at most ``timeout_ns`` (-1: without limit)."""
@@ -66,25 +81,26 @@ class Ticket:
             timeout_ns = max(0, give_up - time.monotonic_ns())
         if self._error is not None:
             raise self._error
-        assert self._fence is not None
-        return self._fence.wait(timeout_ns)
+        return self._fence is None or self._fence.wait(timeout_ns)
 
     @property
     def fence(self) -> Fence | None:
-        """The submission's own fence; None before its turn."""
+        """The submission's own fence; None before its turn, and where that was given up."""
         return self._fence
 
     def export_sync_fd(self) -> int:
-        """The submission's fence as a sync file, once it has had its turn."""
+        """The submission's fence as a sync file, once it has had its turn (-1: signalled already, or given up)."""
         self._begun.wait()
-        if self._fence is None:
-            raise self._error or RuntimeError("the submission failed")
-        return self._fence.export_sync_fd()
+        if self._error is not None:
+            raise self._error
+        return -1 if self._fence is None else self._fence.export_sync_fd()
 
     @property
     def signaled(self) -> bool:
-        """Whether the fence has signalled."""
-        return self._fence is not None and self._fence.signaled
+        """Whether the fence has signalled, or never will because the turn was given up."""
+        if self._fence is not None:
+            return self._fence.signaled
+        return self._begun.is_set() and self._error is None
 
 
 class Scheduler:
@@ -106,13 +122,16 @@ class Scheduler:
                 fence = start()
                 self._in_flight.append(fence)
                 return fence
-            ticket = Ticket(start)
-            heapq.heappush(self._waiting, (-priority, next(self._numbers), ticket))
+        # Not made under the lock, as far as that can be: what allocates may run finalisers, and they may come here.
+        ticket = Ticket(self._lock, start)
+        entry = -priority, next(self._numbers), ticket
+        with self._lock:
+            heapq.heappush(self._waiting, entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="nnvk-scheduler", daemon=True)
                 self._thread.start()
             self._changed.notify()
-            return ticket
+        return ticket
 
     def _forget_signaled(self) -> None:
         while self._in_flight and _is_over(self._in_flight[0]):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rows import empty_like, execute, parse, reference
+from rows import empty_like, execute, parse, reference, request
 
+import nnvk
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 # Of small integers, so that the reference's sums are exact too.
 ROWS = """
@@ -62,3 +65,41 @@ def test_masked_parts_of_a_long_softmax(vulkan: VulkanDevice) -> None:
 def test_what_is_too_long_is_refused(vulkan: VulkanDevice, text: str, reason: str) -> None:
     (support,) = vulkan.get_supported_operations(parse(text).model)
     assert support.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ARGMAX f32[70000?,2] 0 -> i32", "ARGMAX: axis 0 has 70000 elements, the shader searches at most 60000"),
+        ("MEAN u8[8388608?]*1+0 (0) 0", "MEAN: 8388608 quantised elements go into one, the shader sums at most"),
+        ("FULLY_CONNECTED f32[1,270000?] f32[1,270000?] f32[1] NONE", "FULLY_CONNECTED: a sum over 1 x 1 x 270000"),
+    ],
+)
+def test_what_turns_out_too_long_is_refused_at_execution(vulkan: VulkanDevice, text: str, reason: str) -> None:
+    row = parse(text)
+    (support,) = vulkan.get_supported_operations(row.model)
+    assert support.supported, "the length is open"
+    prepared = vulkan.prepare_model(row.model, PrepareOptions())
+    with pytest.raises(NnapiError, match=reason) as error:
+        prepared.execute(request(row.inputs, empty_like(reference(row))), ExecuteOptions())
+    assert error.value.code is ResultCode.OP_FAILED
+
+
+def test_the_cpu_takes_over_what_turns_out_too_long(own: VulkanDevice) -> None:
+    f32, i32 = nnvk.OperandCode.TENSOR_FLOAT32, nnvk.OperandCode.TENSOR_INT32
+    model = nnvk.Model()
+    source, target = model.add_operand(nnvk.OperandType(f32, (0, 2))), model.add_operand(nnvk.OperandType(i32, (2,)))
+    axis = model.add_operand(nnvk.OperandType(nnvk.OperandCode.INT32))
+    model.set_operand_value(axis, 0)
+    model.add_operation(nnvk.OperationCode.ARGMAX, [source, axis], [target])
+    model.identify_inputs_and_outputs([source], [target])
+    model.finish()
+    compilation = nnvk.Compilation(model)
+    compilation.finish()
+    values, output = np.zeros((70000, 2), np.float32), np.zeros(2, np.int32)
+    values[69000, 0] = values[68000, 1] = 1
+    execution = nnvk.Execution(compilation)
+    execution.set_input(0, values, nnvk.OperandType(f32, (70000, 2)))
+    execution.set_output(0, output)
+    execution.compute()
+    assert output.tolist() == [69000, 68000]

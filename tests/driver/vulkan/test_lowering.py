@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.plan import Copy, Dispatch, Plan, Storage
 from nnvk.driver.vulkan.profile import DeviceProfile
 from nnvk.driver.vulkan.shader import declared_shaders
 from nnvk.driver.vulkan.shader_library import ShaderLibrary
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
@@ -229,6 +229,22 @@ def test_a_large_arena_takes_several_pages(library: ShaderLibrary) -> None:
     made = plan(library, UNIFIED, chain(RELU, RELU, RELU, size=200_000))
     assert made.pages[Storage.ARENA] == (800_000, 800_000)
     assert made.pages[Storage.STAGING] == (800_000, 800_000)
+
+
+def test_calls_are_refused_once_their_shapes_are_known(library: ShaderLibrary) -> None:
+    model = chain(RELU, TANH, size=0)  # open
+    seen: list[tuple[OperationCode, tuple[int, ...]]] = []
+
+    def refuse(call: Call) -> str:
+        seen.append((call.code, call.output.shape))
+        return "too long" if call.code is TANH and call.output.size > 5 else ""
+
+    Lowering(UNIFIED, library).lower(model, [(5,)], refuse=refuse)
+    assert seen == [(RELU, (5,)), (TANH, (5,))]
+    with pytest.raises(NnapiError, match="TANH: too long") as error:
+        Lowering(UNIFIED, library).lower(model, [(6,)], refuse=refuse)
+    assert error.value.code is ResultCode.OP_FAILED
+    Lowering(UNIFIED, library).lower(model, [(0,)], refuse=lambda _: "nothing is computed for empty outputs")
 
 
 # --- whole graphs ------------------------------------------------------------------------------------------------

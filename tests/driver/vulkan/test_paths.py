@@ -6,7 +6,7 @@ import gc
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -17,8 +17,9 @@ from rows import parse
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planned import MAX_BOUND
+from nnvk.driver.vulkan.planned import LEAST_IDLE, MAX_BOUND, MOST_IDLE
 from nnvk.driver.vulkan.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
+from nnvk.driver.vulkan.scheduler import IN_FLIGHT
 from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
@@ -152,6 +153,58 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     assert vulkan.native().allocated_bytes == allocated
 
 
+class Held:
+    """A fence in flight that a test signals."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def wait(self, timeout_ns: int = -1) -> bool:
+        return self.over.wait(None if timeout_ns < 0 else timeout_ns / 1e9)
+
+    @property
+    def signaled(self) -> bool:
+        return self.over.is_set()
+
+    def export_sync_fd(self) -> int:
+        return -1
+
+
+@pytest.fixture
+def held(vulkan: VulkanDevice) -> Iterator[Callable[[], None]]:
+    """As much in flight as there may be, so that everything else waits for its turn until this is called."""
+    fences = [Held() for _ in range(IN_FLIGHT)]
+
+    def let_go() -> None:
+        for fence in fences:
+            fence.over.set()
+
+    for fence in fences:
+        assert vulkan.scheduler.submit(PriorityCode.HIGH, lambda fence=fence: fence) is fence
+    yield let_go
+    let_go()
+
+
+def test_what_is_given_up_before_its_turn_never_runs(vulkan: VulkanDevice, held: Callable[[], None]) -> None:
+    prepared = prepare(vulkan, increment(SIZE).frozen)
+    memory, output = vulkan.allocate(VECTOR, (SIZE,)), np.zeros(SIZE, np.float32)
+    execution = prepared.create_reusable_execution(Request(host(numbers()), [OutputArgument(None, memory.token)]))
+    assert isinstance(prepared, VulkanPreparedModel)
+    (planned,) = prepared._planned.values()
+    for _ in range(3):
+        with pytest.raises(NnapiError) as error:
+            execution.execute(ExecuteOptions(deadline_ns=time.monotonic_ns() + 20_000_000))
+        assert error.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+        assert [len(idle) for idle in planned._bound.values()] == [1], "the instance comes back at once"
+    memory.copy_from(np.full(SIZE, 7, np.float32).view(np.uint8))
+    after = prepared.create_reusable_execution(Request(host(numbers()), to_host(output))).execute_fenced((), OPTIONS)
+    held()
+    after.result()  # its turn comes behind those that were given up
+    np.testing.assert_array_equal(output, numbers(1))
+    memory.copy_to(output.view(np.uint8))
+    assert (output == 7).all()
+
+
 # --- fences ------------------------------------------------------------------------------------------------------
 
 
@@ -263,10 +316,11 @@ def test_new_device_memory_holds_nothing_of_others(vulkan: VulkanDevice) -> None
     [
         ({"source": 10**6}, "input 0: .* has no buffer 1000000"),
         ({"target": 10**6}, "output 0: .* has no buffer 1000000"),
-        ({"source": "small"}, "input 0 takes 4000 bytes, buffer .* has 448"),
+        ({"source": "small"}, "input 0 takes 4000 bytes, buffer .* has 400"),
+        ({"source": "padded"}, "input 0 takes 4000 bytes, buffer .* has 3980"),
         ({"target": "source"}, "output 0 is device memory that the same execution uses already"),
     ],
-    ids=["no source", "no target", "too small", "in place"],
+    ids=["no source", "no target", "too small", "too small but for padding", "in place"],
 )
 def test_unfit_device_memory(
     vulkan: VulkanDevice, plus_one: IPreparedModel, change: dict[str, int | str], message: str
@@ -275,6 +329,7 @@ def test_unfit_device_memory(
         "source": vulkan.allocate(VECTOR, (SIZE,)),
         "target": vulkan.allocate(VECTOR, (SIZE,)),
         "small": vulkan.allocate(VECTOR, (100,)),
+        "padded": vulkan.allocate(VECTOR, (SIZE - 5,)),
     }
     names = {"source": "source", "target": "target"} | change
     source, target = (name if isinstance(name, int) else memories[name].token for name in names.values())
@@ -284,8 +339,11 @@ def test_unfit_device_memory(
     assert error.value.code is ResultCode.BAD_DATA
 
 
-def test_too_small_device_memory_for_an_output_tells_the_size(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
-    small = vulkan.allocate(VECTOR, (100,))
+@pytest.mark.parametrize("size", [100, SIZE - 1])  # padded, the latter takes as many bytes as the output
+def test_too_small_device_memory_for_an_output_tells_the_size(
+    vulkan: VulkanDevice, plus_one: IPreparedModel, size: int
+) -> None:
+    small = vulkan.allocate(VECTOR, (size,))
     result = plus_one.execute(Request(host(numbers()), [OutputArgument(None, small.token)]), OPTIONS)
     assert result.code is ResultCode.OUTPUT_INSUFFICIENT_SIZE
     assert result.output_shapes[0].dimensions == (SIZE,)
@@ -316,9 +374,10 @@ def test_instances_go_with_the_memory_that_they_are_recorded_on(vulkan: VulkanDe
 def test_copies_larger_than_the_memory(vulkan: VulkanDevice) -> None:
     memory = vulkan.allocate(VECTOR, (SIZE,))
     for copy in (memory.copy_to, memory.copy_from):
-        with pytest.raises(NnapiError) as error:
-            copy(np.zeros(8 * SIZE, np.uint8))
-        assert error.value.code is ResultCode.BAD_DATA
+        for nbytes in (4 * SIZE + 1, 8 * SIZE):
+            with pytest.raises(NnapiError) as error:
+                copy(np.zeros(nbytes, np.uint8))
+            assert error.value.code is ResultCode.BAD_DATA
 
 
 # --- shapes ------------------------------------------------------------------------------------------------------
@@ -422,6 +481,37 @@ def test_threads_of_all_priorities(vulkan: VulkanDevice) -> None:
             np.testing.assert_array_equal(output, source + 1)
 
     run_in_threads(*(lambda priority=priority: work(priority) for priority in PriorityCode))
+
+
+def test_what_a_peak_of_concurrency_took_is_given_back(vulkan: VulkanDevice) -> None:
+    gc.collect()  # what others have left shall not go meanwhile
+    size = 1 << 20
+    prepared, native = prepare(vulkan, increment(size).frozen), vulkan.native()
+    before, nbytes = native.allocated_bytes, 4 * size
+    source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    execution = prepared.create_reusable_execution(Request(host(source), to_host(output)))
+    fences = [execution.execute_fenced((), OPTIONS) for _ in range(4 * LEAST_IDLE)]
+    assert native.allocated_bytes - before > 4 * LEAST_IDLE * nbytes
+    for fence in fences:  # which stay
+        fence.result()
+    assert (output == 1).all()
+    assert native.allocated_bytes - before <= LEAST_IDLE * 4 * nbytes
+
+
+def test_small_instances_are_kept_for_the_next_peak(vulkan: VulkanDevice) -> None:
+    gc.collect()
+    prepared, native = prepare(vulkan, increment(SIZE).frozen), vulkan.native()
+    execution = prepared.create_reusable_execution(Request(host(numbers()), to_host(np.zeros(SIZE, np.float32))))
+
+    def peak(count: int) -> int:
+        fences = [execution.execute_fenced((), OPTIONS) for _ in range(count)]
+        allocated = native.allocated_bytes
+        for fence in fences:
+            fence.result()
+        return allocated - native.allocated_bytes
+
+    assert peak(MOST_IDLE) == peak(MOST_IDLE) == 0
+    assert peak(MOST_IDLE + 1) > 0
 
 
 # --- graphs ------------------------------------------------------------------------------------------------------

@@ -152,6 +152,44 @@ def test_a_ticket_waits_no_longer_than_told(busy: Scheduler, queue: Queue) -> No
     assert ticket.fence is queue.works["next"]
 
 
+def test_a_turn_that_is_given_up_never_comes(busy: Scheduler, queue: Queue) -> None:
+    given_up, after = busy.submit(100, queue.submitting("given up")), busy.submit(90, queue.submitting("after"))
+    assert isinstance(given_up, Ticket)
+    assert given_up.cancel()
+    assert not given_up.cancel(), "it can be given up once"
+    assert given_up.wait(10**10), "nothing is left to wait for"
+    assert given_up.signaled
+    assert given_up.fence is None
+    assert given_up.export_sync_fd() == -1
+    queue.works["0"].over.set()
+    queue.await_submissions(IN_FLIGHT + 1)
+    queue.works["after"].over.set()
+    assert after.wait(10**10)
+    assert "given up" not in queue.order
+
+
+def test_a_turn_that_has_come_can_not_be_given_up(busy: Scheduler, queue: Queue) -> None:
+    ticket = busy.submit(100, queue.submitting("next"))
+    assert isinstance(ticket, Ticket)
+    queue.works["0"].over.set()
+    queue.await_submissions(IN_FLIGHT + 1)
+    assert not ticket.cancel()
+    assert not ticket.wait(0)
+    queue.works["next"].over.set()
+    assert ticket.wait(10**10)
+
+
+def test_who_waits_for_a_turn_hears_that_it_was_given_up(busy: Scheduler, queue: Queue) -> None:
+    ticket = busy.submit(100, queue.submitting("given up"))
+    assert isinstance(ticket, Ticket)
+    heard: list[bool] = []
+    waiting = threading.Thread(target=lambda: heard.append(ticket.wait(5 * 10**9)), daemon=True)
+    waiting.start()
+    ticket.cancel()
+    waiting.join(10)
+    assert heard == [True]
+
+
 def test_threads_submit_at_once(queue: Queue) -> None:
     scheduler, fences = Scheduler(), []
 
