@@ -54,7 +54,8 @@ def ready(compilation, source, target):
 def python(script: str, *arguments: str) -> None:
     """Run a script in a process of its own, which must end well, silently and soon."""
     command = [sys.executable, "-c", SETUP + textwrap.dedent(script), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    # From another folder: the installed package is tested, which alone has the native module.
+    result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd="/")
     assert (result.returncode, result.stderr) == (0, "")
 
 
