@@ -234,7 +234,6 @@ class Model:
         (``ANeuralNetworksModel_getSupportedOperationsForDevices``.) BAD_DATA: no device, or one named twice. BAD_STATE:
         the model is not finished.
         """
-        self.frozen  # noqa: B018 - BAD_STATE unless the model is finished
         check_distinct(devices)
         answers = zip(*(self.get_support(device) for device in devices), strict=True)
         return [any(support.supported for support in of_operation) for of_operation in answers]

@@ -31,7 +31,7 @@ def test_numbers_of_inputs(code: Op) -> None:
     fewer = replace(case, inputs=case.inputs[: least - 1])
     assert f"{code.name}: " in refused(build(fewer)[0].finish)
     if None not in most:
-        more = replace(case, inputs=(*case.inputs, *[case.inputs[-1]] * (max(most) + 1 - len(case.inputs))))  # type: ignore[type-var, operator]
+        more = replace(case, inputs=(*case.inputs, *[case.inputs[-1]] * (max(most) + 1 - len(case.inputs))))
         reason = refused(build(more)[0].finish)
         assert f"{code.name}: expected" in reason
         assert f"got {len(more.inputs)}" in reason

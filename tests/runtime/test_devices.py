@@ -68,7 +68,7 @@ def test_what_is_no_device(given: Any) -> None:
 
 def test_a_device_is_no_list_of_devices(cpu: nnvk.Device) -> None:
     with pytest.raises(TypeError, match=r"in a list, got <nnvk.Device nnapi-reference"):
-        nnvk.Compilation(add_model(), cpu)  # type: ignore[arg-type]
+        nnvk.Compilation(add_model(), cpu)
 
 
 def test_the_devices_are_found_once(cpu: nnvk.Device) -> None:

@@ -37,21 +37,31 @@ def execute(vulkan, case: Case) -> list[np.ndarray] | None:
     return outputs
 
 
+def with_data(case: Case, of, change) -> Case:
+    """The case with its data of a type replaced by what ``change`` makes of it. Parameters stay."""
+    inputs = tuple(
+        replace(arg, data=change(np.asarray(arg.data)))
+        if arg.type.code is of and arg.data is not None and not arg.is_parameter
+        else arg
+        for arg in case.inputs
+    )
+    return replace(case, inputs=inputs)
+
+
 @pytest.mark.parametrize(("code", "leading"), cases(F32))
 def test_numbers_that_are_none(vulkan, code, leading):
     """As data. As weights they are beyond what devices agree on: whether padding is multiplied is theirs."""
     compared = 0
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
-        case = draw_case(Draw(seed), code, leading)
-        inputs = list(case.inputs)
-        for place, arg in enumerate(inputs):
-            if arg.type.code is F32 and arg.data is not None and not arg.is_parameter:
-                chosen = rng.choice(np.array(NUMBERS[:2] if seed % 2 else NUMBERS, np.float32), arg.shape)
-                inputs[place] = replace(arg, data=np.where(rng.random(arg.shape) < 0.15, chosen, arg.data))
-        case = replace(case, inputs=tuple(inputs))
-        outputs = execute(vulkan, case)
-        for want, got in zip(run_case(case), outputs or (), strict=False):
+        numbers = np.array(NUMBERS[:2] if seed % 2 else NUMBERS, np.float32)
+
+        def spoilt(data: np.ndarray, rng=rng, numbers=numbers) -> np.ndarray:
+            chosen = rng.choice(numbers, data.shape)
+            return np.where(rng.random(data.shape) < 0.15, chosen, data)
+
+        case = with_data(draw_case(Draw(seed), code, leading), F32, spoilt)
+        for want, got in zip(run_case(case), execute(vulkan, case) or (), strict=False):
             tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))
             np.testing.assert_allclose(
                 got.astype(float), want.astype(float), rtol=1e-5, atol=tolerance, err_msg=f"seed {seed}"
@@ -66,13 +76,10 @@ def test_any_other_byte_is_true(vulkan, code, leading):
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         case = draw_case(Draw(seed), code, leading)
-        inputs = list(case.inputs)
-        for place, arg in enumerate(inputs):
-            if arg.type.code is BOOL8 and arg.data is not None:
-                some = rng.integers(1, 256, arg.shape, np.uint8)
-                inputs[place] = replace(arg, data=(some * arg.data).view(np.bool_))
-        outputs = execute(vulkan, replace(case, inputs=tuple(inputs)))
-        for want, got in zip(run_case(case), outputs or (), strict=False):
+        other = with_data(
+            case, BOOL8, lambda data, rng=rng: (rng.integers(1, 256, data.shape, np.uint8) * data).view(np.bool_)
+        )
+        for want, got in zip(run_case(case), execute(vulkan, other) or (), strict=False):
             if want.dtype == np.bool_:
                 want, got = want.view(np.uint8) > 0, got.view(np.uint8) > 0
             np.testing.assert_array_equal(got, want, err_msg=f"seed {seed}")
