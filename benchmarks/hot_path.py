@@ -25,7 +25,7 @@ from harness import Run, Section, Table, Times, alternate, device_of, driver_of,
 
 import nnvk
 from nnvk import FuseCode, OperandCode, OperandType, OperationCode
-from nnvk.driver.vulkan.prepared_model import VulkanPreparedModel
+from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 
 LIMIT_US = 100.0
 """What compute() may cost over submit and wait, in microseconds."""
@@ -110,9 +110,9 @@ def recorded_program(compilation: nnvk.Compilation) -> Any:
     """The very `nnvk._native.Program` that executions submit: between them it lies idle in the driver's pool."""
     (step,) = compilation.steps
     assert isinstance(step.prepared, VulkanPreparedModel)
-    (planned,) = step.prepared._planned.values()
-    (instance,) = (instance for idle in planned._idle.values() for instance in idle)
-    return instance.program
+    (plan,) = step.prepared._plans.values()
+    (recording,) = (recording for idle in plan._idle.values() for recording in idle)
+    return recording.program
 
 
 def call_contenders(device: nnvk.Device) -> dict[str, Run]:

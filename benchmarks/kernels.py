@@ -21,8 +21,8 @@ from harness import Section, Table, device_of, driver_of, options, report
 import nnvk
 from nnvk import OperationCode
 from nnvk.cli.output import milliseconds
-from nnvk.driver.vulkan.plan import Command, Dispatch
-from nnvk.driver.vulkan.recorder import Instance, upload_constants
+from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.shaders.commands import Command, Dispatch
 from nnvk.importers import tflite
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
@@ -57,16 +57,16 @@ def profile(model: Model, device: nnvk.Device, runs: int) -> list[Timed]:
     """Median time of each command of a model that the device runs whole."""
     driver = driver_of(device)
     types = model.input_types()
-    plan = driver.plan(model, [type_.dimensions for type_ in types], PrepareOptions())
-    native = driver.native()
-    instance = Instance(native, plan, upload_constants(native, plan), timestamps="each")
+    plan = driver.planner.plan(model, [type_.dimensions for type_ in types], PrepareOptions())
+    native = driver.gpu.native()
+    recording = Recording(native, plan, upload_constants(native, plan), timestamps="each")
     inputs = [random_input(t) for t, address in zip(types, plan.inputs, strict=True) if address is not None]
     outputs = [None for address in plan.outputs if address is not None]
     durations = []
     for number in range(runs + 1):
-        instance.program.run(inputs, outputs)
+        recording.program.run(inputs, outputs)
         if number:  # the first run touches memory
-            durations.append(np.diff(instance.program.timestamps_ns()))
+            durations.append(np.diff(recording.program.timestamps_ns()))
     medians = np.median(durations, axis=0)
     return [_timed(model, command, time) for command, time in zip(plan.commands, medians, strict=True)]
 

@@ -2,11 +2,11 @@
 
     python tools/compile_shaders.py [--out DIR] [--jobs N]
 
-The variants are those that the modules of `nnvk.driver.vulkan.kernels` declare (`nnvk/driver/vulkan/shader.py`).
-For each, `<variant>.spv` is written and an entry of `manifest.json`: bindings, push constants, specialisation
-constants, workgroup size and the device features it needs. A variant whose source, includes, macros and tools have
-not changed is not compiled again; a `.spv` that nothing declares any more is removed. Needs glslangValidator and
-spirv-val.
+The variants are those that the modules of `nnvk.driver.vulkan.kernels` declare, with the `Shader` of
+`nnvk/driver/vulkan/shaders/declaration.py`. For each, `<variant>.spv` is written and an entry of `manifest.json`:
+bindings, push constants, specialisation constants, workgroup size and the device features it needs. A variant whose
+source, includes, macros and tools have not changed is not compiled again; a `.spv` that nothing declares any more is
+removed. Needs glslangValidator and spirv-val.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ShaderError(RuntimeError):
 
 
 class VariantLike(Protocol):
-    """What is compiled: `nnvk.driver.vulkan.shader.Variant`."""
+    """What is compiled: `nnvk.driver.vulkan.shaders.declaration.Variant`."""
 
     @property
     def name(self) -> str: ...
@@ -304,7 +304,7 @@ def declared_variants(root: Path = ROOT) -> list[VariantLike]:
     kernels = importlib.import_module(KERNELS)
     for info in pkgutil.walk_packages(kernels.__path__, f"{KERNELS}."):
         importlib.import_module(info.name)
-    shader = importlib.import_module("nnvk.driver.vulkan.shader")
+    shader = importlib.import_module("nnvk.driver.vulkan.shaders.declaration")
     return [variant for declared in shader.declared_shaders() for variant in declared.variants]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (registers the kernels)
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
 from nnvk.ops.registry import OpDef
 from nnvk.ops.signature import Codes, Param, Signature, real_scalar

@@ -312,14 +312,14 @@ def test_a_chain_of_ten_executions_transfers_nothing_to_the_host(gpu: nnvk.Devic
     compilation = compiled(increment_model(), gpu)
     ping, pong = (device_memory(inputs=[(compilation, 0)], outputs=[(compilation, 0)]) for _ in range(2))
     execution(compilation, [np.zeros(4, np.float32)], [ping]).compute()
-    before = driver.counters.bytes_from_host, driver.counters.bytes_to_host
+    before = driver.gpu.counters.bytes_from_host, driver.gpu.counters.bytes_to_host
     for number in range(10):
         execution(compilation, [(ping, pong)[number % 2]], [(pong, ping)[number % 2]]).compute()
-    assert (driver.counters.bytes_from_host, driver.counters.bytes_to_host) == before
+    assert (driver.gpu.counters.bytes_from_host, driver.gpu.counters.bytes_to_host) == before
     output = np.zeros(4, np.float32)
     execution(compilation, [ping], [output]).compute()
     assert (output == 12).all()
-    assert driver.counters.bytes_to_host == before[1] + 16
+    assert driver.gpu.counters.bytes_to_host == before[1] + 16
 
 
 def test_the_chain_may_be_in_flight_at_once(gpu: nnvk.Device) -> None:
@@ -328,13 +328,13 @@ def test_the_chain_may_be_in_flight_at_once(gpu: nnvk.Device) -> None:
     compilation = compiled(increment_model(), gpu)
     memories = [device_memory(inputs=[(compilation, 0)], outputs=[(compilation, 0)]) for _ in range(11)]
     execution(compilation, [np.zeros(4, np.float32)], [memories[0]]).compute()
-    before = driver.counters.bytes_from_host, driver.counters.bytes_to_host
+    before = driver.gpu.counters.bytes_from_host, driver.gpu.counters.bytes_to_host
     events: list[nnvk.Event] = []
     for source, target in itertools.pairwise(memories):
         events.append(execution(compilation, [source], [target]).start_compute_with_dependencies(events[-1:]))
     for event in events:
         event.wait()
-    assert (driver.counters.bytes_from_host, driver.counters.bytes_to_host) == before
+    assert (driver.gpu.counters.bytes_from_host, driver.gpu.counters.bytes_to_host) == before
     np.testing.assert_array_equal(read(memories[-1]), [11] * 4)
 
 

@@ -38,7 +38,7 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
     glslang = shutil.which("glslangValidator")
     if not found or glslang is None:
         pytest.skip(reason or "there is no shader compiler")
-    device = found[0].native()
+    device = found[0].gpu.native()
     folder = tmp_path_factory.mktemp("shaders")
 
     def run(include: str, expression: str, src: np.ndarray, source: str = "int", target: str = "int") -> np.ndarray:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nnvk.driver.vulkan.shader import declared_shaders
-from nnvk.driver.vulkan.shader_library import FOLDER
+from nnvk.driver.vulkan.shaders.declaration import declared_shaders
+from nnvk.driver.vulkan.shaders.library import FOLDER
 
 SHADERS = Path(__file__).parents[2] / "shaders"
 VARIANTS: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text())["variants"]

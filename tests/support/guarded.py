@@ -13,10 +13,10 @@ import numpy as np
 
 from nnvk import _native
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import barriers
-from nnvk.driver.vulkan.memory_plan import padded
-from nnvk.driver.vulkan.plan import Address, Plan, Storage
-from nnvk.driver.vulkan.recorder import Instance
+from nnvk.driver.vulkan.planning.barriers import barriers
+from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.running.recording import Recording
+from nnvk.driver.vulkan.shaders.commands import Storage, padded
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
@@ -49,7 +49,7 @@ def spread(plan: Plan) -> Plan:
     )
 
 
-class GuardedInstance(Instance):
+class GuardedRecording(Recording):
     """An instance of a plan that was `spread`."""
 
     def __init__(self, device: _native.Device, plan: Plan) -> None:
@@ -100,7 +100,7 @@ def run_guarded(
     device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
 ) -> list[str]:
     """Execute twice in the same memory, and say what was written where nothing must be."""
-    plan = device.plan(model, [array.shape for array in inputs], PrepareOptions())
+    plan = device.planner.plan(model, [array.shape for array in inputs], PrepareOptions())
     return run_plan_guarded(device, plan, inputs, outputs)
 
 
@@ -109,7 +109,7 @@ def run_plan_guarded(
 ) -> list[str]:
     """`run_guarded` for a plan."""
     plan = spread(plan)
-    instance = GuardedInstance(device.native(), plan)
+    instance = GuardedRecording(device.gpu.native(), plan)
     given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
     wanted = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
     first = [np.zeros_like(array) for array in wanted]

@@ -29,7 +29,7 @@ TYPES = """#ifdef DTYPE_F32
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant as `nnvk.driver.vulkan.shader` makes them."""
+    """A variant as `nnvk.driver.vulkan.shaders.declaration` makes them."""
 
     shader: str
     value: str

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from nnvk.driver.vulkan import shader
-from nnvk.driver.vulkan.shader import Shader, declared_shaders
+from nnvk.driver.vulkan.shaders import declaration
+from nnvk.driver.vulkan.shaders.declaration import Shader, declared_shaders
 
 
 @pytest.fixture(autouse=True)
 def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the shaders of the tests out of the real declarations."""
-    monkeypatch.setattr(shader, "_declared", {})
+    monkeypatch.setattr(declaration, "_declared", {})
 
 
 def test_variant_names_and_defines() -> None:

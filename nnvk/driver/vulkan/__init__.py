@@ -12,8 +12,8 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
-from nnvk.driver.vulkan.profile import constrain, profile_of
-from nnvk.driver.vulkan.shader_library import FOLDER, ShaderLibrary
+from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
 if TYPE_CHECKING:
     from nnvk import _native as native

@@ -34,7 +34,7 @@ def vulkan(request: pytest.FixtureRequest) -> VulkanDevice:
 def narrow() -> VulkanDevice:
     """The device if it had only a few workgroups in a dimension, so that long dispatches must fold into two."""
     device = _first()
-    device._profile = replace(device._profile, max_groups=20)
+    device.planner.profile = replace(device.profile, max_groups=20)
     return device
 
 

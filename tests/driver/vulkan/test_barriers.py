@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.driver.vulkan.lowering import barriers
-from nnvk.driver.vulkan.plan import Address, Copy, Storage, TensorRef
+from nnvk.driver.vulkan.planning.barriers import barriers
+from nnvk.driver.vulkan.planning.plan import Address
+from nnvk.driver.vulkan.shaders.commands import Copy, Storage, TensorRef
 
 # A command copies from the first tensor to the second; a tensor is a letter, its place comes from LAYOUT.
 LAYOUT = {

@@ -26,11 +26,12 @@ from rows import parse, request
 
 from nnvk.api import Compilation, get_device
 from nnvk.api import run as run_once
-from nnvk.driver.vulkan import VulkanDevice, cache
-from nnvk.driver.vulkan.cache import PlanCache, key_of
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.plan import Copy, Plan
-from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning import cache, planner
+from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.commands import Copy
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
@@ -47,13 +48,13 @@ def path(tmp_path: Path) -> Path:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
     """The models that were lowered."""
     models: list[Model] = []
-    lower = Lowering.lower
+    lower = planner.lower
 
-    def counted(self: Lowering, model: Model, *arguments: Any) -> Plan:
+    def counted(model: Model, *arguments: Any) -> Plan:
         models.append(model)
-        return lower(self, model, *arguments)
+        return lower(model, *arguments)
 
-    monkeypatch.setattr(Lowering, "lower", counted)
+    monkeypatch.setattr(planner, "lower", counted)
     return models
 
 
@@ -98,7 +99,7 @@ def test_a_second_preparation_lowers_nothing(vulkan: VulkanDevice, path: Path, l
 def test_a_plan_comes_back_as_it_was(
     own: VulkanDevice, library: ShaderLibrary, path: Path, key: dict[str, str]
 ) -> None:
-    plan = own.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    plan = own.planner.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
     PlanCache(path, key).store(plan)
     back = PlanCache(path, key).load(library)
     assert back is not None
@@ -324,7 +325,8 @@ WRITER = """
     sys.path.insert(0, {support!r})
     from pathlib import Path
     from networks import classifier
-    from nnvk.driver.vulkan import cache, find_devices
+    from nnvk.driver.vulkan import find_devices
+    from nnvk.driver.vulkan.planning import cache
     from nnvk.types.request import PrepareOptions
 
     def die(*_):
@@ -404,7 +406,7 @@ def test_readers_never_see_half_a_file(
     library: ShaderLibrary, key: dict[str, str], own: VulkanDevice, path: Path
 ) -> None:
     kept = PlanCache(path, key)
-    plan = own.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    plan = own.planner.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
     kept.store(plan)
     stop = threading.Event()
 
@@ -432,5 +434,5 @@ def test_constants_are_not_held_twice(own: VulkanDevice, path: Path) -> None:
     """Once they are on the device, neither packed arrays nor a file's content stay in the memory of the process."""
     for _ in range(2):
         prepared = own.prepare_model(increment(100_000).frozen, PrepareOptions(cache=path))
-        (planned,) = prepared._planned.values()  # type: ignore[attr-defined]
-        assert planned.plan.constants == ()
+        (plan,) = prepared._plans.values()  # type: ignore[attr-defined]
+        assert plan.plan.constants == ()

@@ -84,7 +84,7 @@ def test_tensors_of_unknown_size_that_turn_out_too_large(own: VulkanDevice) -> N
 
 
 def test_models_that_the_heap_does_not_hold(fresh: VulkanDevice) -> None:
-    native = fresh.native()
+    native = fresh.gpu.native()
     assert_still_works(fresh)
     gc.collect()
     before = native.allocated_bytes
@@ -109,7 +109,7 @@ def test_device_memory_that_can_not_be_had(own: VulkanDevice) -> None:
     with pytest.raises(NnapiError, match="binds at most") as error:
         own.allocate(type_, (most // 4 + 1,))
     assert error.value.code is ResultCode.OUT_OF_MEMORY
-    native = own.native()
+    native = own.gpu.native()
     before = native.allocated_bytes
     heap = max(size for size, _ in native.physical.heaps)
     if heap <= 64 << 30:
@@ -134,15 +134,15 @@ class Lost:
 
 def test_what_a_lost_device_is_called(fresh: VulkanDevice) -> None:
     error = RuntimeError("VK_ERROR_DEVICE_LOST")
-    assert fresh.failure(error).code is ResultCode.OP_FAILED
+    assert fresh.gpu.failure(error).code is ResultCode.OP_FAILED
     prepared = fresh.prepare_model(increment(100).frozen, PrepareOptions())
     memory = fresh.allocate(increment(100).frozen.input_types()[0], (100,))
     source = np.zeros(100, np.float32)
-    fresh._device = Lost()  # type: ignore[assignment]
-    assert fresh.failure(error).code is ResultCode.DEAD_OBJECT
-    assert fresh.failure(MemoryError("no memory")).code is ResultCode.OUT_OF_MEMORY
+    fresh.gpu._device = Lost()  # type: ignore[assignment]
+    assert fresh.gpu.failure(error).code is ResultCode.DEAD_OBJECT
+    assert fresh.gpu.failure(MemoryError("no memory")).code is ResultCode.OUT_OF_MEMORY
     fresh.wait()
-    assert not fresh.native().lost
+    assert not fresh.gpu.native().lost
     assert_still_works(fresh)
     prepared.execute(request([source], [source.copy()]), OPTIONS)  # on the device that it was made for
     again = fresh.prepare_model(increment(100).frozen, PrepareOptions())
@@ -157,7 +157,7 @@ def test_errors_of_the_native_module_get_a_code(fresh: VulkanDevice, monkeypatch
     def fail(*_: object) -> None:
         raise RuntimeError("vkQueueSubmit: VK_ERROR_OUT_OF_DATE_KHR")
 
-    monkeypatch.setattr(fresh.scheduler, "submit", fail)
+    monkeypatch.setattr(fresh.gpu.scheduler, "submit", fail)
     source = np.zeros(100, np.float32)
     with pytest.raises(NnapiError, match="vkQueueSubmit") as error:
         prepared.execute(request([source], [source.copy()]), OPTIONS)

@@ -8,7 +8,7 @@ from recipes import Case, Draw, draw_case, frozen, run_case
 from rows import empty_like, request
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 

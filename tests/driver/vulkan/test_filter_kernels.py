@@ -11,10 +11,10 @@ import pytest
 from nnvk.api import Compilation, Model, OperandCode, OperandType, OperationCode, get_device, run
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
-from nnvk.driver.vulkan.filters import pack_filter, refuse_long_sums
 from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
-from nnvk.driver.vulkan.profile import DeviceProfile
+from nnvk.driver.vulkan.lowering.filters import pack_filter, refuse_long_sums
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode

@@ -12,7 +12,7 @@ from recipes import Draw, draw_case, frozen, run_case
 
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 

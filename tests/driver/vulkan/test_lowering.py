@@ -11,12 +11,14 @@ import pytest
 from networks import random_graph
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import FILL
-from nnvk.driver.vulkan.plan import Copy, Dispatch, Plan, Storage
-from nnvk.driver.vulkan.profile import DeviceProfile
-from nnvk.driver.vulkan.shader import declared_shaders
-from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.shaders.commands import Copy, Dispatch, Storage
+from nnvk.driver.vulkan.shaders.declaration import declared_shaders
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
@@ -124,7 +126,7 @@ def test_constants_are_carried_once(g: Lowering) -> None:
 def test_empty_dispatches_and_copies_are_left_out(g: Lowering) -> None:
     fill(g, groups=(0, 1, 1))
     g.copy(g.scratch(4), g.scratch(4), 0)
-    assert not g._commands
+    assert not g.commands
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def chain(*codes: OperationCode, size: int = 100, outputs: Sequence[int] | None 
 
 
 def plan(library: ShaderLibrary, profile: DeviceProfile, model: Model) -> Plan:
-    return Lowering(profile, library).lower(model, [type_.dimensions for type_ in model.input_types()])
+    return lower(model, [type_.dimensions for type_ in model.input_types()], profile, library)
 
 
 def kinds(plan: Plan) -> list[str]:
@@ -239,12 +241,12 @@ def test_calls_are_refused_once_their_shapes_are_known(library: ShaderLibrary) -
         seen.append((call.code, call.output.shape))
         return "too long" if call.code is TANH and call.output.size > 5 else ""
 
-    Lowering(UNIFIED, library).lower(model, [(5,)], refuse=refuse)
+    lower(model, [(5,)], UNIFIED, library, refuse)
     assert seen == [(RELU, (5,)), (TANH, (5,))]
     with pytest.raises(NnapiError, match="TANH: too long") as error:
-        Lowering(UNIFIED, library).lower(model, [(6,)], refuse=refuse)
+        lower(model, [(6,)], UNIFIED, library, refuse)
     assert error.value.code is ResultCode.OP_FAILED
-    Lowering(UNIFIED, library).lower(model, [(0,)], refuse=lambda _: "nothing is computed for empty outputs")
+    lower(model, [(0,)], UNIFIED, library, lambda _: "nothing is computed for empty outputs")
 
 
 # --- whole graphs ------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.driver.vulkan.memory_plan import ALIGNMENT, Block, Place, padded, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, Place, place
+from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 
 PAGE = 4096
 blocks = st.builds(

@@ -11,7 +11,7 @@ from recipes import Draw, draw_case, frozen, run_case
 from rows import request
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.hal import IPreparedModel
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode

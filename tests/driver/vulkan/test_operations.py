@@ -269,7 +269,7 @@ def test_dispatches_that_fold(narrow: VulkanDevice, text: str) -> None:
 @pytest.mark.parametrize("text", ["ADD f32[5] f32[5] NONE", "PAD u8[3,5]*1+0 (0,0;1,2)", "MEAN f32[3,70000] (1) 0"])
 def test_guards_see_a_shader_that_writes_too_far(own: VulkanDevice, text: str) -> None:
     row = parse(text)
-    plan = own.plan(row.model, [array.shape for array in row.inputs], PrepareOptions())
+    plan = own.planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions())
     for dispatch in plan.commands:
         dispatch.push["count"] += 64  # type: ignore[index, union-attr]
     wrong = run_plan_guarded(own, plan, row.inputs, empty_like(reference(row)))

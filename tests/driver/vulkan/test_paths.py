@@ -17,9 +17,9 @@ from rows import parse
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planned import LEAST_IDLE, MAX_BOUND, MOST_IDLE
-from nnvk.driver.vulkan.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
-from nnvk.driver.vulkan.scheduler import IN_FLIGHT
+from nnvk.driver.vulkan.running.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
+from nnvk.driver.vulkan.running.resident_plan import LEAST_IDLE, MAX_BOUND, MOST_IDLE
+from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
@@ -99,7 +99,7 @@ def test_an_output_that_nobody_wants(plus_one: IPreparedModel) -> None:
 
 
 def test_the_arguments_are_not_copied_needlessly(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
-    counters = vulkan.counters
+    counters = vulkan.gpu.counters
     before = counters.bytes_from_host, counters.bytes_to_host
     plus_one.execute(Request(host(numbers()), to_host(np.zeros(SIZE, np.float32))), OPTIONS)
     assert (counters.bytes_from_host - before[0], counters.bytes_to_host - before[1]) == (4 * SIZE, 4 * SIZE)
@@ -134,7 +134,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     prepared = prepare(vulkan, increment(size).frozen)
     source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
     request = Request(host(source), to_host(output))
-    allocated = vulkan.native().allocated_bytes
+    allocated = vulkan.gpu.native().allocated_bytes
     missed = 0
     for _ in range(5):
         try:
@@ -150,7 +150,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     assert missed
     prepared.execute(request, OPTIONS)
     assert (output == 1).all()
-    assert vulkan.native().allocated_bytes == allocated
+    assert vulkan.gpu.native().allocated_bytes == allocated
 
 
 class Held:
@@ -180,7 +180,7 @@ def held(vulkan: VulkanDevice) -> Iterator[Callable[[], None]]:
             fence.over.set()
 
     for fence in fences:
-        assert vulkan.scheduler.submit(PriorityCode.HIGH, lambda fence=fence: fence) is fence
+        assert vulkan.gpu.scheduler.submit(PriorityCode.HIGH, lambda fence=fence: fence) is fence
     yield let_go
     let_go()
 
@@ -190,12 +190,12 @@ def test_what_is_given_up_before_its_turn_never_runs(vulkan: VulkanDevice, held:
     memory, output = vulkan.allocate(VECTOR, (SIZE,)), np.zeros(SIZE, np.float32)
     execution = prepared.create_reusable_execution(Request(host(numbers()), [OutputArgument(None, memory.token)]))
     assert isinstance(prepared, VulkanPreparedModel)
-    (planned,) = prepared._planned.values()
+    (plan,) = prepared._plans.values()
     for _ in range(3):
         with pytest.raises(NnapiError) as error:
             execution.execute(ExecuteOptions(deadline_ns=time.monotonic_ns() + 20_000_000))
         assert error.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
-        assert [len(idle) for idle in planned._bound.values()] == [1], "the instance comes back at once"
+        assert [len(idle) for idle in plan._bound.values()] == [1], "the instance comes back at once"
     memory.copy_from(np.full(SIZE, 7, np.float32).view(np.uint8))
     after = prepared.create_reusable_execution(Request(host(numbers()), to_host(output))).execute_fenced((), OPTIONS)
     held()
@@ -289,7 +289,7 @@ def test_a_fence_over_outputs_of_the_host_is_no_sync_file(plus_one: IPreparedMod
 def test_device_memory_in_and_out(vulkan: VulkanDevice, plus_one: IPreparedModel) -> None:
     memory, other = vulkan.allocate(VECTOR, (SIZE,)), vulkan.allocate(VECTOR, (SIZE,))
     output = np.zeros(SIZE, np.float32)
-    counters = vulkan.counters
+    counters = vulkan.gpu.counters
     plus_one.execute(Request(host(numbers()), [OutputArgument(None, memory.token)]), OPTIONS)
     before = counters.bytes_from_host, counters.bytes_to_host
     request = Request([InputArgument(None, memory.token, (SIZE,))], [OutputArgument(None, other.token)])
@@ -351,7 +351,7 @@ def test_too_small_device_memory_for_an_output_tells_the_size(
 
 def test_instances_go_with_the_memory_that_they_are_recorded_on(vulkan: VulkanDevice) -> None:
     prepared = prepare(vulkan, increment(SIZE).frozen)
-    native = vulkan.native()
+    native = vulkan.gpu.native()
     gc.collect()
     before = native.allocated_bytes
     for _ in range(3 * MAX_BOUND):
@@ -413,7 +413,7 @@ def test_plans_for_many_shapes_are_given_up_again(own: VulkanDevice) -> None:
     assert isinstance(prepared, VulkanPreparedModel)
     for batch in range(1, MAX_SHAPE_SETS + 4):
         prepared.execute(Request(host(np.ones((batch, 3), np.float32)), [OutputArgument(None)]), OPTIONS)
-    assert len(prepared._planned) == MAX_SHAPE_SETS
+    assert len(prepared._plans) == MAX_SHAPE_SETS
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 6), (2, 6, 6, 5), (2, 7, 6, 4), ()], ids=str)
@@ -486,7 +486,7 @@ def test_threads_of_all_priorities(vulkan: VulkanDevice) -> None:
 def test_what_a_peak_of_concurrency_took_is_given_back(vulkan: VulkanDevice) -> None:
     gc.collect()  # what others have left shall not go meanwhile
     size = 1 << 20
-    prepared, native = prepare(vulkan, increment(size).frozen), vulkan.native()
+    prepared, native = prepare(vulkan, increment(size).frozen), vulkan.gpu.native()
     before, nbytes = native.allocated_bytes, 4 * size
     source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
     execution = prepared.create_reusable_execution(Request(host(source), to_host(output)))
@@ -500,7 +500,7 @@ def test_what_a_peak_of_concurrency_took_is_given_back(vulkan: VulkanDevice) -> 
 
 def test_small_instances_are_kept_for_the_next_peak(vulkan: VulkanDevice) -> None:
     gc.collect()
-    prepared, native = prepare(vulkan, increment(SIZE).frozen), vulkan.native()
+    prepared, native = prepare(vulkan, increment(SIZE).frozen), vulkan.gpu.native()
     execution = prepared.create_reusable_execution(Request(host(numbers()), to_host(np.zeros(SIZE, np.float32))))
 
     def peak(count: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnvk.base.errors import NnapiError
-from nnvk.driver.vulkan.profile import DeviceProfile, constrain, profile_of
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain, profile_of
 
 LIMITS = {
     "subgroupSize": 32,

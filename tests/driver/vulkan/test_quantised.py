@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from nnvk.driver.vulkan.quantised import clamp, dtype, lookup_table, offset, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, lookup_table, offset, sign_mask, zero_point
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import OperandType

@@ -6,7 +6,7 @@ from guarded import run_guarded
 from recipes import Draw, draw_case, frozen, run_case
 from rows import empty_like, request
 
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nnvk.driver.vulkan.scheduler import IN_FLIGHT, Scheduler, Ticket
+from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT, Scheduler, Ticket
 
 
 class Work:

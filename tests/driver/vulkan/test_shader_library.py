@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nnvk.driver.vulkan.shader import declared_shaders
-from nnvk.driver.vulkan.shader_library import FOLDER, CompiledShader, ShaderLibrary
+from nnvk.driver.vulkan.shaders.declaration import declared_shaders
+from nnvk.driver.vulkan.shaders.library import FOLDER, CompiledShader, ShaderLibrary
 
 ENTRY = {
     "bindings": [

@@ -7,7 +7,7 @@ import pytest
 from recipes import Case, Draw, draw_case, frozen, run_case
 from rows import empty_like, request
 
-from nnvk.driver.vulkan.kernel import kernels
+from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
 from nnvk.ops.signature import BOOL8, F32
 from nnvk.types.request import ExecuteOptions, PrepareOptions

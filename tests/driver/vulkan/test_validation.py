@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from guarded import GuardedInstance, run_guarded, spread
+from guarded import GuardedRecording, run_guarded, spread
 from networks import CLASSES, classifier, images
 from rows import empty_like, execute, parse, reference, request
 
@@ -71,9 +71,9 @@ def test_a_network(silent: VulkanDevice) -> None:
 
 
 def test_the_layer_sees_a_missing_barrier(device: VulkanDevice, caplog: pytest.LogCaptureFixture) -> None:
-    plan = spread(device.plan(classifier(1).frozen, [(1, 6, 6, 4)], PrepareOptions()))
+    plan = spread(device.planner.plan(classifier(1).frozen, [(1, 6, 6, 4)], PrepareOptions()))
     assert plan.barriers
-    GuardedInstance(device.native(), replace(plan, barriers=frozenset()))
+    GuardedRecording(device.gpu.native(), replace(plan, barriers=frozenset()))
     with caplog.at_level(logging.WARNING, "nnvk.driver"):
         messages = take_validation_messages()
     assert messages
@@ -83,4 +83,4 @@ def test_the_layer_sees_a_missing_barrier(device: VulkanDevice, caplog: pytest.L
 
 
 def test_devices_have_just_the_features_that_shaders_use(device: VulkanDevice) -> None:
-    assert set(device.native().features) <= device.profile.features
+    assert set(device.gpu.native().features) <= device.profile.features

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import element, sign_mask
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import element, sign_mask
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperandCode, OperationCode

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.arrange import up_to_rank
-from nnvk.driver.vulkan.broadcast import broadcast_push, is_contiguous
-from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import CODES, clamp, element, sign_mask, zero_point
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.arrange import up_to_rank
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, is_contiguous
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import CODES, clamp, element, sign_mask, zero_point
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.arrange import up_to_rank
-from nnvk.driver.vulkan.broadcast import broadcast_push
-from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import element, sign_mask, zero_point
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.arrange import up_to_rank
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_push
+from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import element, sign_mask, zero_point
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import MOVE, dense_strides, move
-from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.quantised import dtype, lookup_table
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
+from nnvk.driver.vulkan.lowering.quantised import dtype, lookup_table
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.concat import rescaled
 from nnvk.ops.quant import is_quantised

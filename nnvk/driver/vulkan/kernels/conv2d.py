@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nnvk.driver.vulkan.arrange import ARRANGE
-from nnvk.driver.vulkan.filters import (
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     PACK_FILTER,
     multipliers,
@@ -14,20 +13,18 @@ from nnvk.driver.vulkan.filters import (
     quantisation_push,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.quantised import clamp, dtype
-from nnvk.driver.vulkan.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import clamp, dtype
+from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.conv2d import conv_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
-    from nnvk.driver.vulkan.plan import TensorRef
-    from nnvk.driver.vulkan.profile import DeviceProfile
 
 SHADER = Shader("conv2d", DTYPE=("f32", "q8"), TILE=("cpu", "gpu"))
 

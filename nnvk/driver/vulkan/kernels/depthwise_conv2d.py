@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnvk.driver.vulkan.arrange import ARRANGE
-from nnvk.driver.vulkan.filters import (
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.filters import (
     multipliers,
     quantisation_push,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.move import MOVE, move
-from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
-from nnvk.driver.vulkan.relayout import (
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import MOVE, move
+from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.lowering.relayout import (
     finish_output,
     nhwc_input,
     nhwc_output,
     round_up,
 )
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
-    from nnvk.driver.vulkan.plan import TensorRef
 
 SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "q8"))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from nnvk.driver.vulkan.arrange import ARRANGE, arrange
-from nnvk.driver.vulkan.filters import (
+from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
+from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
+from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     PACK_FILTER,
     multipliers,
@@ -13,19 +13,15 @@ from nnvk.driver.vulkan.filters import (
     quantisation_push,
     refuse_long_sums,
 )
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.kernels.conv2d import SHADER as CONV2D
-from nnvk.driver.vulkan.kernels.conv2d import Product, dispatch_product, uses_subgroups
-from nnvk.driver.vulkan.quantised import clamp, dtype
-from nnvk.driver.vulkan.relayout import round_up
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import clamp, dtype
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.window import Axis
 from nnvk.types.codes import OperationCode
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
-    from nnvk.driver.vulkan.plan import TensorRef
 
 SHADER = Shader("fully_connected", DTYPE=("f32", "q8"))
 

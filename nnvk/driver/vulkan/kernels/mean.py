@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import dense_strides
-from nnvk.driver.vulkan.quantised import dtype, sign_mask, zero_point
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import dense_strides
+from nnvk.driver.vulkan.lowering.quantised import dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes

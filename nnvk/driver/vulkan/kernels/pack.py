@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.arrange import MOVED_TYPES
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import MOVE, move
-from nnvk.driver.vulkan.quantised import dtype
+from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import MOVE, move
+from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import FILL, MOVE, dense_strides, fill, move
-from nnvk.driver.vulkan.quantised import dtype
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL, MOVE, dense_strides, fill, move
+from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call
 from nnvk.ops.pad import pad_value, paddings
 from nnvk.types.codes import OperationCode

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.arrange import ARRANGE
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import clamp, dtype, sign_mask
-from nnvk.driver.vulkan.relayout import nchw_output, nhwc_input
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.quant import is_quantised

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import sign_mask, zero_point
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import FILL, fill
-from nnvk.driver.vulkan.quantised import sign_mask
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL, fill
+from nnvk.driver.vulkan.lowering.quantised import sign_mask
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperandCode, OperationCode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.arrange import MOVED_TYPES
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
+from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 

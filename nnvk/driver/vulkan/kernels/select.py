@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.arrange import MOVED_TYPES
-from nnvk.driver.vulkan.kernel import kernel
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.quantised import dtype
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import dtype
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
 

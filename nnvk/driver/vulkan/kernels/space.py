@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.arrange import ARRANGE, Dimension, arrange
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import FILL, MOVE, dense_strides, fill, move
-from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.quantised import dtype
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, Dimension, arrange
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL, MOVE, dense_strides, fill, move
+from nnvk.driver.vulkan.lowering.quantised import dtype
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.space import block_shape, space_paddings

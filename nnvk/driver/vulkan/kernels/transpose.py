@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnvk.driver.vulkan.arrange import ARRANGE, MOVED_TYPES, Dimension, arrange, up_to_rank
-from nnvk.driver.vulkan.kernel import kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.move import dense_strides
-from nnvk.driver.vulkan.quantised import dtype
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, MOVED_TYPES, Dimension, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import dense_strides
+from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call
 from nnvk.ops.rearrange import permutation
 from nnvk.types.codes import OperationCode

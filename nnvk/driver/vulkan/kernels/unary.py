@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, kernel
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.quantised import element, lookup_table
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import element, lookup_table
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised, requantize

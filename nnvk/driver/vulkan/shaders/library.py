@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from nnvk.driver.vulkan.shader import Shader, Variant
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 
-FOLDER = Path(__file__).parent / "spirv"
+FOLDER = Path(__file__).parents[1] / "spirv"
 _LARGEST = (2 - 2**-23) * 2.0**127
 """Of float32."""
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}

@@ -1,4 +1,4 @@
-"""What a lowering makes of a model: commands on tensors, placed in memory; no device is needed to make it."""
+"""What runs on a device: dispatches of shaders and copies, on tensors that have a name but no place yet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
+from nnvk.driver.vulkan.shaders.library import CompiledShader
 
-from nnvk.driver.vulkan.shader_library import CompiledShader
-from nnvk.types.operand import Shape
+ALIGNMENT = 64
+"""Bytes to which every tensor is aligned and padded: a cache line, and what shaders rely on."""
 
-HOST_WRITE, HOST_READ = "host write", "host read"
+
+def padded(size: int) -> int:
+    """``size`` rounded up to the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class Storage(Enum):
@@ -32,16 +35,6 @@ class TensorRef:
     number: int
     nbytes: int
     storage: Storage
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a tensor lies: the page of its storage, and the offset in it, in bytes."""
-
-    storage: Storage
-    page: int
-    offset: int
-    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +87,3 @@ def describe(command: Command) -> tuple[str, dict[str, int | list[int]]]:
     if isinstance(command, Copy):
         return "copy", {"bytes": command.nbytes}
     return command.shader.name, {"operation": command.operation, "groups": list(command.groups)}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""
-
-    commands: tuple[Command, ...]
-    barriers: frozenset[int]
-    """Positions of the commands that need a barrier before them."""
-    addresses: Mapping[int, Address]
-    """By `TensorRef.number`."""
-    pages: Mapping[Storage, tuple[int, ...]]
-    """Sizes of the buffers of each storage, in bytes."""
-    constants: tuple[tuple[Address, np.ndarray], ...]
-    inputs: tuple[Address | None, ...]
-    """Where each model input is put; None for one that no command reads."""
-    outputs: tuple[Address | None, ...]
-    """Where each model output is fetched; None for one without elements."""
-    output_shapes: tuple[Shape, ...]

@@ -1,4 +1,4 @@
-"""IPreparedModel of the Vulkan driver: a pool of recorded instances for each set of input shapes."""
+"""Executions on the device: copy inputs in, submit what is recorded, wait for the fence, copy outputs out."""
 
 from __future__ import annotations
 
@@ -6,73 +6,25 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.vulkan.plan import describe
-from nnvk.driver.vulkan.planned import Binding, Planned
-from nnvk.driver.vulkan.recorder import Instance
-from nnvk.driver.vulkan.scheduler import Fence, Ticket
-from nnvk.hal import DeferredExecution, FinishedExecution, IExecution, IFencedExecution, IPreparedModel
-from nnvk.ops.check import validate_request
-from nnvk.types.model import Model
-from nnvk.types.operand import Shape
-from nnvk.types.request import ExecuteOptions, ExecutionResult, PrepareOptions, Request, Timing
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.device import VulkanDevice
-
-MAX_SHAPE_SETS = 16
-"""Plans that are kept of a model whose input dimensions change from one execution to the next."""
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.running.recording import Recording
+from nnvk.driver.vulkan.running.resident_plan import BoundRequest, ResidentPlan
+from nnvk.driver.vulkan.running.scheduler import Fence, Ticket
+from nnvk.driver.vulkan.shaders.commands import describe
+from nnvk.hal import DeferredExecution, FinishedExecution, IExecution, IFencedExecution
+from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 
-class VulkanPreparedModel(IPreparedModel):
-    """A model whose operations were all lowered to shaders."""
-
-    def __init__(self, device: VulkanDevice, model: Model, options: PrepareOptions) -> None:
-        self.device = device
-        self.model = model
-        self._options = options
-        self._types = model.input_types()
-        self._planned: dict[tuple[Shape | None, ...], Planned] = {}
-        self._lock = threading.Lock()
-        if all(type_.is_fully_specified for type_ in self._types):
-            planned = self._plan_for(tuple(type_.dimensions for type_ in self._types))
-            planned.warm_up()  # the first execution shall be as fast as any other
-
-    def _plan_for(self, shapes: tuple[Shape, ...]) -> Planned:
-        planned = self._planned.get(shapes)
-        if planned is None:
-            with self._lock:
-                planned = self._planned.get(shapes)
-                if planned is None:
-                    planned = Planned(self.device, self.model, self.device.plan(self.model, shapes, self._options))
-                    if len(self._planned) >= MAX_SHAPE_SETS:
-                        del self._planned[next(iter(self._planned))]
-                    self._planned[shapes] = planned
-        return planned
-
-    def create_reusable_execution(self, request: Request) -> IExecution:
-        """Choose the plan for the request's shapes and bind the request to it."""
-        validate_request(self.model, request)
-        shapes = []
-        for position, argument in enumerate(request.inputs):
-            shape = argument.shape
-            if shape is None:
-                raise bad_data(f"input {position} is omitted, the operations that read it need it")
-            shapes.append(shape)
-        planned = self._plan_for(tuple(shapes))
-        return _Bound(self.device, planned, planned.bind(request), self._options.priority)
-
-
-class _Bound(IExecution):
+class VulkanExecution(IExecution):
     """A request bound to a plan: all that is left to do is to copy, submit and wait."""
 
-    def __init__(self, device: VulkanDevice, planned: Planned, binding: Binding, priority: int) -> None:
-        self._device = device
-        self._planned = planned
-        self._binding = binding
+    def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int) -> None:
+        self._gpu = gpu
+        self._plan = plan
+        self._request = request
         self._priority = priority
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
@@ -86,7 +38,7 @@ class _Bound(IExecution):
         fences of others are awaited by a thread that then executes. So are all where the host gives an input: what
         is waited for may write it, and it is copied when this is submitted.
         """
-        from_host = any(array is not None for array in self._binding.inputs)
+        from_host = any(array is not None for array in self._request.inputs)
         ahead = all(self._is_ahead(dependency) for dependency in wait_for)
         if options.duration_ns or not ahead or (wait_for and from_host):
             return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
@@ -94,70 +46,70 @@ class _Bound(IExecution):
 
     def _is_ahead(self, dependency: IFencedExecution) -> bool:
         """Whether the device's queue alone makes a submission wait for ``dependency``."""
-        return isinstance(dependency, VulkanExecution) and dependency.is_submitted_to(self._device)
+        return isinstance(dependency, SubmittedExecution) and dependency.is_submitted_to(self._gpu)
 
     def _start(self, options: ExecuteOptions, wait_for: Sequence[IFencedExecution] = ()) -> IFencedExecution:
         began = time.perf_counter_ns()
-        binding = self._binding
-        if binding.short is not None:
-            return FinishedExecution(binding.short)
+        request = self._request
+        if request.short is not None:
+            return FinishedExecution(request.short)
         _check_deadline(options)
         timestamps = "none"
-        if self._device.profile.timestamps:
+        if self._gpu.profile.timestamps:
             timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
-        instance = self._planned.take(binding, timestamps)
+        recording = self._plan.take(request, timestamps)
         try:
-            fence = self._device.scheduler.submit(self._priority, lambda: instance.program.submit(binding.inputs))
+            fence = self._gpu.scheduler.submit(self._priority, lambda: recording.program.submit(request.inputs))
         except RuntimeError as error:
-            raise self._device.failure(error) from error
-        self._device.counters.bytes_from_host += binding.bytes_in
-        return VulkanExecution(
-            self._device, fence, instance, timestamps, self._planned, binding, options, began, wait_for
+            raise self._gpu.failure(error) from error
+        self._gpu.counters.bytes_from_host += request.bytes_in
+        return SubmittedExecution(
+            self._gpu, fence, recording, timestamps, self._plan, request, options, began, wait_for
         )
 
 
-class VulkanExecution(IFencedExecution):
+class SubmittedExecution(IFencedExecution):
     """An execution whose fence the device will signal."""
 
     def __init__(
         self,
-        device: VulkanDevice,
+        gpu: Gpu,
         fence: Fence,
-        instance: Instance,
+        recording: Recording,
         timestamps: str,
-        planned: Planned,
-        binding: Binding,
+        plan: ResidentPlan,
+        request: BoundRequest,
         options: ExecuteOptions,
         began: int,
         wait_for: Sequence[IFencedExecution],
     ) -> None:
-        self._device = device
+        self._gpu = gpu
         self._fence = fence
-        self._instance: Instance | None = instance
+        self._recording: Recording | None = recording
         """None once it was given back: who keeps an event shall not keep the device's memory."""
         self._timestamps = timestamps
-        self._planned = planned
-        self._binding = binding
+        self._plan = plan
+        self._request = request
         self._options = options
         self._began = began
         self._wait_for = tuple(wait_for)
         self._outcome: ExecutionResult | NnapiError | None = None
         self._lock = threading.Lock()
 
-    def is_submitted_to(self, device: VulkanDevice) -> bool:
-        """Whether it is in the queue of ``device`` already, or through it."""
+    def is_submitted_to(self, gpu: Gpu) -> bool:
+        """Whether it is in the queue of ``gpu`` already, or through it."""
         waits_for_turn = isinstance(self._fence, Ticket) and self._fence.fence is None
-        return self._device is device and not waits_for_turn and not isinstance(self._outcome, NnapiError)
+        return self._gpu is gpu and not waits_for_turn and not isinstance(self._outcome, NnapiError)
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """Wait for the VkFence."""
         try:
             return self._fence.wait(timeout_ns)
         except RuntimeError as error:
-            raise self._device.failure(error) from error
+            raise self._gpu.failure(error) from error
 
     def result(self) -> ExecutionResult:
-        """Wait, copy outputs out, give the instance back."""
+        """Wait, copy outputs out, give the recording back."""
         with self._lock:
             if self._outcome is None:
                 try:
@@ -179,23 +131,23 @@ class VulkanExecution(IFencedExecution):
         for dependency in self._dependencies():
             dependency.result()  # they write their outputs first, and where one failed so does this
         self._wait_for = ()
-        assert self._instance is not None
-        program = self._instance.program
-        program.fetch(self._binding.outputs)
-        self._device.counters.bytes_to_host += self._binding.bytes_out
+        assert self._recording is not None
+        program = self._recording.program
+        program.fetch(self._request.outputs)
+        self._gpu.counters.bytes_to_host += self._request.bytes_out
         measure = self._options.measure
         if self._timestamps == "none":
             self._give_back()
             if not measure:
-                return self._planned.done
+                return self._plan.done
             timing = Timing(in_driver_ns=time.perf_counter_ns() - self._began)
-            return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
+            return ExecutionResult(ResultCode.NO_ERROR, self._plan.shapes, timing)
         now, stamps = time.perf_counter_ns(), program.timestamps_ns()
         self._give_back()
         if self._timestamps == "each":
             self._trace(now, stamps)
         timing = Timing(stamps[-1] - stamps[0], now - self._began) if measure else Timing()
-        return ExecutionResult(ResultCode.NO_ERROR, self._planned.shapes, timing)
+        return ExecutionResult(ResultCode.NO_ERROR, self._plan.shapes, timing)
 
     def _dependencies(self) -> list[IFencedExecution]:
         """What this waits for, and what that waits for, the furthest first, so that long chains need no recursion."""
@@ -203,7 +155,7 @@ class VulkanExecution(IFencedExecution):
         ahead = list(found)
         while ahead:
             dependency = ahead.pop()
-            if isinstance(dependency, VulkanExecution):
+            if isinstance(dependency, SubmittedExecution):
                 more = [other for other in dependency._wait_for if other not in found]
                 found.update(dict.fromkeys(more))
                 ahead += more
@@ -213,18 +165,18 @@ class VulkanExecution(IFencedExecution):
         """Spans of the execution and its commands. The device's clock is another: its last stamp is taken as now."""
         tracing.add("execute", "driver", self._began, now - self._began, threading.current_thread().name)
         shift = now - stamps[-1]
-        for command, start, end in zip(self._planned.plan.commands, stamps, stamps[1:], strict=False):
+        for command, start, end in zip(self._plan.plan.commands, stamps, stamps[1:], strict=False):
             name, details = describe(command)
-            tracing.add(name, "gpu", start + shift, end - start, self._device.name, **details)
+            tracing.add(name, "gpu", start + shift, end - start, self._gpu.name, **details)
 
     def _give_back(self) -> None:
-        """Give the instance back to the plan."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            self._planned.put(instance, self._binding, self._timestamps)
+        """Give the recording back to the plan."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            self._plan.put(recording, self._request, self._timestamps)
 
     def _recover(self) -> None:
-        """Bring back the instance of an execution that was given up, once the device is done with it."""
+        """Bring back the recording of an execution that was given up, once the device is done with it."""
         with contextlib.suppress(RuntimeError):  # it died with its device
             self._fence.wait()
             self._give_back()
@@ -234,7 +186,7 @@ class VulkanExecution(IFencedExecution):
 
         None too where the host takes an output: that is written by `result`, which comes after the fence.
         """
-        if any(array is not None for array in self._binding.outputs) or not self._device.native().exports_sync_fd:
+        if any(array is not None for array in self._request.outputs) or not self._gpu.native().exports_sync_fd:
             return None
         return self._fence.export_sync_fd()
 

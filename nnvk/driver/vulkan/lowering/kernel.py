@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
 
 Lower = Callable[[Call, "Lowering"], None]
 Refuse = Callable[[Call], str]

@@ -1,4 +1,4 @@
-"""A plan on its device: uploaded constants, the instances that are idle, and requests bound to it."""
+"""A plan on its device: uploaded constants, the recordings that are idle, and requests bound to it."""
 
 from __future__ import annotations
 
@@ -7,38 +7,36 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.plan import Address, Plan, Storage
-from nnvk.driver.vulkan.recorder import Instance, upload_constants
-from nnvk.driver.vulkan.scheduler import IN_FLIGHT
+from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
+from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
+from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.types.model import Model
 from nnvk.types.request import ExecutionResult, OutputShape, Request
 
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.buffer import VulkanBuffer
-    from nnvk.driver.vulkan.device import VulkanDevice
-
 _log = logger("driver")
 MAX_BOUND = 8
-"""Sets of device memory for which recorded instances are kept."""
+"""Sets of device memory for which recordings are kept."""
 LEAST_IDLE = IN_FLIGHT + 2
-"""Idle instances that are kept of everything, however large: what the device works on, and what is made ready."""
+"""Idle recordings that are kept of everything, however large: what the device works on, and what is made ready."""
 MOST_IDLE = 32
-"""Idle instances that are kept of what is small."""
+"""Idle recordings that are kept of what is small."""
 IDLE_BYTES = 32 << 20
-"""Memory that may lie idle beyond `LEAST_IDLE` instances. What is not kept is recorded anew, which takes a moment."""
+"""Memory that may lie idle beyond `LEAST_IDLE` recordings. What is not kept is recorded anew, which takes a moment."""
 
 Key = tuple[tuple[tuple[Address, int], ...], str]
 """Which addresses are device memory, by its token, and what is timed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binding:
+class BoundRequest:
     """A request's arguments as a program takes them."""
 
     inputs: tuple[np.ndarray | None, ...]
@@ -51,23 +49,24 @@ class Binding:
     bytes_out: int
 
     def key(self, timestamps: str) -> Key:
-        """What an instance for this binding is kept under."""
+        """What a recording for this request is kept under."""
         return tuple((address, memory.token) for address, memory in self.external.items()), timestamps
 
 
-_HOST_ONLY = Binding((), (), {}, None, 0, 0)
+_HOST_ONLY = BoundRequest((), (), {}, None, 0, 0)
 
 
-class Planned:
+class ResidentPlan:
     """A plan on the device."""
 
-    def __init__(self, device: VulkanDevice, model: Model, plan: Plan) -> None:
-        self._device = device
-        self._native = device.native()
+    def __init__(self, gpu: Gpu, buffers: Buffers, model: Model, plan: Plan) -> None:
+        self._gpu = gpu
+        self._buffers = buffers
+        self._native = gpu.native()
         self._constants = upload_constants(self._native, plan)
         self.plan = replace(plan, constants=())  # the device has them now
-        self._idle: dict[Key, list[Instance]] = {}
-        self._bound: OrderedDict[Key, list[Instance]] = OrderedDict()  # the idle ones on device memory
+        self._idle: dict[Key, list[Recording]] = {}
+        self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory
         nbytes = sum(plan.pages[Storage.ARENA]) + sum(plan.pages[Storage.STAGING])
         self._most_idle = max(LEAST_IDLE, min(MOST_IDLE, IDLE_BYTES // max(nbytes, 1)))
         self._lock = threading.Lock()
@@ -82,12 +81,12 @@ class Planned:
         _log.debug("planned: %d commands, %d barriers, pages %s", len(plan.commands), len(plan.barriers), plan.pages)
 
     def warm_up(self) -> None:
-        """Record an instance for plain executions."""
+        """Make a recording for plain executions."""
         self.put(self.take(_HOST_ONLY, "none"), _HOST_ONLY, "none")
 
-    def take(self, binding: Binding, timestamps: str) -> Instance:
-        """An instance for the caller alone; `put` it back."""
-        key = binding.key(timestamps)
+    def take(self, bound: BoundRequest, timestamps: str) -> Recording:
+        """A recording for the caller alone; `put` it back."""
+        key = bound.key(timestamps)
         pool = self._bound if key[0] else self._idle
         with self._lock:
             gone = self._remove_gone()
@@ -96,31 +95,31 @@ class Planned:
                 return idle.pop()
         del gone
         try:
-            return Instance(
+            return Recording(
                 self._native,
                 self.plan,
                 self._constants,
-                external={address: memory.buffer for address, memory in binding.external.items()},
+                external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
             )
         except (RuntimeError, MemoryError) as error:
-            raise self._device.failure(error) from error
+            raise self._gpu.failure(error) from error
 
-    def put(self, instance: Instance, binding: Binding, timestamps: str) -> None:
-        """Give an instance back whose work is done.
+    def put(self, recording: Recording, bound: BoundRequest, timestamps: str) -> None:
+        """Give a recording back whose work is done.
 
         Of many only some are kept, or the peak of concurrency would hold its memory for good. Under the lock little is
         allocated, and nothing is freed: both may run finalisers, which may come here.
         """
-        key = binding.key(timestamps)
+        key = bound.key(timestamps)
         pool, most = (self._bound, LEAST_IDLE) if key[0] else (self._idle, self._most_idle)
-        fresh: list[Instance] = []
+        fresh: list[Recording] = []
         oldest = None
         with self._lock:
             gone = self._remove_gone()
             idle = pool.setdefault(key, fresh)
             if len(idle) < most:
-                idle.append(instance)
+                idle.append(recording)
             if key[0]:
                 self._bound.move_to_end(key)
                 if len(self._bound) > MAX_BOUND:
@@ -128,7 +127,7 @@ class Planned:
         del gone, oldest
 
     def forget(self, token: int) -> None:
-        """Drop the instances that are recorded on device memory that goes away.
+        """Drop what is recorded on device memory that goes away.
 
         Called by a destructor, and so perhaps in the middle of another method of the same thread: where that holds
         the lock, the next one drops them.
@@ -141,18 +140,18 @@ class Planned:
                 self._lock.release()
             del gone
 
-    def _remove_gone(self) -> Sequence[list[Instance]]:
-        """Take out the instances on memory that has gone, for the caller to drop when it has left the lock."""
+    def _remove_gone(self) -> Sequence[list[Recording]]:
+        """Take out the recordings on memory that has gone, for the caller to drop when it has left the lock."""
         if not self._gone:
             return ()
-        removed: list[list[Instance]] = []
+        removed: list[list[Recording]] = []
         while self._gone:
             token = self._gone.popleft()
             for key in [key for key in self._bound if any(used == token for _, used in key[0])]:
                 removed.append(self._bound.pop(key))
         return removed
 
-    def bind(self, request: Request) -> Binding:
+    def bind(self, request: Request) -> BoundRequest:
         """The arguments of a request whose input shapes are the plan's. Raises BAD_DATA for unfit device memory."""
         external: dict[Address, VulkanBuffer] = {}
         inputs: list[np.ndarray | None] = []
@@ -181,12 +180,12 @@ class Planned:
         if not all(shape.is_sufficient for shape in shapes):
             short = ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, tuple(shapes))
         bytes_in, bytes_out = (sum(a.nbytes for a in arrays if a is not None) for arrays in (inputs, outputs))
-        return Binding(tuple(inputs), tuple(outputs), external, short, bytes_in, bytes_out)
+        return BoundRequest(tuple(inputs), tuple(outputs), external, short, bytes_in, bytes_out)
 
     def _memory(self, what: str, token: int, least: int) -> VulkanBuffer:
-        memory = self._device.buffer(token)
+        memory = self._buffers.find(token)
         if memory is None:
-            raise bad_data(f"{what}: {self._device.name} has no buffer {token}")
+            raise bad_data(f"{what}: {self._gpu.name} has no buffer {token}")
         if memory.nbytes < least:
             raise bad_data(f"{what} takes {least} bytes, buffer {token} has {memory.nbytes}")
         if memory.native is not self._native:

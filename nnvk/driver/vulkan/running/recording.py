@@ -1,4 +1,4 @@
-"""An instance of a plan on a device: buffers, algorithms, and the one program that is recorded once and replayed."""
+"""A plan recorded on a device: buffers, algorithms, and the one program that is recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnvk.driver.vulkan.plan import Address, Copy, Dispatch, Plan, Storage, TensorRef
+from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.shaders.commands import Copy, Dispatch, Storage, TensorRef
 
 if TYPE_CHECKING:
     from nnvk import _native
@@ -31,8 +32,8 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
     return targets
 
 
-class Instance:
-    """A plan recorded on buffers of its own, so that it runs beside other instances of the same plan."""
+class Recording:
+    """A plan recorded on buffers of its own, so that it runs beside other recordings of the same plan."""
 
     def __init__(
         self,

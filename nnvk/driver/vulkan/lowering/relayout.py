@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from nnvk.driver.vulkan.arrange import arrange
-from nnvk.driver.vulkan.quantised import dtype
+from nnvk.driver.vulkan.lowering.arrange import arrange
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import dtype
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import nhwc_shape
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
-    from nnvk.driver.vulkan.plan import TensorRef
 
 
 def round_up(count: int, multiple: int) -> int:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from nnvk.driver.vulkan.quantised import dtype, sign_mask, zero_point
-from nnvk.driver.vulkan.relayout import round_up
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.linear import output_multipliers
-
-if TYPE_CHECKING:
-    from nnvk.driver.vulkan.lowering import Lowering
-    from nnvk.driver.vulkan.plan import TensorRef
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "q8"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.move import dense_strides
+from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.ops.call import Tensor
 from nnvk.types.operand import Shape
 

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from nnvk.base.errors import bad_data
-from nnvk.driver.vulkan.memory_plan import padded
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.hal import IBuffer
 
 if TYPE_CHECKING:
     from nnvk import _native
-    from nnvk.driver.vulkan.device import VulkanDevice
-    from nnvk.driver.vulkan.planned import Planned
+
+
+class User(Protocol):
+    """What has recorded something on a buffer."""
+
+    def forget(self, token: int) -> None:
+        """Drop what is recorded on the buffer of this token; it goes away."""
+        ...
 
 
 class VulkanBuffer(IBuffer):
     """One tensor in device-local memory, bound to shaders directly or copied on the device."""
 
-    def __init__(self, device: VulkanDevice, token: int, nbytes: int) -> None:
-        self._device = device
+    def __init__(self, gpu: Gpu, token: int, nbytes: int) -> None:
+        self._gpu = gpu
         self._token = token
         self._lock = threading.Lock()
         self.nbytes = nbytes
         """Bytes of the tensor, without the padding."""
-        self.native = device.native()
+        self.native = gpu.native()
         """The Vulkan device whose memory it is."""
-        self.users: weakref.WeakSet[Planned] = weakref.WeakSet()
-        """Plans that have recorded instances on this memory."""
+        self.users: weakref.WeakSet[User] = weakref.WeakSet()
+        """What is to be told when it goes away."""
         self.buffer = self.native.create_buffer(padded(max(nbytes, 4)), host_visible=False)
         """The whole of it is the tensor, padded as every tensor is."""
         program = self.native.create_program()
@@ -40,8 +48,8 @@ class VulkanBuffer(IBuffer):
         program.run([], [])
 
     def __del__(self) -> None:
-        for planned in getattr(self, "users", ()):
-            planned.forget(self._token)
+        for user in getattr(self, "users", ()):
+            user.forget(self._token)
 
     @property
     def token(self) -> int:
@@ -76,4 +84,29 @@ class VulkanBuffer(IBuffer):
                 staging = self.native.create_buffer(self.buffer.size, host_visible=True)
                 run(self.native.create_program(), staging)
             except (MemoryError, RuntimeError) as error:
-                raise self._device.failure(error) from error
+                raise self._gpu.failure(error) from error
+
+
+class Buffers:
+    """The buffers of a device, by their tokens. They belong to whoever allocated them."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._tokens = itertools.count(1)
+        self._buffers: weakref.WeakValueDictionary[int, VulkanBuffer] = weakref.WeakValueDictionary()
+
+    def allocate(self, nbytes: int) -> VulkanBuffer:
+        """Memory for one tensor. Raises OUT_OF_MEMORY where it is larger than what can be had or bound."""
+        most = self._gpu.profile.max_buffer
+        if padded(nbytes) > most:
+            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{self._gpu.name} binds at most {most} bytes, not {nbytes}")
+        try:
+            memory = VulkanBuffer(self._gpu, next(self._tokens), nbytes)
+        except (MemoryError, RuntimeError) as error:
+            raise self._gpu.failure(error) from error
+        self._buffers[memory.token] = memory
+        return memory
+
+    def find(self, token: int) -> VulkanBuffer | None:
+        """The buffer of this token, if it is still there."""
+        return self._buffers.get(token)

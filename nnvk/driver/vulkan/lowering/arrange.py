@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nnvk.driver.vulkan.kernel import FLOAT_AND_QUANT8, Refuse
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, Refuse
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode
 

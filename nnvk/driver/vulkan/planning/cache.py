@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.memory_plan import padded
-from nnvk.driver.vulkan.plan import Address, Command, Copy, Dispatch, Plan, Storage, TensorRef
-from nnvk.driver.vulkan.profile import DeviceProfile
-from nnvk.driver.vulkan.shader_library import ShaderLibrary
+from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model
 
 _log = logger("driver")
@@ -95,7 +95,7 @@ def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: 
 @cache
 def _code_digest() -> str:
     """Of the modules that make plans: what they decide may change without any shader's changing."""
-    package = Path(__file__).parents[2]
+    package = Path(__file__).parents[3]
     digest = hashlib.sha256()
     for path in sorted((*package.glob("driver/vulkan/**/*.py"), *package.glob("ops/*.py"))):
         digest.update(path.read_bytes())

@@ -7,9 +7,9 @@ import math
 import struct
 from collections.abc import Sequence
 
-from nnvk.driver.vulkan.lowering import Lowering
-from nnvk.driver.vulkan.plan import TensorRef
-from nnvk.driver.vulkan.shader import Shader
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 
 MOVE = Shader("move", DTYPE=("f32", "q8"))
 FILL = Shader("fill")

@@ -1,0 +1,171 @@
+"""What a kernel uses to lower an operation: it names tensors, packs constants and dispatches shaders.
+
+A kernel (`nnvk.driver.vulkan.kernels`) sees one operation as a `Call` and a `Lowering`, which collects the commands of
+a whole model. Where tensors lie is decided afterwards (`nnvk.driver.vulkan.planning`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.declaration import Variant
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+
+
+class Lowering:
+    """The commands of a model, one operation after the other."""
+
+    def __init__(self, device: DeviceProfile, library: ShaderLibrary) -> None:
+        self.device = device
+        """Limits and kind of the device that the commands are for."""
+        self.operation = 0
+        """Position in the model of the operation that is being lowered."""
+        self._library = library
+        self._numbers = itertools.count()
+        self._commands: list[Command] = []
+        self._written: set[TensorRef] = set()
+        self._tensors: dict[int, TensorRef] = {}
+        self._constants: dict[int, tuple[TensorRef, np.ndarray]] = {}
+        self._renamed: dict[TensorRef, TensorRef] = {}
+
+    # --- tensors ---------------------------------------------------------------------------------------------
+
+    def tensor(self, tensor: Tensor) -> TensorRef:
+        """The operand as shaders see it: dense, in the layout that NNAPI gives it."""
+        known = self._tensors.get(tensor.index)
+        if known is None:
+            if tensor.is_constant:
+                known = self.constant(tensor.data)
+            else:
+                known = self._new(tensor.size * tensor.dtype.itemsize, Storage.ARENA)
+            self._tensors[tensor.index] = known
+        return known
+
+    def constant(self, data: np.ndarray) -> TensorRef:
+        """Data that the plan carries: uploaded once, when the model is prepared."""
+        known = self._constants.get(id(data))
+        if known is None:
+            array = np.ascontiguousarray(data)
+            known = self._new(array.nbytes, Storage.CONSTANTS), array
+            self._constants[id(array)] = known
+        return known[0]
+
+    def scratch(self, nbytes: int) -> TensorRef:
+        """Memory for intermediate results of one operation."""
+        return self._new(nbytes, Storage.ARENA)
+
+    def alias(self, source: Tensor, target: Tensor) -> None:
+        """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""
+        self._tensors[target.index] = self.tensor(source)
+
+    def _new(self, nbytes: int, storage: Storage) -> TensorRef:
+        if padded(nbytes) > self.device.max_buffer:
+            raise NnapiError(
+                ResultCode.OUT_OF_MEMORY,
+                f"a tensor of {nbytes} bytes is larger than the device can bind ({self.device.max_buffer})",
+            )
+        return TensorRef(next(self._numbers), nbytes, storage)
+
+    # --- commands --------------------------------------------------------------------------------------------
+
+    def dispatch(
+        self,
+        variant: Variant,
+        *,
+        groups: Sequence[int],
+        tensors: Mapping[str, TensorRef],
+        spec: Mapping[str, int | float | bool] | None = None,
+        **push: int | float,
+    ) -> None:
+        """Dispatch a shader variant.
+
+        ``tensors`` are by the names of the shader's blocks, ``push`` are its push constants but for the offsets,
+        ``spec`` its specialisation constants (``local_x``, ... for the workgroup's size) where they aren't the
+        default. A name too many or too few is an error, so that host and shader can't drift apart.
+        """
+        shader = self._library[variant]
+        lacking = shader.features - self.device.features
+        if lacking:
+            raise bad_data(f"shader {variant.name} needs {sorted(lacking)}, which the device lacks")
+        if set(tensors) != set(shader.bindings):
+            raise KeyError(f"shader {variant.name} binds {sorted(shader.bindings)}, got {sorted(tensors)}")
+        shader.check_push_constants(push)
+        x, y, z = (*groups, 1, 1)[:3]
+        size = x, y, z
+        if any(count > self.device.max_groups for count in size):
+            raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
+        if 0 in size:
+            return
+        self._add(Dispatch(shader, size, dict(tensors), shader.specialization(spec or {}), push, self.operation))
+
+    def flat(self, count: int, local: int) -> tuple[int, int, int]:
+        """Workgroups of ``local`` invocations for ``count`` of them: what ``flat_invocation()`` numbers."""
+        groups = -(-count // local)
+        rows = max(1, -(-groups // self.device.max_groups))
+        return -(-groups // rows), rows, 1
+
+    def copy(self, source: TensorRef, target: TensorRef, nbytes: int) -> None:
+        """Copy the first ``nbytes`` (rounded up to words) of a tensor."""
+        if nbytes:
+            self._add(Copy(source, target, -(-nbytes // 4) * 4))
+
+    def _add(self, command: Command) -> None:
+        self._commands.append(command)
+        self._written.update(command.writes)
+
+    # --- what the model takes and gives ----------------------------------------------------------------------
+
+    def input(self, index: int, nbytes: int) -> TensorRef:
+        """Where the host puts the input that is operand ``index``."""
+        given = self._new(nbytes, Storage.STAGING)
+        if self.device.unified_memory:
+            self._tensors[index] = given
+        else:
+            self._tensors[index] = self._new(nbytes, Storage.ARENA)
+            self.copy(given, self._tensors[index], nbytes)
+        return given
+
+    def output(self, index: int, nbytes: int) -> TensorRef | None:
+        """Where the host finds the output that is operand ``index``; None if that has no elements.
+
+        A copy, unless the host can read it where it was written.
+        """
+        if not nbytes:
+            return None
+        source = self._tensors[index]
+        source = self._renamed.get(source, source)
+        target = self._new(nbytes, Storage.STAGING)
+        if self.device.unified_memory and source.storage is Storage.ARENA and source in self._written:
+            self._renamed[source] = target
+        else:
+            self.copy(source, target, nbytes)
+        return target
+
+    @property
+    def commands(self) -> list[Command]:
+        """All commands in order."""
+        return [self._with_names(command) for command in self._commands]
+
+    @property
+    def constants(self) -> list[tuple[TensorRef, np.ndarray]]:
+        """The data that is to be uploaded."""
+        return list(self._constants.values())
+
+    def _with_names(self, command: Command) -> Command:
+        """The command on the tensors that outputs took the place of."""
+        renamed = self._renamed
+        if renamed.keys().isdisjoint((*command.reads, *command.writes)):
+            return command
+        if isinstance(command, Copy):
+            source, target = command.source, command.target
+            return replace(command, source=renamed.get(source, source), target=renamed.get(target, target))
+        tensors = {name: renamed.get(tensor, tensor) for name, tensor in command.tensors.items()}
+        return replace(command, tensors=tensors)

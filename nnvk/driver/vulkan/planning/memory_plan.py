@@ -1,0 +1,93 @@
+"""Where things lie: blocks with lifetimes are placed into as little memory as a greedy plan finds.
+
+The method is TensorFlow Lite's "greedy by size": the largest block first, each into the smallest gap between the
+blocks that live at the same time (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+2020). A buffer may be bound only up to the device's maxStorageBufferRange, so that memory comes in pages of at
+most that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory that is needed from step ``first`` to step ``last``, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Block) -> bool:
+        """Whether both are needed at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a block lies: the page's number and the offset in it, in bytes."""
+
+    page: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """A place for every block, and the sizes of the pages, in bytes."""
+
+    places: tuple[Place, ...]
+    pages: tuple[int, ...]
+
+
+class _Page:
+    """What lies in a page: a row for each block, in arrays, because every block is held against all before it."""
+
+    def __init__(self, limit: int, most: int) -> None:
+        self._limit = limit
+        self._rows = np.empty((4, most), np.int64)
+        self._count = 0
+        self.size = ALIGNMENT
+
+    def add(self, block: Block, offset: int) -> None:
+        """Let a block lie at an offset."""
+        end = offset + padded(block.size)
+        self._rows[:, self._count] = block.first, block.last, offset, end
+        self._count += 1
+        self.size = max(self.size, end)
+
+    def best_gap(self, block: Block) -> int | None:
+        """Offset of the smallest gap that holds the block beside those that live with it; None if the page is full."""
+        size = padded(block.size)
+        first, last, offset, end = self._rows[:, : self._count]
+        together = (first <= block.last) & (block.first <= last)
+        order = np.argsort(offset[together], kind="stable")
+        # What is taken before each neighbour, and at last by all of them.
+        taken = np.maximum.accumulate(np.concatenate(([0], end[together][order])))
+        room = offset[together][order] - taken[:-1]
+        fits = np.flatnonzero(room >= size)
+        if fits.size:
+            return int(taken[fits[np.argmin(room[fits])]])
+        return int(taken[-1]) if taken[-1] + size <= self._limit else None
+
+
+def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
+    """Place all blocks. Raises ValueError for a block that is larger than a page may be."""
+    pages: list[_Page] = []
+    places: dict[int, Place] = {}
+    for number in sorted(range(len(blocks)), key=lambda number: (-blocks[number].size, blocks[number].first, number)):
+        block = blocks[number]
+        if padded(block.size) > page_limit:
+            raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
+        gaps = ((at, page.best_gap(block)) for at, page in enumerate(pages))
+        at, offset = next(((at, gap) for at, gap in gaps if gap is not None), (len(pages), 0))
+        if at == len(pages):
+            pages.append(_Page(page_limit, len(blocks)))
+        pages[at].add(block, offset)
+        places[number] = Place(at, offset)
+    return MemoryPlan(tuple(places[number] for number in range(len(blocks))), tuple(page.size for page in pages))

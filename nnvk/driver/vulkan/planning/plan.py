@@ -1,0 +1,40 @@
+"""A model as commands on placed tensors; no device is needed to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.shaders.commands import Command, Storage
+from nnvk.types.operand import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a tensor lies: the page of its storage, and the offset in it, in bytes."""
+
+    storage: Storage
+    page: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""
+
+    commands: tuple[Command, ...]
+    barriers: frozenset[int]
+    """Positions of the commands that need a barrier before them."""
+    addresses: Mapping[int, Address]
+    """By `TensorRef.number`."""
+    pages: Mapping[Storage, tuple[int, ...]]
+    """Sizes of the buffers of each storage, in bytes."""
+    constants: tuple[tuple[Address, np.ndarray], ...]
+    inputs: tuple[Address | None, ...]
+    """Where each model input is put; None for one that no command reads."""
+    outputs: tuple[Address | None, ...]
+    """Where each model output is fetched; None for one without elements."""
+    output_shapes: tuple[Shape, ...]

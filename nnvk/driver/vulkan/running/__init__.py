@@ -1,0 +1,1 @@
+"""From a plan to results: memory, recorded commands, the queue's order, executions."""

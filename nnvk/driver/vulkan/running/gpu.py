@@ -1,0 +1,66 @@
+"""What everything that runs on a device shares: the Vulkan device itself, its queue's order, and what errors mean."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.driver.vulkan.running.scheduler import Scheduler
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+if TYPE_CHECKING:
+    from nnvk import _native
+
+
+@dataclass(slots=True)
+class Counters:
+    """What executions have moved between host and device, in bytes."""
+
+    bytes_from_host: int = 0
+    bytes_to_host: int = 0
+
+
+class Gpu:
+    """A Vulkan device, made on the first need and again when it was lost."""
+
+    def __init__(
+        self, name: str, physical: _native.PhysicalDevice, profile: DeviceProfile, features: frozenset[str]
+    ) -> None:
+        """``features``: those that shaders use. Some slow every access down, so that the others stay off."""
+        self.name = name
+        """The device's name as NNAPI has it, for errors and traces."""
+        self.profile = profile
+        """What plans know of the device."""
+        self.scheduler = Scheduler()
+        """Through which every execution reaches the queue."""
+        self.counters = Counters()
+        self._physical = physical
+        self._features = sorted(profile.features & features)
+        self._device: _native.Device | None = None
+        self._lock = threading.Lock()
+
+    def native(self) -> _native.Device:
+        """The Vulkan device. Raises UNAVAILABLE_DEVICE where it can't be made."""
+        with self._lock:
+            if self._device is None:
+                try:
+                    self._device = self._physical.create_device(self._features)
+                except RuntimeError as error:
+                    raise NnapiError(ResultCode.UNAVAILABLE_DEVICE, f"{self.name}: {error}") from error
+            return self._device
+
+    def failure(self, error: Exception) -> NnapiError:
+        """What NNAPI calls an error of the native module."""
+        if isinstance(error, MemoryError):
+            return NnapiError(ResultCode.OUT_OF_MEMORY, f"{self.name}: {error}")
+        lost = self._device is not None and self._device.lost
+        return NnapiError(ResultCode.DEAD_OBJECT if lost else ResultCode.OP_FAILED, f"{self.name}: {error}")
+
+    def revive(self) -> None:
+        """Replace a Vulkan device that was lost; what was prepared on it stays dead."""
+        with self._lock:
+            if self._device is not None and self._device.lost:
+                self._device = None
+        self.native()
