@@ -4,17 +4,12 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
 
-#ifdef DTYPE_Q8
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Src { ACC src[]; };
-#endif
+READS(0, Src, src)
 layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
 
 layout(push_constant) uniform Push {
@@ -29,13 +24,6 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-#ifdef DTYPE_Q8
-ACC load(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
-#else
-ACC load(uint at) { return src[src_offset + at]; }
-#endif
-ACC4 load(uvec4 at) { return ACC4(load(at.x), load(at.y), load(at.z), load(at.w)); }
-
 // Where the search for an element of the output begins.
 uint start(uint index) {
     index = min(index, elements - 1);    // the last four may be more than there are
@@ -46,17 +34,17 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uvec4 at = uvec4(start(4 * i), start(4 * i + 1), start(4 * i + 2), start(4 * i + 3));
-    ACC4 best = load(at);
+    ACC4 best = GATHER4(src, at);
     ivec4 found = ivec4(0);
     for (int position = 1; position < int(size); ++position) {
         at += inner;
-        ACC4 candidate = load(at);
+        ACC4 candidate = GATHER4(src, at);
 #ifdef KIND_MAX
         bvec4 better = greaterThan(candidate, best);
 #else
         bvec4 better = lessThan(candidate, best);
 #endif
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
         better = bvec4(uvec4(better) | (uvec4(isnan(candidate)) & uvec4(not(isnan(best)))));
 #endif
         best = mix(best, candidate, better);

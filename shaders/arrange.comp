@@ -5,21 +5,15 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "include/indexing.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint RANK = 8;          // the innermost dimensions that there are
 layout(constant_id = 4) const bool ROWS = false;      // the innermost dimension comes in whole fours
 layout(constant_id = 5) const bool DENSE = false;     // and its fours are contiguous and aligned in the source
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 0) readonly buffer SrcVectors { uvec4 src_vectors[]; };
-layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
-#endif
+READS(0, Src, src)
+WRITES(1, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -74,21 +68,10 @@ uvec4 addresses(uint i) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-#ifdef DTYPE_F32
     if (DENSE) {
-        dst[dst_offset / 4 + i] = src_vectors[(src_offset + locate(4 * i)) / 4];
-    } else {
-        uvec4 at = src_offset + addresses(i);
-        dst[dst_offset / 4 + i] = uvec4(src[at.x], src[at.y], src[at.z], src[at.w]);
-    }
-#else
-    if (DENSE) {
-        dst[dst_offset + i] = src[src_offset + locate(4 * i) / 4];
+        STORE4(dst, i, LOAD4(src, locate(4 * i) / 4));
     } else {
         uvec4 at = addresses(i);
-        ivec4 bytes = ivec4(LOAD_BYTE(src, src_offset, at.x, 0u), LOAD_BYTE(src, src_offset, at.y, 0u),
-                            LOAD_BYTE(src, src_offset, at.z, 0u), LOAD_BYTE(src, src_offset, at.w, 0u));
-        dst[dst_offset + i] = pack_bytes(bytes, 0u);
+        STORE4(dst, i, GATHER4(src, at));
     }
-#endif
 }

@@ -4,8 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/activation.glsl"
 #include "include/broadcast.glsl"
 #include "include/extremes.glsl"
@@ -24,16 +23,9 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool CONTIGUOUS = true;    // both inputs have the output's shape
 
-#ifdef DTYPE_Q8
-layout(set = 0, binding = 0) readonly buffer Lhs { uint lhs[]; };
-layout(set = 0, binding = 1) readonly buffer Rhs { uint rhs[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Lhs { ACC lhs[]; };
-layout(set = 0, binding = 0) readonly buffer LhsVectors { ACC4 lhs_vectors[]; };
-layout(set = 0, binding = 1) readonly buffer Rhs { ACC rhs[]; };
-layout(set = 0, binding = 1) readonly buffer RhsVectors { ACC4 rhs_vectors[]; };
-#endif
-layout(set = 0, binding = 2) writeonly buffer Dst { LANES4 dst[]; };
+READS(0, Lhs, lhs)
+READS(1, Rhs, rhs)
+WRITES(2, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint lhs_offset;
@@ -94,6 +86,20 @@ ivec4 combine(ivec4 a, ivec4 b) {
 
 #else
 
+#ifdef KIND_DIV
+vec4 quotient(vec4 a, vec4 b) { return a / b; }
+
+// Rounded down; 0 where the divisor is 0. Divisors of -1 are apart, because -2^31 / -1 is not defined.
+ivec4 quotient(ivec4 a, ivec4 b) {
+    bvec4 special = lessThan(uvec4(b + 1), uvec4(2u));    // -1 or 0
+    ivec4 divisor = mix(b, ivec4(1), special);
+    ivec4 towards_zero = a / divisor;
+    ivec4 rest = a - towards_zero * divisor;
+    ivec4 down = ivec4(notEqual(rest, ivec4(0))) & ivec4(lessThan(rest ^ divisor, ivec4(0)));
+    return mix(towards_zero - down, a * b, special);
+}
+#endif
+
 ACC4 combine(ACC4 a, ACC4 b) {
 #if defined(KIND_ADD)
     return a + b;
@@ -102,7 +108,7 @@ ACC4 combine(ACC4 a, ACC4 b) {
 #elif defined(KIND_MUL)
     return a * b;
 #elif defined(KIND_DIV)
-    return a / b;
+    return quotient(a, b);
 #elif defined(KIND_MAX)
     return larger(a, b);
 #elif defined(KIND_MIN)
@@ -116,53 +122,22 @@ ACC4 combine(ACC4 a, ACC4 b) {
 
 #endif
 
-#ifdef DTYPE_Q8
-
 #ifndef RESCALED
-const int lhs_zero = 0, rhs_zero = 0, dst_zero = 0;
+const ACC lhs_zero = ACC(0), rhs_zero = ACC(0);
 #endif
-
-ivec4 load_lhs(uvec4 at) {
-    return ivec4(LOAD_BYTE(lhs, lhs_offset, at.x, sign_mask), LOAD_BYTE(lhs, lhs_offset, at.y, sign_mask),
-                 LOAD_BYTE(lhs, lhs_offset, at.z, sign_mask), LOAD_BYTE(lhs, lhs_offset, at.w, sign_mask))
-        - lhs_zero;
-}
-
-ivec4 load_rhs(uvec4 at) {
-    return ivec4(LOAD_BYTE(rhs, rhs_offset, at.x, sign_mask), LOAD_BYTE(rhs, rhs_offset, at.y, sign_mask),
-                 LOAD_BYTE(rhs, rhs_offset, at.z, sign_mask), LOAD_BYTE(rhs, rhs_offset, at.w, sign_mask))
-        - rhs_zero;
-}
-
-uint finish(ivec4 x) {
-#ifdef FUSED
-    return pack_bytes(activate(x + dst_zero, low, high), sign_mask);
-#else
-    return pack_bytes(clamp(x + dst_zero, 0, 255), sign_mask);
-#endif
-}
-
-#else
-
-ACC4 load_lhs(uvec4 at) {
-    at += lhs_offset;
-    return ACC4(lhs[at.x], lhs[at.y], lhs[at.z], lhs[at.w]);
-}
-
-ACC4 load_rhs(uvec4 at) {
-    at += rhs_offset;
-    return ACC4(rhs[at.x], rhs[at.y], rhs[at.z], rhs[at.w]);
-}
 
 ACC4 finish(ACC4 x) {
-#ifdef FUSED
+#ifdef RESCALED
+    x += dst_zero;
+#endif
+#if defined(FUSED)
     return activate(x, low, high);
+#elif defined(DTYPE_Q8)
+    return clamp(x, 0, 255);
 #else
     return x;
 #endif
 }
-
-#endif
 
 uvec2 addresses(uint index) {
     return broadcast(index, uvec3(size_1, size_2, size_3), uvec4(lhs_stride_0, lhs_stride_1, lhs_stride_2, lhs_stride_3),
@@ -174,19 +149,11 @@ void main() {
     if (i >= count) return;
     ACC4 result;
     if (CONTIGUOUS) {
-#ifdef DTYPE_Q8
-        result = combine(unpack_bytes(lhs[lhs_offset + i], sign_mask) - lhs_zero,
-                         unpack_bytes(rhs[rhs_offset + i], sign_mask) - rhs_zero);
-#else
-        result = combine(lhs_vectors[lhs_offset / 4 + i], rhs_vectors[rhs_offset / 4 + i]);
-#endif
+        result = combine(LOAD4(lhs, i) - lhs_zero, LOAD4(rhs, i) - rhs_zero);
     } else {
         uvec2 a = addresses(4 * i), b = addresses(4 * i + 1), c = addresses(4 * i + 2), d = addresses(4 * i + 3);
-        result = combine(load_lhs(uvec4(a.x, b.x, c.x, d.x)), load_rhs(uvec4(a.y, b.y, c.y, d.y)));
+        uvec4 left = uvec4(a.x, b.x, c.x, d.x), right = uvec4(a.y, b.y, c.y, d.y);
+        result = combine(GATHER4(lhs, left) - lhs_zero, GATHER4(rhs, right) - rhs_zero);
     }
-#ifdef DTYPE_Q8
-    dst[dst_offset + i] = finish(result);
-#else
-    dst[dst_offset / 4 + i] = finish(result);
-#endif
+    STORE4(dst, i, finish(result));
 }

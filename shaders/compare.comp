@@ -4,23 +4,14 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/broadcast.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-#ifdef DTYPE_Q8
-layout(constant_id = 3) const bool TRUTH = false;    // bytes are truth values: 0, or anything else for true
-#endif
 
-#ifdef DTYPE_Q8
-layout(set = 0, binding = 0) readonly buffer Lhs { uint lhs[]; };
-layout(set = 0, binding = 1) readonly buffer Rhs { uint rhs[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Lhs { ACC lhs[]; };
-layout(set = 0, binding = 1) readonly buffer Rhs { ACC rhs[]; };
-#endif
+READS(0, Lhs, lhs)
+READS(1, Rhs, rhs)
 layout(set = 0, binding = 2) writeonly buffer Dst { uint dst[]; };
 
 layout(push_constant) uniform Push {
@@ -50,15 +41,14 @@ layout(push_constant) uniform Push {
 };
 
 #ifdef DTYPE_Q8
-// Bytes are compared as the numbers that they stand for; all but 0 is true.
+// Bytes are compared as the numbers that they stand for.
 #define NUMBER float
-int step_of(int value) { return TRUTH ? min(value, 1) : value; }
-float load_lhs(uint at) { return float(step_of(LOAD_BYTE(lhs, lhs_offset, at, sign_mask)) - lhs_zero) * lhs_scale; }
-float load_rhs(uint at) { return float(step_of(LOAD_BYTE(rhs, rhs_offset, at, sign_mask)) - rhs_zero) * rhs_scale; }
+float load_lhs(uint at) { return float(LOAD(lhs, at) - lhs_zero) * lhs_scale; }
+float load_rhs(uint at) { return float(LOAD(rhs, at) - rhs_zero) * rhs_scale; }
 #else
 #define NUMBER ACC
-ACC load_lhs(uint at) { return lhs[lhs_offset + at]; }
-ACC load_rhs(uint at) { return rhs[rhs_offset + at]; }
+ACC load_lhs(uint at) { return LOAD(lhs, at); }
+ACC load_rhs(uint at) { return LOAD(rhs, at); }
 #endif
 
 bool holds(NUMBER a, NUMBER b) {

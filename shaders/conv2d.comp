@@ -19,13 +19,12 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_CPU
 #extension GL_KHR_shader_subgroup_shuffle : require
-#ifdef DTYPE_F32
+#ifndef DTYPE_Q8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #endif
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
@@ -39,18 +38,19 @@ layout(constant_id = 5) const bool VECTOR_STORES = true;
 const uint BLOCK = 32;               // output channels in a block of packed weights
 const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
 
-#ifdef DTYPE_F32
+READS(0, Src, src)
+#ifdef IS_FLOAT
+// The weights of 16-bit floats are 32-bit ones too, and so is what is loaded of the input.
 #define WEIGHTS4 vec4
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
-layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
+#define LOADED4 vec4
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
 #ifdef TILE_CPU
-layout(set = 0, binding = 0) readonly buffer SrcEights { u64vec4 src_eights[]; };
-layout(set = 0, binding = 1) readonly buffer WeightsEights { u64vec4 weights_eights[]; };
+layout(set = 0, binding = 0) readonly buffer Src_Eights { u64vec4 src_eights[]; };
+layout(set = 0, binding = 1) readonly buffer Weights_Eights { u64vec4 weights_eights[]; };
 #endif
 #else
 #define WEIGHTS4 uvec4
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+#define LOADED4 uint
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
 #endif
 
@@ -90,10 +90,10 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-#ifdef DTYPE_F32
-const uint VALUES = 1;    // of a tensor, in a word
+#ifdef IS_FLOAT
+const uint WEIGHT_VALUES = 1;    // in a word
 #else
-const uint VALUES = 4;
+const uint WEIGHT_VALUES = 4;
 #endif
 
 // Where the window of an output pixel begins in the input; y and x may lie in the padding.
@@ -105,7 +105,7 @@ struct Window {
 
 Window window_of(uint row) {
     uvec4 at = nhwc_coordinates(row, out_height, out_width, 1u);
-    return Window(row < rows ? src_offset * VALUES + at.x * height * width * channels : OUTSIDE,
+    return Window(row < rows ? src_offset * WORD_VALUES + at.x * height * width * channels : OUTSIDE,
                   int(at.y * stride_y) - pad_top, int(at.z * stride_x) - pad_left);
 }
 
@@ -118,8 +118,8 @@ uint tap_address(Window window, uint down, uint right) {
 }
 
 // What stands for four values outside.
-LANES4 padding() {
-#ifdef DTYPE_F32
+LOADED4 padding() {
+#ifdef IS_FLOAT
     return vec4(0.0);
 #else
     return (uint(input_zero) * 0x01010101u) ^ sign_mask;
@@ -127,15 +127,17 @@ LANES4 padding() {
 }
 
 // Four steps of K of one pixel: channels c to c + 3 of the tap at an address.
-LANES4 load_input(uint address, uint c, LANES4 outside) {
+LOADED4 load_input(uint address, uint c, LOADED4 outside) {
     bool inside = address != OUTSIDE;
     uint at = inside ? address + c : 0u;
-#ifdef DTYPE_F32
-    if (SPAN >= 4u) return mix(outside, src_vectors[at >> 2], bvec4(inside));
+#ifdef IS_FLOAT
+    if (SPAN >= 4u) return mix(outside, DECODE4(src_fours[at >> 2]), bvec4(inside));
     uint left = inside ? channels - c : 0u;    // weights are 0 past the last channel, but 0 * inf is not
     uvec4 steps = uvec4(0u, 1u, 2u, 3u);
     uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
-    return mix(outside, vec4(src[from.x], src[from.y], src[from.z], src[from.w]), lessThan(steps, uvec4(left)));
+    vec4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
+    return mix(outside, values, lessThan(steps, uvec4(left)));
 #else
     uint loaded = src[at >> 2];
     if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
@@ -143,8 +145,8 @@ LANES4 load_input(uint address, uint c, LANES4 outside) {
 #endif
 }
 
-ACC4 input_steps(LANES4 loaded) {
-#ifdef DTYPE_F32
+ACC4 input_steps(LOADED4 loaded) {
+#ifdef IS_FLOAT
     return loaded;
 #else
     return unpack_bytes(loaded, sign_mask) - input_zero;
@@ -159,12 +161,12 @@ const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
 const uint FOURS = SPAN == 8u ? 2u : 1u;            // fours of channels by one load of input
 
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
 vec4 floats(u64vec2 pairs) { return uintBitsToFloat(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
 #endif
 
 // Channels c to c + 3 and, if SPAN is 8, c + 4 to c + 7 of the tap at an address.
-void load_fours(uint address, uint c, LANES4 outside, out ACC4 first, out ACC4 second) {
+void load_fours(uint address, uint c, LOADED4 outside, out ACC4 first, out ACC4 second) {
 #ifdef DTYPE_F32
     if (SPAN == 8u) {
         bool inside = address != OUTSIDE;
@@ -177,7 +179,7 @@ void load_fours(uint address, uint c, LANES4 outside, out ACC4 first, out ACC4 s
     first = input_steps(load_input(address, c, outside));
 }
 
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
 const uint LOAD_VALUES = 8;     // that a load of weights takes
 const uint FOUR_LOADS = 2;      // such loads for a four of steps of K
 #else
@@ -187,7 +189,7 @@ const uint FOUR_LOADS = 1;
 
 // The weights of four steps for four output channels, by loads that begin at an index.
 void load_weights(uint at, int zero, out ACC4 steps[4]) {
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
     u64vec4 front = weights_eights[at];
     u64vec4 back = weights_eights[at + LANES];
     steps = vec4[](floats(front.xy), floats(front.zw), floats(back.xy), floats(back.zw));
@@ -203,8 +205,8 @@ void main() {
     uint first_row = (gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x) * ROWS;
     uvec2 taps = uvec2(kernel_height, kernel_width);
     uvec2 dilation = uvec2(dilation_y, dilation_x);
-    LANES4 outside = padding();
-#ifdef DTYPE_F32
+    LOADED4 outside = padding();
+#ifdef IS_FLOAT
     int zero = 0;
 #else
     int zero = weight_zero;
@@ -217,7 +219,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = target.bias;
 
     uint fours = taps.x * taps.y * divide_up(channels, 4u);
-    uint at = weights_offset * VALUES / LOAD_VALUES + gl_WorkGroupID.y * fours * FOUR_LOADS * LANES + lane;
+    uint at = weights_offset * WEIGHT_VALUES / LOAD_VALUES + gl_WorkGroupID.y * fours * FOUR_LOADS * LANES + lane;
     for (uint ky = 0; ky < taps.x; ky++) {
         for (uint kx = 0; kx < taps.y; kx++) {
             uint addresses[MAX_GROUPS];
@@ -253,7 +255,7 @@ const uint INVOCATION_ROWS = ROWS / 8;   // output pixels per invocation; invoca
 const uint STRETCH = 4;                  // fours of K per stage
 const uint INVOCATIONS = QUADS * 8;
 
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
 // Floats are staged with K outermost, so that an invocation reads its pixels as vectors; one vector more to a
 // line keeps the writers off each other's banks.
 shared float stage_inputs[STRETCH * 4][MAX_ROWS + 4];
@@ -295,10 +297,10 @@ void main() {
             uint address = OUTSIDE;
             if (step + load_quad < steps)
                 address = tap_address(windows[i], tap / kernel_width * dilation_y, tap % kernel_width * dilation_x);
-            LANES4 loaded = load_input(address, c, padding());
+            LOADED4 loaded = load_input(address, c, padding());
             uint r = load_row + i * LOAD_ROWS;
             if (r < ROWS) {
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
                 [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = loaded[k];
 #else
                 stage_inputs[load_quad][r] = loaded;
@@ -313,7 +315,7 @@ void main() {
             bool inside = block * BLOCK < out_channels && step + from / FOUR_WEIGHTS < steps;
             uint at = inside ? (block * steps + step) * FOUR_WEIGHTS + from : 0u;
             WEIGHTS4 loaded = weights[(weights_offset >> 2) + at];
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
             uint k = from / 16u * 2u + from % 2u;
             uint quad = from / 2u % 8u;
 #else
@@ -325,7 +327,7 @@ void main() {
         barrier();
         // Steps past the last one have zeros on the side of the input.
         [[unroll]] for (uint q = 0; q < STRETCH; q++) {
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
             [[unroll]] for (uint k = 0; k < 4u; k++) {
                 vec4 weight = stage_weights[q * 4u + k][column];
                 [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)

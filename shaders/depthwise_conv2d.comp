@@ -9,8 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -37,12 +36,10 @@ const uint MAX_TAPS = 25;
 const uint MAX_COLUMNS = 9;
 const uint MAX_COLUMN_HEIGHT = 12;
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
-layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
+READS(0, Src, src)
+#ifdef IS_FLOAT
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
 #else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { uint weights[]; };
 #endif
 
@@ -95,10 +92,11 @@ Input input_of(uint image, uint channel) {
     uvec4 seen = uvec4(channel);
     if (!VECTOR_LOADS) seen = min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u)) / depth_multiplier;
     uint first = image * height * width * channels;
-#ifdef DTYPE_F32
-    return Input(src_offset + first, height, width, channels, seen);
+    uint base = src_offset * WORD_VALUES + first;
+#ifdef IS_FLOAT
+    return Input(base, height, width, channels, seen);
 #else
-    return Input(src_offset * 4u + first, height, width, channels, seen, sign_mask, input_zero);
+    return Input(base, height, width, channels, seen, sign_mask, input_zero);
 #endif
 }
 
@@ -107,28 +105,21 @@ ACC4 load_input(Input from, int y, int x) {
     bool inside = uint(y) < from.height && uint(x) < from.width;
     uint pixel = inside ? from.base + (uint(y) * from.width + uint(x)) * from.stride : from.base;
     uvec4 at = pixel + from.channels;
-#ifdef DTYPE_F32
-    vec4 loaded;
+    ACC4 loaded;
     if (VECTOR_LOADS) {
-        loaded = src_vectors[at.x >> 2];
+        loaded = DECODE4_WITH(src_fours[at.x >> 2], from.sign_mask);
     } else {
-        loaded = vec4(src[at.x], src[at.y], src[at.z], src[at.w]);
+        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], from.sign_mask);
     }
-    return mix(vec4(0.0), loaded, bvec4(inside));
-#else
-    ivec4 loaded;
-    if (VECTOR_LOADS) {
-        loaded = unpack_bytes(src[at.x >> 2], from.sign_mask);
-    } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_BYTE(src, 0u, at[i], from.sign_mask);
-    }
-    return mix(ivec4(0), loaded - from.zero, bvec4(inside));
+#ifdef IS_QUANTISED
+    loaded -= from.zero;
 #endif
+    return mix(ACC4(0), loaded, bvec4(inside));
 }
 
 ACC4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
     return weights[(weights_offset >> 2) + at];
 #else
     return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;

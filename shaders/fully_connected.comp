@@ -6,8 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 const uint QUADS = 8;              // invocations along x: four outputs each
@@ -18,11 +17,10 @@ layout(local_size_x_id = 0, local_size_y_id = 1) in;
 // A row of floats has a multiple of four outputs.
 layout(constant_id = 3) const bool VECTOR_STORES = true;
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+READS(0, Src, src)
+#ifdef IS_FLOAT
 layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
 #else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
 #endif
 
@@ -46,6 +44,10 @@ layout(push_constant) uniform Push {
 #endif
 };
 
+#ifdef IS_FLOAT
+const ACC input_zero = 0.0;
+#endif
+
 #include "include/filter_output.glsl"
 
 shared ACC4 partial_sums[MAX_SLICES][QUADS];
@@ -55,11 +57,7 @@ ACC4 load_input(uint row, uint k) {
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         uint at = row * inputs + min(k + i, inputs - 1u);
-#ifdef DTYPE_F32
-        values[i] = k + i < inputs ? src[src_offset + at] : 0.0;
-#else
-        values[i] = k + i < inputs ? LOAD_BYTE(src, src_offset, at, sign_mask) - input_zero : 0;
-#endif
+        values[i] = k + i < inputs ? LOAD(src, at) - input_zero : ACC(0);
     }
     return values;
 }
@@ -73,7 +71,7 @@ void main() {
     for (uint step = slice; step < steps; step += gl_WorkGroupSize.y) {
         ACC4 values = load_input(row, step * 4u);
         uint at = gl_WorkGroupID.y * steps + step;
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
         [[unroll]] for (uint k = 0; k < 4u; k++)
             sum += values[k] * weights[(weights_offset >> 2) + (at * 2u + k / 2u) * 2u * QUADS + quad * 2u + k % 2u];
 #else

@@ -5,8 +5,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -18,14 +17,12 @@ layout(constant_id = 5) const bool PARTIAL = false;
 
 #if defined(PASS_COMBINE)
 layout(set = 0, binding = 0) readonly buffer Src { ACC4 src[]; };
-#elif defined(DTYPE_F32)
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 #else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+READS(0, Src, src)
 #endif
-layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
+WRITES(1, Dst, dst)
 #ifdef PASS_SUM
-layout(set = 0, binding = 1) writeonly buffer DstSums { ACC4 dst_sums[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst_Sums { ACC4 dst_sums[]; };
 #endif
 
 layout(push_constant) uniform Push {
@@ -81,28 +78,16 @@ uint folded(uint index) {
     return index / fold_size_1 * fold_stride_0 + index % fold_size_1 * fold_stride_1 + y * fold_stride_2 + z * fold_stride_3;
 }
 
-#ifdef DTYPE_F32
-vec4 load(uvec4 at) {
-    at += src_offset;
-    return vec4(src[at.x], src[at.y], src[at.z], src[at.w]);
-}
-#else
-ivec4 load(uvec4 at) {
-    return ivec4(LOAD_BYTE(src, src_offset, at.x, sign_mask), LOAD_BYTE(src, src_offset, at.y, sign_mask),
-                 LOAD_BYTE(src, src_offset, at.z, sign_mask), LOAD_BYTE(src, src_offset, at.w, sign_mask))
-        - zero;
-}
 #endif
 
-#endif
-
-#ifdef DTYPE_F32
-void finish(uint i, vec4 sum) { dst[dst_offset / 4 + i] = sum / float(reduced); }
+#ifdef IS_FLOAT
+const ACC zero = 0.0;
+vec4 finish(vec4 sum) { return sum / float(reduced); }
 #else
 // Rounded about the zero point, halves away from it.
-void finish(uint i, ivec4 sum) {
+ivec4 finish(ivec4 sum) {
     ivec4 mean = (abs(sum) + int(reduced) / 2) / int(reduced);
-    dst[dst_offset + i] = pack_bytes(clamp(mean * sign(sum) + zero, 0, 255), sign_mask);
+    return clamp(mean * sign(sum) + zero, 0, 255);
 }
 #endif
 
@@ -118,7 +103,7 @@ void main() {
     ACC4 sum = ACC4(0);
     for (uint k = start + first; k < end;) {
         ACC4 block = ACC4(0);    // sums of sums of few elements lose less than one long sum
-        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(at + folded(k));
+        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += GATHER4(src, at + folded(k)) - zero;
         sum += block;
     }
 #else
@@ -143,5 +128,5 @@ void main() {
         return;
     }
 #endif
-    finish(i, sum);
+    STORE4(dst, i, finish(sum));
 }

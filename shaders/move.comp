@@ -5,20 +5,13 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "include/indexing.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool DENSE = true;    // the innermost dimension is contiguous and in whole fours, in both
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 0) readonly buffer SrcVectors { uvec4 src_vectors[]; };
-layout(set = 0, binding = 1) buffer Dst { uint dst[]; };
-layout(set = 0, binding = 1) buffer DstVectors { uvec4 dst_vectors[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 1) buffer Dst { uint dst[]; };
-#endif
+READS(0, Src, src)
+CHANGES(1, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -43,26 +36,6 @@ layout(push_constant) uniform Push {
     uint dst_stride_4;
 };
 
-#ifdef DTYPE_F32
-
-void move1(uint from, uint to) { dst[dst_offset + to] = src[src_offset + from]; }
-void move4(uint from, uint to) { dst_vectors[(dst_offset + to) / 4] = src_vectors[(src_offset + from) / 4]; }
-
-#else
-
-// A word may hold bytes that other invocations write, so that a byte is replaced by atomic operations: each
-// touches no bit but its own.
-void move1(uint from, uint to) {
-    uint shift = (to & 3u) << 3;
-    uint value = uint(byte_of(src[src_offset + (from >> 2)], from));
-    uint word = dst_offset + (to >> 2);
-    atomicAnd(dst[word], ~(0xffu << shift));
-    atomicOr(dst[word], value << shift);
-}
-void move4(uint from, uint to) { dst[dst_offset + to / 4] = src[src_offset + from / 4]; }
-
-#endif
-
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
@@ -77,8 +50,8 @@ void main() {
     uint from = src_first + d0 * src_stride_0 + d1 * src_stride_1 + d2 * src_stride_2 + d3 * src_stride_3 + x * src_stride_4;
     uint to = dst_first + d0 * dst_stride_0 + d1 * dst_stride_1 + d2 * dst_stride_2 + d3 * dst_stride_3 + x * dst_stride_4;
     if (DENSE) {
-        move4(from, to);
+        STORE4(dst, to / 4, LOAD4(src, from / 4));
     } else {
-        for (uint k = 0; k < min(4u, size_4 - x); ++k) move1(from + k * src_stride_4, to + k * dst_stride_4);
+        for (uint k = 0; k < min(4u, size_4 - x); ++k) STORE(dst, to + k * dst_stride_4, LOAD(src, from + k * src_stride_4));
     }
 }

@@ -4,18 +4,16 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+READS(0, Src, src)
+#ifdef IS_FLOAT
 layout(set = 0, binding = 1) writeonly buffer Dst { float dst[]; };
 const uint STEPS = 4;    // of K, in words: in fours, where a word holds one
 #else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
 const uint STEPS = 1;
 #endif
@@ -40,7 +38,7 @@ void main() {
     if (index >= words) return;
     uint quads = divide_up(channels, 4u);
     uint four = index / (BLOCK * STEPS);    // of K
-#ifdef DTYPE_F32
+#ifdef IS_FLOAT
     uint c = four % quads * 4u + index / 64u % 2u * 2u + index / 4u % 2u;
     uint lane = index / 8u % 8u;
 #else
@@ -51,12 +49,12 @@ void main() {
     uint out_channel = four / (quads * taps) * BLOCK + lane * 4u + index % 4u;
     bool inside = out_channel < out_channels;
     uint row = inside ? (out_channel * taps + tap) * channels : 0u;
-#ifdef DTYPE_F32
-    dst[dst_offset + index] = inside && c < channels ? src[src_offset + row + min(c, channels - 1u)] : 0.0;
+#ifdef IS_FLOAT
+    dst[dst_offset + index] = inside && c < channels ? LOAD(src, row + min(c, channels - 1u)) : 0.0;
 #else
     ivec4 values;
     for (uint i = 0; i < 4u; i++) {
-        int value = LOAD_BYTE(src, src_offset, row + min(c + i, channels - 1u), sign_mask);
+        int value = LOAD(src, row + min(c + i, channels - 1u));
         values[i] = inside && c + i < channels ? value : int(fill);
     }
     dst[dst_offset + index] = pack_bytes(values, 0u);

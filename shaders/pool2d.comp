@@ -5,8 +5,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/activation.glsl"
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
@@ -16,13 +15,8 @@ layout(constant_id = 3) const bool VECTOR = true;
 layout(constant_id = 4) const bool WIDE = false;
 layout(constant_id = 5) const uint LOCAL = 64;
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
-layout(set = 0, binding = 0) readonly buffer SrcVectors { vec4 src_vectors[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-#endif
-layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
+READS(0, Src, src)
+WRITES(1, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -56,15 +50,14 @@ uvec4 window(uint y, uint x) {
     return uvec4(start.x, end.x, start.y, end.y);
 }
 
-#ifdef DTYPE_F32
+ACC4 load4(uint at) { return LOAD4(src, at / 4); }
+ACC load1(uint at) { return LOAD(src, at); }
+
+#ifdef IS_FLOAT
 #define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
-vec4 load4(uint at) { return src_vectors[(src_offset + at) / 4]; }
-float load1(uint at) { return src[src_offset + at]; }
 vec4 mean(vec4 sum, uvec4 area) { return sum / vec4(area); }
 #else
 #define LOWEST 0
-ivec4 load4(uint at) { return unpack_bytes(src[src_offset + at / 4], sign_mask); }
-int load1(uint at) { return LOAD_BYTE(src, src_offset, at, sign_mask); }
 // Halves go away from the middle of the range, as TFLite has it for int8.
 ivec4 mean(ivec4 sum, uvec4 areas) {
     ivec4 area = ivec4(areas);
@@ -135,10 +128,5 @@ void main() {
         if (lane != 0) return;
         result = partial[0];
     }
-    result = activate(RESULT(result, areas), low, high);
-#ifdef DTYPE_F32
-    dst[dst_offset / 4 + i] = result;
-#else
-    dst[dst_offset + i] = pack_bytes(result, sign_mask);
-#endif
+    STORE4(dst, i, activate(RESULT(result, areas), low, high));
 }

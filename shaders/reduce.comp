@@ -4,22 +4,14 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-#ifdef DTYPE_Q8
-layout(constant_id = 3) const bool TRUTH = false;    // bytes are truth values: 0, or anything else for true
-#endif
 
-#ifdef DTYPE_Q8
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-#else
-layout(set = 0, binding = 0) readonly buffer Src { ACC src[]; };
-#endif
-layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
+READS(0, Src, src)
+WRITES(1, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -36,15 +28,6 @@ layout(push_constant) uniform Push {
 };
 
 const uint BLOCK = 8;
-
-#ifdef DTYPE_Q8
-ACC load(uint at) {
-    int value = LOAD_BYTE(src, src_offset, at, sign_mask);
-    return TRUTH ? min(value, 1) : value;
-}
-#else
-ACC load(uint at) { return src[src_offset + at]; }
-#endif
 
 ACC combine(ACC a, ACC b) {
 #if defined(KIND_MAX)
@@ -65,13 +48,13 @@ ACC fold(uint index) {
     uint first = (row - outer * parts) * part;
     uint last = min(first + part, size);
     uint start = outer * size * inner + (index - row * inner);
-    ACC result = load(start + first * inner);
+    ACC result = LOAD(src, start + first * inner);
     uint k = first + 1;
-    for (uint stop = min(first + BLOCK, last); k < stop; ++k) result = combine(result, load(start + k * inner));
+    for (uint stop = min(first + BLOCK, last); k < stop; ++k) result = combine(result, LOAD(src, start + k * inner));
     while (k < last) {
-        ACC block = load(start + k * inner);    // sums of sums of few elements lose less than one long sum
+        ACC block = LOAD(src, start + k * inner);    // sums of sums of few elements lose less than one long sum
         uint stop = min(k + BLOCK, last);
-        for (++k; k < stop; ++k) block = combine(block, load(start + k * inner));
+        for (++k; k < stop; ++k) block = combine(block, LOAD(src, start + k * inner));
         result = combine(result, block);
     }
     return result;
@@ -81,9 +64,5 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     ACC4 result = ACC4(fold(4 * i), fold(4 * i + 1), fold(4 * i + 2), fold(4 * i + 3));
-#ifdef DTYPE_Q8
-    dst[dst_offset + i] = pack_bytes(result, sign_mask);
-#else
-    dst[dst_offset / 4 + i] = result;
-#endif
+    STORE4(dst, i, result);
 }

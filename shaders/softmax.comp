@@ -5,8 +5,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
-#include "include/quant.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
 
@@ -16,10 +15,8 @@ layout(constant_id = 4) const uint LOCAL = 64;
 
 #if defined(PASS_COMBINE)
 layout(set = 0, binding = 0) readonly buffer Src { vec2 src[]; };
-#elif defined(DTYPE_F32)
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
 #else
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+READS(0, Src, src)
 #endif
 #if defined(PASS_STATISTICS)
 layout(set = 0, binding = 1) writeonly buffer Statistics { vec2 statistics[]; };
@@ -27,7 +24,7 @@ layout(set = 0, binding = 1) writeonly buffer Statistics { vec2 statistics[]; };
 layout(set = 0, binding = 1) writeonly buffer Combined { vec2 combined[]; };
 #else
 layout(set = 0, binding = 1) readonly buffer Statistics { vec2 statistics[]; };
-layout(set = 0, binding = 2) writeonly buffer Dst { LANES4 dst[]; };
+WRITES(2, Dst, dst)
 #endif
 
 layout(push_constant) uniform Push {
@@ -67,13 +64,7 @@ float weight(uint at) { return src[src_offset / 2 + at].y; }
 
 #else
 
-float load(uint at) {
-#ifdef DTYPE_F32
-    return src[src_offset + at];
-#else
-    return float(LOAD_BYTE(src, src_offset, at, sign_mask));
-#endif
-}
+float load(uint at) { return float(LOAD(src, at)); }
 float weight(uint at) { return 1.0; }
 
 #endif
@@ -146,11 +137,11 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     vec4 result = vec4(apply(4 * i), apply(4 * i + 1), apply(4 * i + 2), apply(4 * i + 3));
-#ifdef DTYPE_F32
-    dst[dst_offset / 4 + i] = result;
+#ifdef IS_FLOAT
+    STORE4(dst, i, result);
 #else
     // The output's scale is 1 / 256 and its zero point the lowest step, always.
-    dst[dst_offset + i] = pack_bytes(min(ivec4(round_half_away(result * 256.0)), ivec4(255)), sign_mask);
+    STORE4(dst, i, min(ivec4(round_half_away(result * 256.0)), ivec4(255)));
 #endif
 }
 

@@ -3,14 +3,14 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#include "include/types.glsl"
+#include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Src { LANES4 src[]; };
-layout(set = 0, binding = 1) writeonly buffer Dst { LANES4 dst[]; };
+READS(0, Src, src)
+WRITES(1, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -26,7 +26,7 @@ ACC map(ACC x) {
 #elif defined(KIND_CLAMP)
     return isnan(x) ? x : min(max(x, low), high);
 #elif defined(KIND_ELU)
-    return isnan(x) ? x : max(x, 0.0) + min(low * exact_expm1(min(x, 0.0)), 0.0);
+    return isnan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
 #elif defined(KIND_EXP)
     return exact_exp(x);
 #elif defined(KIND_FLOOR)
@@ -53,6 +53,6 @@ ACC map(ACC x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    LANES4 x = src[src_offset / 4 + i];
-    dst[dst_offset / 4 + i] = LANES4(map(x.x), map(x.y), map(x.z), map(x.w));
+    ACC4 x = LOAD4(src, i);
+    STORE4(dst, i, ACC4(map(x.x), map(x.y), map(x.z), map(x.w)));
 }

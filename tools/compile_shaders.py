@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -167,7 +167,7 @@ def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -
         spirv = binary.read_bytes()
     try:
         module = spirv_reflect.reflect(spirv)
-        bindings = _bindings(module.blocks, lambda: _check([tools.glslang, *flags, "-E", str(source)], where))
+        bindings = _bindings(module.blocks)
     except spirv_reflect.SpirvError as error:
         raise ShaderError(f"{where}: {error}") from None
     _write(out / f"{variant.name}.spv", spirv)
@@ -187,12 +187,8 @@ def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -
     }
 
 
-def _bindings(blocks: Sequence[spirv_reflect.Block], preprocess: Callable[[], str]) -> list[dict[str, Any]]:
-    """The bindings by number, each named after the block that the source declares first for it.
-
-    The module lists blocks in the order of their use, so where a binding has several views, the preprocessed source
-    tells which is the first.
-    """
+def _bindings(blocks: Sequence[spirv_reflect.Block]) -> list[dict[str, Any]]:
+    """The bindings by number, each named after its blocks: `Src`, or `Src_Fours` for another view, is `src`."""
     views: dict[int, list[spirv_reflect.Block]] = {}
     for block in blocks:
         if block.set != 0:
@@ -200,14 +196,14 @@ def _bindings(blocks: Sequence[spirv_reflect.Block], preprocess: Callable[[], st
         views.setdefault(block.binding, []).append(block)
     if sorted(views) != list(range(len(views))):
         raise spirv_reflect.SpirvError(f"bindings {sorted(views)} are not dense from 0")
-    text = preprocess() if any(len(group) > 1 for group in views.values()) else ""
     result = []
     for binding, group in sorted(views.items()):
-        if len(group) > 1:
-            group.sort(key=lambda block: _declared_at(text, block.name))
+        names = sorted({block.name.partition("_")[0].lower() for block in group})
+        if len(names) > 1:
+            raise spirv_reflect.SpirvError(f"the views of binding {binding} have several names: {names}")
         result.append(
             {
-                "name": group[0].name.lower(),
+                "name": names[0],
                 "binding": binding,
                 "readonly": all(block.readonly for block in group),
                 "writeonly": all(block.writeonly for block in group),
@@ -217,13 +213,6 @@ def _bindings(blocks: Sequence[spirv_reflect.Block], preprocess: Callable[[], st
     if len(set(names)) != len(names):
         raise spirv_reflect.SpirvError(f"two bindings have the same name: {names}")
     return result
-
-
-def _declared_at(text: str, block: str) -> int:
-    found = re.search(rf"\bbuffer\s+{re.escape(block)}\s*\{{", text)
-    if found is None:
-        raise spirv_reflect.SpirvError(f"the block {block} is not found in the preprocessed source")
-    return found.start()
 
 
 def _closure(sources: Path, shader: str) -> list[str]:

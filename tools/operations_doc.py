@@ -164,7 +164,7 @@ def section(code: OperationCode) -> Section:
 def _vulkan_types(code: OperationCode) -> Codes:
     """Leading types that the Vulkan driver has shaders for."""
     kernel = kernels().get(code)
-    return frozenset() if kernel is None else kernel.types & frozenset(registry.lookup(code).types)
+    return frozenset() if kernel is None else frozenset(registry.lookup(code).types)
 
 
 # --- the page ------------------------------------------------------------------------------------------------

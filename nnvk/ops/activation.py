@@ -29,8 +29,8 @@ def _same_shape(call: Call) -> list[Shape]:
 def _elu(call: Call) -> np.ndarray:
     values = dequantize(call.input)
     with np.errstate(all="ignore"):
-        negative = np.float32(call.alpha) * np.expm1(np.minimum(values, 0))
-        return quantize(np.maximum(values, 0) + np.minimum(negative, 0), call.output)
+        negative = np.minimum(np.float32(call.alpha) * np.expm1(np.minimum(values, 0)), 0)
+        return quantize(np.where(values >= 0, values, negative), call.output)
 
 
 def _hard_swish(call: Call) -> np.ndarray:

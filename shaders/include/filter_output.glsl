@@ -5,18 +5,13 @@
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
 
-#include "types.glsl"
-#include "quant.glsl"
+#include "tensors.glsl"
 #include "activation.glsl"
 #include "indexing.glsl"
 
-#ifdef DTYPE_F32
-layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer DstVectors { vec4 dst_vectors[]; };
-#else
-layout(set = 0, binding = 2) readonly buffer Bias { int bias[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { ACC bias[]; };
+WRITES(3, Dst, dst)
+#ifdef IS_QUANTISED
 layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
 
@@ -24,12 +19,12 @@ layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; 
 // them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
 struct Output {
     uint stored;    // how many of the four exist
-    uint base;      // index of the first, in pixel 0, in dst
+    uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to fours
     uint stride;    // from a pixel to the next
     ACC4 bias;
     ACC low;
     ACC high;
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     ivec4 mantissa;
     ivec4 shift;
     int zero;
@@ -43,21 +38,28 @@ Output output_of(uint channel) {
                       bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
 #ifdef DTYPE_F32
-    return Output(stored, dst_offset + channel, out_channels, start, low, high);
+    uint base = dst_offset + channel, stride = out_channels;
+#else
+    uint base = dst_offset / FOUR_WORDS + (channel >> 2), stride = divide_up(out_channels, 4u);
+#endif
+#ifdef IS_FLOAT
+    return Output(stored, base, stride, start, low, high);
 #else
     uint at = (multipliers_offset >> 2) + (min(channel, last) >> 2 << 1);
-    return Output(stored, dst_offset + (channel >> 2), divide_up(out_channels, 4u), start, low, high, multipliers[at],
-                  multipliers[at + 1u], output_zero, sign_mask);
+    return Output(stored, base, stride, start, low, high, multipliers[at], multipliers[at + 1u], output_zero, sign_mask);
 #endif
 }
 
-// Pixels of bytes are padded to whole words.
+// Pixels of elements that are smaller than words are padded to fours.
 void store_output(uint pixel, Output to, ACC4 sum) {
     uint at = to.base + pixel * to.stride;
+#ifdef IS_QUANTISED
+    sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
+#endif
+    ACC4 result = activate(sum, to.low, to.high);
 #ifdef DTYPE_F32
-    vec4 result = activate(sum, to.low, to.high);
     if (VECTOR_STORES) {
-        if (to.stored > 0u) dst_vectors[at >> 2] = result;
+        if (to.stored > 0u) dst_fours[at >> 2] = result;
     } else {
         if (to.stored > 0u) dst[at] = result.x;
         if (to.stored > 1u) dst[at + 1u] = result.y;
@@ -65,8 +67,7 @@ void store_output(uint pixel, Output to, ACC4 sum) {
         if (to.stored > 3u) dst[at + 3u] = result.w;
     }
 #else
-    ivec4 scaled = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
-    if (to.stored > 0u) dst[at] = pack_bytes(activate(scaled, to.low, to.high), to.sign_mask);
+    if (to.stored > 0u) dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
 #endif
 }
 

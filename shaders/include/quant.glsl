@@ -1,14 +1,12 @@
-// Bytes in words, and quantised arithmetic exactly as in TensorFlow Lite's reference kernels.
+// Bytes and halves of words, and quantised arithmetic exactly as in TensorFlow Lite's reference kernels.
 //
-// Quantised tensors are dense bytes, read as little-endian 32-bit words: no 8-bit storage feature is needed.
-// One variant serves signed and unsigned tensors: `sign_mask` is 0 for unsigned ones and SIGN_MASK for signed
-// ones, whose bytes it moves by 128 to the unsigned range when words are unpacked and back when they are
-// packed. The host adds 128 to the zero point (and to clamping limits) of a signed tensor.
+// Quantised tensors are dense bytes, or 16-bit steps, read as little-endian 32-bit words: no storage feature is needed.
+// One variant serves signed and unsigned tensors: `sign_mask` is 0 for unsigned ones; for signed ones it has the highest
+// bit of each step, and moves them by 128 (32,768) to the unsigned range when words are unpacked, and back when they
+// are packed. The host adds as much to the zero point (and to clamping limits) of a signed tensor.
 
 #ifndef NNVK_QUANT_GLSL
 #define NNVK_QUANT_GLSL
-
-const uint SIGN_MASK = 0x80808080u;
 
 // Four consecutive bytes, each in 0..255.
 ivec4 unpack_bytes(uint word, uint sign_mask) {
@@ -19,6 +17,40 @@ ivec4 unpack_bytes(uint word, uint sign_mask) {
 // Four values that are in 0..255 already.
 uint pack_bytes(ivec4 v, uint sign_mask) {
     return (uint(v.x) | uint(v.y) << 8 | uint(v.z) << 16 | uint(v.w) << 24) ^ sign_mask;
+}
+
+// The same of 16-bit steps, each in 0..65535.
+ivec4 unpack_shorts(uvec2 words, uint sign_mask) {
+    words ^= sign_mask;
+    return ivec4(words.x & 0xffffu, words.x >> 16, words.y & 0xffffu, words.y >> 16);
+}
+
+uvec2 pack_shorts(ivec4 v, uint sign_mask) {
+    return (uvec2(v.xz) | uvec2(v.yw) << 16) ^ sign_mask;
+}
+
+// The 16-bit step of `word` whose flat index in its tensor is `index` (0..65535).
+int short_of(uint word, uint index) { return int((word >> ((index & 1u) << 4)) & 0xffffu); }
+
+// 16-bit floats in words.
+vec4 unpack_halves(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+float half_of(uint word, uint index) { return unpackHalf2x16(word >> ((index & 1u) << 4)).x; }
+
+// The nearest 16-bit floats, ties to even, as bits. packHalf2x16 rounds as the driver likes.
+uvec4 half_bits(vec4 x) {
+    uvec4 bits = floatBitsToUint(x), sign = (bits >> 16) & 0x8000u;
+    bits &= 0x7fffffffu;
+    uvec4 normal = (bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13;
+    // Below 2^-14 the sum with 1/2 has the bits of the subnormal number at its end.
+    uvec4 subnormal = floatBitsToUint(uintBitsToFloat(bits) + 0.5) - 0x3f000000u;
+    uvec4 result = mix(normal, subnormal, lessThan(bits, uvec4(0x38800000u)));
+    result = mix(result, uvec4(0x7c00u), greaterThanEqual(bits, uvec4(0x47800000u)));
+    return sign | mix(result, uvec4(0x7e00u), greaterThan(bits, uvec4(0x7f800000u)));
+}
+
+uvec2 pack_halves(vec4 v) {
+    uvec4 bits = half_bits(v);
+    return bits.xz | bits.yw << 16;
 }
 
 // Four bytes of two's complement: -128..127.
@@ -100,6 +132,13 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, ivec4 mantissa, ivec4 shift) {
 
 ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
+}
+
+// The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties.
+vec4 exact_quotient(vec4 a, float b) {
+    precise vec4 quotient = a / b;
+    vec4 corrected = quotient + fma(-quotient, vec4(b), a) / b;
+    return mix(corrected, quotient, isnan(corrected));
 }
 
 // To nearest, ties away from zero, as std::round. (floor(x + 0.5) is wrong just below a half.)

@@ -69,11 +69,11 @@ def test_bytes_go_through_words_unharmed(evaluate: Evaluate) -> None:
     unsigned, signed = words.view(np.uint8), words.view(np.int8)
     unpacked = evaluate(QUANT, "unpack_bytes(src[i], 0u)", words, "uint", "ivec4")
     np.testing.assert_array_equal(unpacked.reshape(-1), unsigned)
-    unpacked = evaluate(QUANT, "unpack_bytes(src[i], SIGN_MASK)", words, "uint", "ivec4")
+    unpacked = evaluate(QUANT, "unpack_bytes(src[i], 0x80808080u)", words, "uint", "ivec4")
     np.testing.assert_array_equal(unpacked.reshape(-1), signed.astype(int) + 128)
     unpacked = evaluate(QUANT, "unpack_signed_bytes(src[i])", words, "uint", "ivec4")
     np.testing.assert_array_equal(unpacked.reshape(-1), signed)
-    for mask in ("0u", "SIGN_MASK"):
+    for mask in ("0u", "0x80808080u"):
         packed = evaluate(QUANT, f"pack_bytes(unpack_bytes(src[i], {mask}), {mask})", words, "uint", "uint")
         np.testing.assert_array_equal(packed, words)
 
@@ -88,3 +88,38 @@ def test_bytes_at_any_place(evaluate: Evaluate, shift: int) -> None:
     four = evaluate(QUANT, f"LOAD_BYTES(src, 0u, 4u * min(i, count - 2u) + {shift}u, 0u)", words, "uint", "ivec4")
     expected = np.stack([every[4 * i + shift : 4 * i + shift + 4] for i in range(1000)])
     np.testing.assert_array_equal(four[:1000], expected)
+
+
+def test_halves_are_rounded_to_nearest(evaluate: Evaluate) -> None:
+    rng = np.random.default_rng(5)
+    every = np.arange(2**16, dtype=np.uint32).astype(np.uint16).view(np.float16).astype(np.float32)
+    with np.errstate(all="ignore"):
+        between = (every + np.roll(every, 1)) / 2  # ties
+    any_bits = rng.integers(0, 2**32, 20000, np.uint32).view(np.float32)
+    x = np.concatenate([every, between, np.nextafter(between, np.float32(0)), any_bits, [65519.99, 65520, -65536]])
+    x = x[: x.size // 4 * 4].astype(np.float32)
+    bits = evaluate(QUANT, "ivec4(half_bits(src[i]))", x, "vec4", "ivec4").reshape(-1).astype(np.uint16)
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(bits[number], expected.view(np.uint16)[number])
+    assert np.isnan(bits.view(np.float16)[~number]).all()
+
+
+def test_halves_and_shorts_go_through_words_unharmed(evaluate: Evaluate) -> None:
+    words = np.random.default_rng(6).integers(0, 2**32, 4000, np.uint32)
+    for mask in ("0u", "0x80008000u"):
+        expression = f"int(pack_shorts(unpack_shorts(uvec2(src[i]), {mask}), {mask}).x)"
+        np.testing.assert_array_equal(evaluate(QUANT, expression, words, "uint", "int").view(np.uint32), words)
+    unpacked = evaluate(QUANT, "unpack_halves(uvec2(src[i]))", words, "uint", "vec4")
+    number = ~np.isnan(words.view(np.float16).astype(np.float32)).reshape(-1, 2)
+    expected = words.view(np.float16).astype(np.float32).reshape(-1, 2)
+    np.testing.assert_array_equal(unpacked[:, :2][number], expected[number])
+
+
+@pytest.mark.parametrize("divisor", [3.0, 0.1, 0.0173, 1e-20, 7e19])
+def test_quotients_are_the_nearest(evaluate: Evaluate, divisor: float) -> None:
+    b = np.float32(divisor)
+    x = (np.arange(-2000, 2000, dtype=np.float32) / 4 * b).astype(np.float32)
+    actual = evaluate(QUANT, f"exact_quotient(src[i], {float(b)!r})", x, "vec4", "vec4").reshape(-1)
+    np.testing.assert_array_equal(actual, x / b)

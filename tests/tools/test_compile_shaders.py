@@ -15,7 +15,7 @@ SOURCE = """#version 450
 layout(local_size_x_id = 0) in;
 layout(binding = 1) writeonly buffer Dst { T dst[]; };
 layout(binding = 0) readonly buffer Src { T src[]; };
-layout(binding = 0) readonly buffer Words { uint words[]; };
+layout(binding = 0) readonly buffer Src_Words { uint words[]; };
 layout(push_constant) uniform Push { uint src_offset; uint dst_offset; };
 void main() { dst[dst_offset] = T(words[src_offset]) + src[src_offset]; }
 """
@@ -91,8 +91,8 @@ def test_variants_and_manifest_are_written(project: Project) -> None:
     assert entry["specialization"] == [{"id": 0, "name": "local_x", "type": "uint", "default": 1}]
 
 
-def test_first_declared_view_names_a_binding(project: Project) -> None:
-    """The shader uses `Words` first and declares it last, and binding 1 before binding 0."""
+def test_views_of_a_binding_share_its_name(project: Project) -> None:
+    """The shader uses `Src_Words` first and declares it last, and binding 1 before binding 0."""
     project.compile(F32)
     assert project.manifest()["copy.f32"]["bindings"] == [
         {"name": "src", "binding": 0, "readonly": True, "writeonly": False},
@@ -173,7 +173,8 @@ def test_missing_include_is_named(project: Project) -> None:
     [
         ("binding = 1", "binding = 2", r"bindings \[0, 2\] are not dense"),
         ("layout(binding = 1)", "layout(set = 1, binding = 1)", "descriptor set 1"),
-        ("Src {", "DST {", "two bindings have the same name"),
+        ("Src {", "Other {", r"the views of binding 0 have several names: \['other', 'src'\]"),
+        ("Dst {", "SRC {", "two bindings have the same name"),
         ("uint src_offset; uint", "uvec2 src_offset_; uint src_offset; uint", "push constant src_offset_"),
     ],
 )

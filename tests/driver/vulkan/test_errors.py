@@ -176,14 +176,6 @@ def test_operations_without_a_shader_are_refused_by_name(own: VulkanDevice) -> N
     assert "operation 0 (LSH_PROJECTION) is not supported: LSH_PROJECTION has no shader" in error.value.reason
 
 
-def test_types_that_the_shaders_do_not_take(own: VulkanDevice) -> None:
-    (support,) = own.get_supported_operations(parse("SOFTMAX f32[3] 1.0f -> f32").model)
-    assert support.supported
-    row = parse("DEQUANTIZE pc0[3,5] -> f32")
-    (support,) = own.get_supported_operations(row.model)
-    assert support.reason.startswith("input is TENSOR_QUANT8_SYMM_PER_CHANNEL, the shaders take TENSOR_FLOAT32")
-
-
 def test_parameters_that_come_with_the_execution(own: VulkanDevice) -> None:
     (support,) = own.get_supported_operations(parse("MEAN f32[3,5] i32[1] 0").model)
     assert support.reason == "the value of axes is not known yet; shaders are chosen before"

@@ -16,9 +16,8 @@ EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1
 SEEDS = 16
 CASES = [
     pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-    for code, kernel in sorted(kernels().items())
+    for code in sorted(kernels())
     for leading in registry.lookup(code).types
-    if leading in kernel.types
 ]
 
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, lookup_table, offset, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.dtypes import dtype, moved
+from nnvk.driver.vulkan.lowering.quantised import clamp, lookup_table, offset, sign_mask, zero_point
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import OperandType
@@ -15,12 +16,33 @@ from nnvk.types.operand import OperandType
 UNSIGNED = Tensor("u", 0, OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1,), 0.5, 10))
 SIGNED = Tensor("s", 1, OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (1,), 0.5, -118))
 FLOAT = Tensor("f", 2, OperandType(OperandCode.TENSOR_FLOAT32, (1,)))
+SHORT = Tensor("s", 3, OperandType(OperandCode.TENSOR_QUANT16_SYMM, (1,), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "bits"),
+    [
+        (OperandCode.TENSOR_FLOAT32, "f32", "b32"),
+        (OperandCode.TENSOR_FLOAT16, "f16", "b16"),
+        (OperandCode.TENSOR_INT32, "i32", "b32"),
+        (OperandCode.TENSOR_BOOL8, "bool", "b8"),
+        (OperandCode.TENSOR_QUANT8_SYMM, "q8", "b8"),
+        (OperandCode.TENSOR_QUANT16_ASYMM, "q16", "b16"),
+    ],
+)
+def test_every_type_has_one_row(code: OperandCode, name: str, bits: str) -> None:
+    tensor = Tensor("x", 0, OperandType(code, (1,)))
+    assert (dtype(tensor), moved(tensor)) == (name, bits)
+
+
+def test_what_is_no_tensor_has_no_type() -> None:
+    with pytest.raises(TypeError, match="x is MODEL, which has no data type in shaders"):
+        dtype(Tensor("x", 0, OperandType(OperandCode.MODEL)))
 
 
 def test_signed_tensors_move_to_the_unsigned_range() -> None:
-    assert [dtype(tensor) for tensor in (FLOAT, UNSIGNED, SIGNED)] == ["f32", "q8", "q8"]
-    assert [offset(tensor) for tensor in (UNSIGNED, SIGNED)] == [0, 128]
-    assert [sign_mask(tensor) for tensor in (UNSIGNED, SIGNED)] == [0, 0x80808080]
+    assert [offset(tensor) for tensor in (UNSIGNED, SIGNED, SHORT, FLOAT)] == [0, 128, 32768, 0]
+    assert [sign_mask(tensor) for tensor in (UNSIGNED, SIGNED, SHORT)] == [0, 0x80808080, 0x80008000]
     assert zero_point(UNSIGNED) == zero_point(SIGNED) == 10
 
 

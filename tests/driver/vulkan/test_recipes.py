@@ -12,9 +12,8 @@ from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 CASES = [
     pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-    for code, kernel in sorted(kernels().items())
+    for code in sorted(kernels())
     for leading in registry.lookup(code).types
-    if leading in kernel.types
 ]
 SEEDS = 6
 
@@ -40,10 +39,10 @@ def test_like_the_reference(vulkan, code, leading):
 
 
 def agree(want, got, what):
-    """As Android's tests ask: bytes to one step, floats to 1e-5 and 5 units in the last place, the rest equal."""
+    """Floats to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest equal."""
     if want.dtype == np.float32:
         np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
-    elif want.dtype.itemsize == 1 and want.dtype != np.bool_:
-        np.testing.assert_array_less(np.abs(got.astype(int) - want), 2, what)
+    elif want.dtype == np.float16:
+        np.testing.assert_allclose(got, want, rtol=2**-10, atol=2**-17, err_msg=what)
     else:
         np.testing.assert_array_equal(got, want, what)

@@ -20,9 +20,9 @@ def cases(of):
     """All kernels that have an operand of a type, with the types of their first operand."""
     return [
         pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-        for code, kernel in sorted(kernels().items())
+        for code in sorted(kernels())
         for leading in registry.lookup(code).types
-        if leading in kernel.types and any(arg.type.code is of for arg in draw_case(Draw(0), code, leading).inputs)
+        if any(arg.type.code is of for arg in draw_case(Draw(0), code, leading).inputs)
     ]
 
 

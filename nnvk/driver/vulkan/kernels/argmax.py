@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import element, sign_mask
+from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.ops.quant import is_quantised
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 
-ARGMAX = Shader("argmax", KIND=("max", "min"), DTYPE=("f32", "i32", "q8"))
+ARGMAX = Shader("argmax", KIND=("max", "min"), DTYPE=("f32", "f16", "i32", "q8"))
 LOCAL = 64
 LONGEST = 60_000
 """Elements that an invocation searches at most: Mesa's llvmpipe ends loops after 65,535 rounds."""
@@ -26,14 +26,14 @@ def refuse(call: Call) -> str:
     return f"axis {call.axis} has {size} elements, the shader searches at most {LONGEST}" if size > LONGEST else ""
 
 
-@kernel(*_KINDS, shaders=(ARGMAX,), types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32), refuse=refuse)
+@kernel(*_KINDS, shaders=(ARGMAX,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four elements of the output an invocation."""
     source, output = call.input, call.output
     axis = call.axis % source.rank
     count = -(-output.size // 4)
     g.dispatch(
-        ARGMAX.variant(KIND=_KINDS[call.code], DTYPE=element(source)),
+        ARGMAX.variant(KIND=_KINDS[call.code], DTYPE=dtype(source)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": g.tensor(source), "dst": g.tensor(output)},
@@ -41,5 +41,5 @@ def lower(call: Call, g: Lowering) -> None:
         elements=output.size,
         size=source.shape[axis],
         inner=math.prod(source.shape[axis + 1 :]),
-        **({"sign_mask": sign_mask(source)} if is_quantised(source.code) else {}),
+        **sign_push(source),
     )

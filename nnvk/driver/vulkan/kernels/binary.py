@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, is_contiguous
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import CODES, clamp, element, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
@@ -25,21 +26,21 @@ class Row:
     kind: str
     """Of the shader."""
     dtypes: str
-    """The shader's data types. INT32's DIV is left out: it must notice a 0."""
+    """The shader's data types."""
     inputs: tuple[str, str] = ("input0", "input1")
     is_fused: bool = False
     """Whether an activation follows."""
 
 
 ROWS: Mapping[OperationCode, Row] = {
-    OperationCode.ADD: Row("add", "f32 i32 q8", is_fused=True),
-    OperationCode.SUB: Row("sub", "f32 i32 q8", is_fused=True),
-    OperationCode.MUL: Row("mul", "f32 i32 q8", is_fused=True),
-    OperationCode.DIV: Row("div", "f32", is_fused=True),
-    OperationCode.MAXIMUM: Row("max", "f32 i32 q8"),
-    OperationCode.MINIMUM: Row("min", "f32 i32 q8"),
-    OperationCode.POW: Row("pow", "f32", ("base", "exponent")),
-    OperationCode.PRELU: Row("prelu", "f32 q8", ("input", "alpha")),
+    OperationCode.ADD: Row("add", "f32 f16 i32 q8", is_fused=True),
+    OperationCode.SUB: Row("sub", "f32 f16 i32 q8", is_fused=True),
+    OperationCode.MUL: Row("mul", "f32 f16 i32 q8", is_fused=True),
+    OperationCode.DIV: Row("div", "f32 f16 i32", is_fused=True),
+    OperationCode.MAXIMUM: Row("max", "f32 f16 i32 q8"),
+    OperationCode.MINIMUM: Row("min", "f32 f16 i32 q8"),
+    OperationCode.POW: Row("pow", "f32 f16", ("base", "exponent")),
+    OperationCode.PRELU: Row("prelu", "f32 f16 q8", ("input", "alpha")),
 }
 _DTYPES = {row.kind: row.dtypes.split() for row in ROWS.values()}
 
@@ -47,7 +48,7 @@ BINARY = Shader(
     "binary",
     where=lambda choice: choice["DTYPE"] in _DTYPES[choice["KIND"]],
     KIND=tuple(_DTYPES),
-    DTYPE=("f32", "i32", "q8"),
+    DTYPE=("f32", "f16", "i32", "q8"),
 )
 LOCAL = 64
 
@@ -59,15 +60,13 @@ def lower(call: Call, g: Lowering) -> None:
     rescaled = row.kind not in ("max", "min")
     lhs, rhs = (g.tensor(tensor) if rescaled else requantised(g, tensor, output) for tensor in inputs)
     count = -(-output.size // 4)
-    push: dict[str, int | float] = {}
-    if is_quantised(output.code):
-        push["sign_mask"] = sign_mask(output)
-        if rescaled:
-            push |= _rescaling(call, *inputs)
+    push: dict[str, int | float] = {**sign_push(output)}
+    if is_quantised(output.code) and rescaled:
+        push |= _rescaling(call, *inputs)
     if row.is_fused:
         push |= clamp(call)
     g.dispatch(
-        BINARY.variant(KIND=row.kind, DTYPE=element(output)),
+        BINARY.variant(KIND=row.kind, DTYPE=dtype(output)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, "CONTIGUOUS": is_contiguous(output, *inputs)},
         tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
@@ -78,8 +77,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 for _code, _row in ROWS.items():
-    _types = [code for dtype in _DTYPES[_row.kind] for code in CODES[dtype]]
-    kernel(_code, shaders=(BINARY, LOOKUP), types=_types, refuse=up_to_rank(4, *_row.inputs))(lower)
+    kernel(_code, shaders=(BINARY, LOOKUP), refuse=up_to_rank(4, *_row.inputs))(lower)
 
 
 def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push
-from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import element, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.ops.quant import is_quantised
+from nnvk.types.codes import OperationCode
 
 _COMPARISONS = {
     OperationCode.EQUAL: "equal",
@@ -24,29 +26,26 @@ _KINDS = {**_COMPARISONS, **_LOGICAL}
 
 COMPARE = Shader(
     "compare",
-    where=lambda choice: choice["DTYPE"] == "q8" or choice["KIND"] not in _LOGICAL.values(),
+    where=lambda choice: choice["DTYPE"] == "bool" or choice["KIND"] not in _LOGICAL.values(),
     KIND=tuple(_KINDS.values()),
-    DTYPE=("f32", "i32", "q8"),
+    DTYPE=("f32", "f16", "i32", "bool", "q8"),
 )
 LOCAL = 64
-_TYPES = (*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8)
 
 
-@kernel(*_KINDS, shaders=(COMPARE,), types=_TYPES, refuse=up_to_rank(4, "input0", "input1"))
+@kernel(*_KINDS, shaders=(COMPARE,), refuse=up_to_rank(4, "input0", "input1"))
 def lower(call: Call, g: Lowering) -> None:
     """Four truth values an invocation."""
     first, second, output = call.input0, call.input1, call.output
-    is_bool = first.code is OperandCode.TENSOR_BOOL8
-    kind = "q8" if is_bool else element(first)
     count = -(-output.size // 4)
-    push: dict[str, int | float] = {}
-    if kind == "q8":
-        push = {"sign_mask": sign_mask(first), "lhs_zero": zero_point(first), "rhs_zero": zero_point(second)}
-        push |= {"lhs_scale": 1.0 if is_bool else first.scale, "rhs_scale": 1.0 if is_bool else second.scale}
+    push: dict[str, int | float] = {**sign_push(first)}
+    if is_quantised(first.code):
+        push |= {"lhs_zero": zero_point(first), "rhs_zero": zero_point(second)}
+        push |= {"lhs_scale": first.scale, "rhs_scale": second.scale}
     g.dispatch(
-        COMPARE.variant(KIND=_KINDS[call.code], DTYPE=kind),
+        COMPARE.variant(KIND=_KINDS[call.code], DTYPE=dtype(first)),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, **({"TRUTH": is_bool} if kind == "q8" else {})},
+        spec={"local_x": LOCAL},
         tensors={"lhs": g.tensor(first), "rhs": g.tensor(second), "dst": g.tensor(output)},
         count=count,
         elements=output.size,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
-from nnvk.driver.vulkan.lowering.quantised import dtype, lookup_table
+from nnvk.driver.vulkan.lowering.quantised import lookup_table
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.concat import rescaled
@@ -25,7 +26,7 @@ def lower(call: Call, g: Lowering) -> None:
         if source.size:
             move(
                 g,
-                dtype(source),
+                moved(source),
                 _in_scale(source, call.output, g),
                 target,
                 source.shape,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.convert import CONVERT
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     PACK_FILTER,
+    accumulated,
     multipliers,
     packed_filter,
     quantisation_push,
@@ -15,7 +18,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 )
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import clamp, dtype
+from nnvk.driver.vulkan.lowering.quantised import clamp
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -26,7 +29,7 @@ from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
-SHADER = Shader("conv2d", DTYPE=("f32", "q8"), TILE=("cpu", "gpu"))
+SHADER = Shader("conv2d", DTYPE=("f32", "f16", "q8"), TILE=("cpu", "gpu"))
 
 _LANES = 8
 """Invocations of a subgroup that TILE=cpu is made for."""
@@ -40,7 +43,7 @@ _TILES = (8, 16, 24, 28, 32)
 """Output pixels of a workgroup of TILE=cpu; 28 divides the 196 pixels and half covers the 49 of common networks."""
 # What a step of four channels costs a workgroup of TILE=cpu, in cycles: loads of weights, loads of input for eight
 # rows, multiplications for one row. Measured on llvmpipe.
-_STEP_COST = {"f32": (320, 80, 14), "q8": (120, 80, 14)}
+_STEP_COST = {"f32": (320, 80, 14), "f16": (320, 80, 14), "q8": (120, 80, 14)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def dispatch_product(
         tensors={
             "src": source,
             "weights": packed_filter(g, filter_),
-            "bias": g.tensor(call.bias),
+            "bias": accumulated(g, call.bias),
             "dst": target,
             **multipliers(g, call, filter_, out_channels),
         },
@@ -142,7 +145,7 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((height, width), channels)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, ARRANGE), refuse=_refuse)
+@kernel(OperationCode.CONV_2D, shaders=(SHADER, PACK_FILTER, ARRANGE, CONVERT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source = nhwc_input(g, call.input, call.nchw)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.convert import CONVERT
+from nnvk.driver.vulkan.lowering.dtypes import F32, dtype, of
 from nnvk.driver.vulkan.lowering.filters import (
+    accumulated,
     multipliers,
     quantisation_push,
     refuse_long_sums,
@@ -15,7 +18,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, move
-from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.lowering.quantised import clamp, sign_mask
 from nnvk.driver.vulkan.lowering.relayout import (
     finish_output,
     nhwc_input,
@@ -29,7 +32,7 @@ from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
-SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "q8"))
+SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "f16", "q8"))
 
 # What the shader's arrays hold.
 _MAX_TAPS = 25
@@ -68,14 +71,17 @@ def pack_weights(data: np.ndarray) -> np.ndarray:
 
 
 def _weights(g: Lowering, filter_: Tensor) -> TensorRef:
+    """The filter with channels padded to fours; 16-bit floats become 32-bit ones."""
     _, height, width, channels = filter_.shape
+    floats = filter_.dtype.kind == "f"
+    if channels % 4 and filter_.is_constant:
+        return g.constant(pack_weights(filter_.data.astype(np.float32) if floats else filter_.data))
+    source = accumulated(g, filter_) if floats else g.tensor(filter_)
     if channels % 4 == 0:
-        return g.tensor(filter_)
-    if filter_.is_constant:
-        return g.constant(pack_weights(filter_.data))
-    padded = round_up(channels, 4)
-    target = g.scratch(height * width * padded * filter_.dtype.itemsize)
-    move(g, dtype(filter_), g.tensor(filter_), target, (height * width, channels), (channels, 1), (padded, 1))
+        return source
+    padded, kind = round_up(channels, 4), F32 if floats else of(filter_)
+    target = g.scratch(height * width * padded * kind.bits // 8)
+    move(g, kind.moved, source, target, (height * width, channels), (channels, 1), (padded, 1))
     return target
 
 
@@ -84,7 +90,7 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, ARRANGE, MOVE), refuse=_refuse)
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(SHADER, ARRANGE, MOVE, CONVERT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower DEPTHWISE_CONV_2D."""
     vertical, horizontal = depthwise_axes(call)
@@ -116,7 +122,7 @@ def lower(call: Call, g: Lowering) -> None:
         tensors={
             "src": source,
             "weights": _weights(g, call.filter),
-            "bias": g.tensor(call.bias),
+            "bias": accumulated(g, call.bias),
             "dst": target,
             **multipliers(g, call, call.filter, out_channels),
         },

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
-from nnvk.driver.vulkan.lowering.quantised import dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperationCode
 
-MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "q8"))
+MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8"))
 LOCAL = 64
 WIDE_FROM = 256
 """Elements that go into one from which a workgroup sums them together, where few results keep a GPU busy."""
@@ -43,7 +44,7 @@ def lower(call: Call, g: Lowering) -> None:
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
     target = g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
-    quantisation = {"sign_mask": sign_mask(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
+    quantisation = {**sign_push(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
     wide = reduced >= WIDE_FROM and count * parts < LOCAL and not g.device.is_cpu
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, move
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call
 from nnvk.ops.pad import REFLECT, paddings
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.MIRROR_PAD, shaders=(MOVE,), types=MOVED_TYPES)
+@kernel(OperationCode.MIRROR_PAD, shaders=(MOVE,))
 def lower(call: Call, g: Lowering) -> None:
     """Each axis is mirrored with those before it."""
     source, shape = g.tensor(call.input), call.input.shape
@@ -47,7 +46,7 @@ def _mirror(call: Call, g: Lowering, source: TensorRef, target: TensorRef, axis:
         if count:
             move(
                 g,
-                dtype(call.input),
+                moved(call.input),
                 source,
                 target,
                 (outer, count, inner),

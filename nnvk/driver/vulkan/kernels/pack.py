@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, move
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.PACK, shaders=(MOVE,), types=MOVED_TYPES)
+@kernel(OperationCode.PACK, shaders=(MOVE,))
 def lower(call: Call, g: Lowering) -> None:
     """A dispatch an input."""
     target, count = g.tensor(call.output), len(call.inputs)
@@ -21,4 +20,4 @@ def lower(call: Call, g: Lowering) -> None:
     for number, source in enumerate(call.inputs):
         sizes = (source.size // inner, inner)
         place = (count * inner, 1)
-        move(g, dtype(source), g.tensor(source), target, sizes, (inner, 1), place, target_first=number * inner)
+        move(g, moved(source), g.tensor(source), target, sizes, (inner, 1), place, target_first=number * inner)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import clamp, dtype, sign_mask
+from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push
 from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
-from nnvk.ops.quant import is_quantised
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
-POOL = Shader("pool2d", KIND=("avg", "max"), DTYPE=("f32", "q8"))
+POOL = Shader("pool2d", KIND=("avg", "max"), DTYPE=("f32", "f16", "q8"))
 LOCAL = 64
 WIDE_FROM = 1024
 """Elements under a window from which a workgroup takes it, where there are few results to keep a GPU busy."""
@@ -70,7 +70,7 @@ def lower(call: Call, g: Lowering) -> None:
         pad_top=vertical.before,
         pad_left=horizontal.before,
         **clamp(call),
-        **({"sign_mask": sign_mask(call.input)} if is_quantised(call.input.code) else {}),
+        **sign_push(call.input),
     )
     if call.nchw:
         nchw_output(g, target, call.output)

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
-from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype, of
+from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.quantised import sign_mask
+from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.reduce import reduced_axes
@@ -32,7 +35,7 @@ REDUCE = Shader(
     "reduce",
     where=lambda choice: choice["DTYPE"] == "f32" or choice["KIND"] in ("max", "min"),
     KIND=("max", "min", "prod", "sum"),
-    DTYPE=("f32", "q8"),
+    DTYPE=("f32", "f16", "bool", "q8"),
 )
 LOCAL = 64
 PART = 64
@@ -75,36 +78,34 @@ def passes(shape: Shape, axes: Sequence[int]) -> Iterator[Pass]:
         sizes[first : last + 1] = [1] * (last + 1 - first)
 
 
-@kernel(
-    *_KINDS,
-    shaders=(REDUCE, FILL, LOOKUP),
-    types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_BOOL8),
-)
+@kernel(*_KINDS, shaders=(REDUCE, FILL, LOOKUP, CONVERT))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements of a pass's result an invocation."""
     kind, nothing = _KINDS[call.code]
-    source, target = g.tensor(call.input), g.tensor(call.output)
-    itemsize = call.input.dtype.itemsize
-    dtype = "q8" if itemsize == 1 else "f32"
     if not call.input.size:
-        fill(g, dtype, target, nothing)
-        return
+        fill(g, g.tensor(call.output), np.array(nothing, call.output.dtype))
+    elif of(call.input) is F16 and kind in ("sum", "prod"):
+        target = float32_result(g, call.output)
+        _reduce(call, g, kind, F32.name, as_float32(g, call.input), target)
+        finish_float32(g, target, call.output)
+    else:
+        _reduce(call, g, kind, dtype(call.input), g.tensor(call.input), g.tensor(call.output))
+
+
+def _reduce(call: Call, g: Lowering, kind: str, dtype: str, source: TensorRef, target: TensorRef) -> None:
     todo = list(passes(call.input.shape, reduced_axes(call)))
-    is_bool = call.input.code is OperandCode.TENSOR_BOOL8
-    if not todo and is_bool:
+    if not todo and call.input.code is OperandCode.TENSOR_BOOL8:
         look_up(g, source, np.minimum(np.arange(256), 1).astype(np.uint8), target, call.input.size)
     elif not todo:
         g.copy(source, target, source.nbytes)
-    variant, spec, push = REDUCE.variant(KIND=kind, DTYPE=dtype), {"local_x": LOCAL}, {}
-    if dtype == "q8":
-        spec, push = {**spec, "TRUTH": is_bool}, {"sign_mask": sign_mask(call.input)}
+    itemsize = source.nbytes // call.input.size
     for number, one in enumerate(todo):
         result = target if number == len(todo) - 1 else g.scratch(one.elements * itemsize)
         count = -(-one.elements // 4)
         g.dispatch(
-            variant,
+            REDUCE.variant(KIND=kind, DTYPE=dtype),
             groups=g.flat(count, LOCAL),
-            spec=spec,
+            spec={"local_x": LOCAL},
             tensors={"src": source, "dst": result},
             count=count,
             elements=one.elements,
@@ -112,6 +113,6 @@ def lower(call: Call, g: Lowering) -> None:
             parts=one.parts,
             part=PART,
             inner=one.inner,
-            **push,
+            **sign_push(call.input),
         )
         source = result

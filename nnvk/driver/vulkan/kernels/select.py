@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
-from nnvk.driver.vulkan.lowering.arrange import MOVED_TYPES
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 
-SELECT = Shader("select", DTYPE=("f32", "q8"))
+SELECT = Shader("select", DTYPE=MOVED)
 LOCAL = 64
 
 
-@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP), types=(OperandCode.TENSOR_BOOL8, *MOVED_TYPES))
+@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation, in the output's quantisation."""
     output = call.output
     count = -(-output.size // 4)
     g.dispatch(
-        SELECT.variant(DTYPE=dtype(output)),
+        SELECT.variant(DTYPE=moved(output)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={

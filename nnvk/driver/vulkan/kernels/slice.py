@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE, MOVED_TYPES, RANK, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, RANK, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.rearrange import reversed_axis
 from nnvk.ops.slice import slice_bounds, strided_axes
@@ -33,13 +33,13 @@ _RANGES: dict[OperationCode, Callable[[Call], list[range]]] = {
 }
 
 
-@kernel(*_RANGES, shaders=(ARRANGE,), types=MOVED_TYPES, refuse=up_to_rank(RANK))
+@kernel(*_RANGES, shaders=(ARRANGE,), refuse=up_to_rank(RANK))
 def lower(call: Call, g: Lowering) -> None:
     """One dispatch."""
     _take(g, call.input, call.output, _RANGES[call.code](call))
 
 
-@kernel(OperationCode.SPLIT, shaders=(ARRANGE,), types=MOVED_TYPES, refuse=up_to_rank(RANK))
+@kernel(OperationCode.SPLIT, shaders=(ARRANGE,), refuse=up_to_rank(RANK))
 def lower_split(call: Call, g: Lowering) -> None:
     """A dispatch an output."""
     axis = call.axis % call.input.rank
@@ -55,4 +55,4 @@ def _take(g: Lowering, source: Tensor, target: Tensor, ranges: Sequence[range]) 
     strides = dense_strides(source.shape)
     box = [(len(taken), taken.step * stride) for taken, stride in zip(ranges, strides, strict=True)]
     first = sum(taken.start * stride for taken, stride in zip(ranges, strides, strict=True))
-    arrange(g, dtype(source), g.tensor(source), g.tensor(target), box, first)
+    arrange(g, moved(source), g.tensor(source), g.tensor(target), box, first)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import dtype, sign_mask
+from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
@@ -16,7 +17,7 @@ SOFTMAX = Shader(
     "softmax",
     where=lambda choice: choice["PASS"] != "combine" or choice["DTYPE"] == "f32",
     PASS=("statistics", "combine", "apply"),
-    DTYPE=("f32", "q8"),
+    DTYPE=("f32", "f16", "q8"),
 )
 LOCAL = 64
 WIDE_FROM = 128
@@ -35,7 +36,7 @@ def lower(call: Call, g: Lowering) -> None:
     source, statistics = g.tensor(call.input), g.scratch(8 * slices)
     push: dict[str, int | float] = {"length": length, "inner": inner, "factor": call.beta}
     if is_quantised(call.input.code):
-        push |= {"factor": call.beta * call.input.scale, "sign_mask": sign_mask(call.input)}
+        push |= {"factor": call.beta * call.input.scale, **sign_push(call.input)}
     wide = length >= WIDE_FROM
     of_parts = g.scratch(8 * slices * parts) if parts > 1 else statistics
     g.dispatch(

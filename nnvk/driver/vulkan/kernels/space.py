@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, Dimension, arrange
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, MOVE, dense_strides, fill, move
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call
-from nnvk.ops.quant import is_quantised
 from nnvk.ops.space import block_shape, space_paddings
 from nnvk.ops.window import layout_shape
 from nnvk.types.codes import OperationCode
@@ -82,7 +83,7 @@ def lower(call: Call, g: Lowering) -> None:
     order = (0, 2, 3, 1) if call.nchw else (0, 1, 2, 3)
     n, y, x, c = (dimensions[axis] for axis in order)
     box = _IMAGES[call.code](call, n, y, x, c).box(call.nchw)
-    arrange(g, dtype(call.input), source, g.tensor(call.output), box)
+    arrange(g, moved(call.input), source, g.tensor(call.output), box)
 
 
 def _padded(call: Call, g: Lowering) -> tuple[TensorRef, Shape]:
@@ -94,9 +95,8 @@ def _padded(call: Call, g: Lowering) -> tuple[TensorRef, Shape]:
     first, second = layout_shape((0, top, left, 0), call.nchw), layout_shape((0, bottom, right, 0), call.nchw)
     shape = tuple(sum(sizes) for sizes in zip(first, before, second, strict=True))
     target = g.scratch(math.prod(shape) * call.input.dtype.itemsize)
-    zero = call.input.zero_point & 0xFF if is_quantised(call.input.code) else 0
-    fill(g, dtype(call.input), target, zero)
+    fill(g, target, np.array(call.input.zero_point, call.input.dtype))
     strides = dense_strides(shape)
     start = sum(index * stride for index, stride in zip(first, strides, strict=True))
-    move(g, dtype(call.input), source, target, before, dense_strides(before), strides, target_first=start)
+    move(g, moved(call.input), source, target, before, dense_strides(before), strides, target_first=start)
     return target, shape

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE, MOVED_TYPES, Dimension, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, Dimension, arrange, up_to_rank
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.ops.call import Call
 from nnvk.ops.rearrange import permutation
 from nnvk.types.codes import OperationCode
@@ -44,9 +44,9 @@ def refuse(call: Call) -> str:
     return up_to_rank(4)(call)
 
 
-@kernel(*_BOXES, shaders=(ARRANGE,), types=MOVED_TYPES, refuse=refuse)
+@kernel(*_BOXES, shaders=(ARRANGE,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """One dispatch."""
     shape = call.input.shape
     box = _BOXES[call.code](call, list(zip(shape, dense_strides(shape), strict=True)))
-    arrange(g, dtype(call.input), g.tensor(call.input), g.tensor(call.output), box)
+    arrange(g, moved(call.input), g.tensor(call.input), g.tensor(call.output), box)

@@ -6,15 +6,16 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, kernel
+from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
+from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import element, lookup_table
+from nnvk.driver.vulkan.lowering.quantised import lookup_table
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised, requantize
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 
 # Kind of the shader, and the limits of a clamp.
 _KINDS = {
@@ -38,15 +39,15 @@ _ON_INTEGERS = ("abs", "neg")
 
 UNARY = Shader(
     "unary",
-    where=lambda choice: choice["DTYPE"] == "f32" or choice["KIND"] in _ON_INTEGERS,
+    where=lambda choice: choice["DTYPE"] != I32.name or choice["KIND"] in _ON_INTEGERS,
     KIND=sorted({kind for kind, _, _ in _KINDS.values()}),
-    DTYPE=("f32", "i32"),
+    DTYPE=("f32", "f16", "i32"),
 )
 LOOKUP = Shader("lookup")
 LOCAL = 64
 
 
-@kernel(*_KINDS, shaders=(UNARY, LOOKUP), types=(*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32))
+@kernel(*_KINDS, shaders=(UNARY, LOOKUP))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
     if call.input.dtype.itemsize == 1:
@@ -55,7 +56,7 @@ def lower(call: Call, g: Lowering) -> None:
     kind, low, high = _KINDS[call.code]
     count = -(-call.input.size // 4)
     g.dispatch(
-        UNARY.variant(KIND=kind, DTYPE=element(call.input)),
+        UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
@@ -65,7 +66,7 @@ def lower(call: Call, g: Lowering) -> None:
     )
 
 
-@kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,), types=(OperandCode.TENSOR_BOOL8,))
+@kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
 def lower_bytes(call: Call, g: Lowering) -> None:
     """Four bytes an invocation."""
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)

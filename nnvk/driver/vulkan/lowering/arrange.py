@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nnvk.driver.vulkan.lowering.kernel import FLOAT_AND_QUANT8, Refuse
+from nnvk.driver.vulkan.lowering.dtypes import MOVED
+from nnvk.driver.vulkan.lowering.kernel import Refuse
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.types.codes import OperandCode
 
-ARRANGE = Shader("arrange", DTYPE=("f32", "q8"))
-MOVED_TYPES = (*FLOAT_AND_QUANT8, OperandCode.TENSOR_INT32)
-"""What can be moved: elements of 32 bits, whatever they are, and bytes."""
+ARRANGE = Shader("arrange", DTYPE=MOVED)
 LOCAL = 64
 RANK = 8
 
@@ -25,7 +23,7 @@ Dimension = tuple[int, int]
 def arrange(
     g: Lowering, dtype: str, source: TensorRef, target: TensorRef, box: Sequence[Dimension], first: int = 0
 ) -> None:
-    """Fill ``target``, dense, with a box of ``source`` that begins at element ``first`` (``dtype``: f32 or q8)."""
+    """Fill ``target``, dense, with a box of ``source`` that begins at element ``first`` (``dtype``: see `moved`)."""
     folded = fold(box)
     if len(folded) > RANK:
         raise ValueError(f"a box of {len(folded)} dimensions, at most {RANK} can be moved: {folded}")

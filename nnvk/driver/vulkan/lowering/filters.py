@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.convert import as_float32
+from nnvk.driver.vulkan.lowering.dtypes import F32, I32, dtype, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import dtype, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.linear import output_multipliers
 
-PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "q8"))
+PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "q8"))
 
 BLOCK = 32
 """Output channels in a block of a packed filter."""
@@ -53,20 +55,23 @@ def pack_filter(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
 
 def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
-    """`pack_filter` of an operand [output channels, ..., channels]: now if it is constant, else by a shader."""
+    """`pack_filter` of an operand [output channels, ..., channels]: now if it is constant, else by a shader.
+
+    16-bit floats become 32-bit ones.
+    """
     outputs, *window, channels = filter_.shape
     taps = int(np.prod(window))
-    kind = dtype(filter_)
+    floats = filter_.dtype.kind == "f"
     if filter_.is_constant:
         data = filter_.data.reshape(outputs, taps, channels)
-        if kind == "f32":
-            return g.constant(pack_filter(data))
+        if floats:
+            return g.constant(pack_filter(data.astype(np.float32, copy=False)))
         return g.constant(pack_filter(unsigned_bytes(data), zero_point(filter_)))
-    words = round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (1 if kind == "f32" else 4)
+    words = round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (1 if floats else 4)
     packed = g.scratch(words * 4)
-    quantisation = {"sign_mask": sign_mask(filter_), "fill": zero_point(filter_)} if kind == "q8" else {}
+    quantisation = {} if floats else {**sign_push(filter_), "fill": zero_point(filter_)}
     g.dispatch(
-        PACK_FILTER.variant(DTYPE=kind),
+        PACK_FILTER.variant(DTYPE=dtype(filter_)),
         groups=g.flat(words, _LOCAL),
         spec={"local_x": _LOCAL},
         tensors={"src": g.tensor(filter_), "dst": packed},
@@ -79,9 +84,16 @@ def packed_filter(g: Lowering, filter_: Tensor) -> TensorRef:
     return packed
 
 
+def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
+    """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
+    if of(tensor) in (F32, I32):
+        return g.tensor(tensor)
+    return g.constant(tensor.data.astype(np.float32)) if tensor.is_constant else as_float32(g, tensor)
+
+
 def quantisation_push(call: Call, filter_: Tensor) -> dict[str, int]:
-    """The push constants of q8 variants; nothing for float32."""
-    if dtype(call.input) == "f32":
+    """The push constants of q8 variants; nothing for floats."""
+    if call.input.dtype.kind == "f":
         return {}
     return {
         "sign_mask": sign_mask(call.input),
@@ -92,8 +104,8 @@ def quantisation_push(call: Call, filter_: Tensor) -> dict[str, int]:
 
 
 def multipliers(g: Lowering, call: Call, filter_: Tensor, outputs: int) -> dict[str, TensorRef]:
-    """The tensor of q8 variants with four mantissas and four shifts for each four outputs; nothing for float32."""
-    if dtype(call.input) == "f32":
+    """The tensor of q8 variants with four mantissas and four shifts for each four outputs; nothing for floats."""
+    if call.input.dtype.kind == "f":
         return {}
     pairs = np.zeros((2, round_up(outputs, 4)), np.int32)
     pairs[:, :outputs] = np.stack(output_multipliers(call.input, filter_, call.output)).reshape(2, -1)

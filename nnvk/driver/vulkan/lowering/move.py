@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from collections.abc import Sequence
 
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-MOVE = Shader("move", DTYPE=("f32", "q8"))
+MOVE = Shader("move", DTYPE=MOVED)
 FILL = Shader("fill")
 LOCAL = 64
 RANK = 5
@@ -33,7 +35,7 @@ def move(
     source_first: int = 0,
     target_first: int = 0,
 ) -> None:
-    """Copy a box of ``sizes`` elements (``dtype``: f32 or q8) from one strided place to another.
+    """Copy a box of ``sizes`` elements (``dtype``: see `moved`) from one strided place to another.
 
     Strides and first elements are in elements. The rest of ``target`` stays as it is.
     """
@@ -84,9 +86,9 @@ def _folded(
     return [row[0] for row in folded], [row[1] for row in folded], [row[2] for row in folded]
 
 
-def fill(g: Lowering, dtype: str, target: TensorRef, value: float | int) -> None:
-    """Set every element of a tensor: a real number for f32, the byte (0..255, as it lies in memory) for q8."""
-    word = struct.unpack("<I", struct.pack("<f", value))[0] if dtype == "f32" else int(value) * 0x01010101
+def fill(g: Lowering, target: TensorRef, element: np.ndarray) -> None:
+    """Set every element of a tensor to the one that an array holds."""
+    repeated = np.resize(element, 4 // element.itemsize)
     count = -(-target.nbytes // 16)
     g.dispatch(
         FILL.variant(),
@@ -94,5 +96,5 @@ def fill(g: Lowering, dtype: str, target: TensorRef, value: float | int) -> None
         spec={"local_x": LOCAL},
         tensors={"dst": target},
         count=count,
-        word=word,
+        word=int(repeated.view(np.uint32)[0]),
     )

@@ -1,7 +1,7 @@
-"""How shaders see quantised tensors: unsigned bytes, whatever the operand's type.
+"""How shaders see quantised tensors: unsigned steps, whatever the operand's type.
 
-Signed tensors are moved by 128 with a sign mask when their words are unpacked and packed, so that one variant of a
-shader serves both; zero points and limits move with them (see ``shaders/include/quant.glsl``).
+Signed tensors are moved by half their range with a sign mask when their words are unpacked and packed, so that one
+variant of a shader serves both; zero points and limits move with them (see ``shaders/include/quant.glsl``).
 """
 
 from __future__ import annotations
@@ -15,38 +15,29 @@ from nnvk.ops.fused import activation_range
 from nnvk.ops.quant import INT32_MAX, INT32_MIN, is_quantised
 from nnvk.types.codes import OperandCode
 
-SIGN_MASK = 0x80808080
-CODES = {
-    "f32": (OperandCode.TENSOR_FLOAT32,),
-    "i32": (OperandCode.TENSOR_INT32,),
-    "q8": (OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
-}
-"""The types that a value of the shader axis DTYPE stands for."""
-
-
-def dtype(tensor: Tensor) -> str:
-    """The shader axis value for a tensor's type: ``f32`` or ``q8``."""
-    return "q8" if is_quantised(tensor.code) else "f32"
-
-
-def element(tensor: Tensor) -> str:
-    """The shader axis value for a tensor's type where integers differ from floats: ``f32``, ``i32`` or ``q8``."""
-    return "i32" if tensor.code is OperandCode.TENSOR_INT32 else dtype(tensor)
+_SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
+"""The highest bit of every step in a word, by bytes of a step."""
 
 
 def offset(tensor: Tensor) -> int:
-    """What moves the tensor's steps to 0..255."""
-    return 128 if tensor.dtype == np.int8 else 0
+    """What moves the tensor's steps to 0..255, or 0..65535; 0 for what is not quantised."""
+    signed = is_quantised(tensor.code) and tensor.dtype.kind == "i"
+    return 1 << (8 * tensor.dtype.itemsize - 1) if signed else 0
 
 
 def sign_mask(tensor: Tensor) -> int:
-    """What words of the tensor are xored with to make their bytes unsigned."""
-    return SIGN_MASK if offset(tensor) else 0
+    """What words of the tensor are xored with to make their steps unsigned."""
+    return _SIGN_BITS[tensor.dtype.itemsize] if offset(tensor) else 0
 
 
 def zero_point(tensor: Tensor) -> int:
     """The zero point as unsigned step."""
     return tensor.zero_point + offset(tensor)
+
+
+def sign_push(tensor: Tensor) -> dict[str, int]:
+    """The push constant ``sign_mask``, where the tensor is quantised."""
+    return {"sign_mask": sign_mask(tensor)} if is_quantised(tensor.code) else {}
 
 
 def clamp(call: Call) -> dict[str, float | int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import arrange
+from nnvk.driver.vulkan.lowering.dtypes import F32, moved, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import dtype
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Tensor
 from nnvk.ops.window import nhwc_shape
@@ -23,12 +23,12 @@ def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
         return source
     target = g.scratch(tensor.size * tensor.dtype.itemsize)
     plane = height * width
-    arrange(g, dtype(tensor), source, target, [(batches, channels * plane), (plane, 1), (channels, plane)])
+    arrange(g, moved(tensor), source, target, [(batches, channels * plane), (plane, 1), (channels, plane)])
     return target
 
 
 def nhwc_output(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
-    """Where a shader writes a tensor in NHWC order; the pixels of bytes are padded to fours of channels.
+    """Where a shader writes a tensor in NHWC order, its pixels padded to fours of channels if these are not words.
 
     The tensor itself where that is its layout, else scratch from which `finish_output` makes it.
     """
@@ -49,7 +49,7 @@ def finish_output(g: Lowering, written: TensorRef, tensor: Tensor, nchw: bool) -
     padded = _padded_channels(tensor, channels)
     plane = height * width
     rows = [(plane, padded), (channels, 1)]
-    arrange(g, dtype(tensor), written, target, [(batches, plane * padded), *(reversed(rows) if nchw else rows)])
+    arrange(g, moved(tensor), written, target, [(batches, plane * padded), *(reversed(rows) if nchw else rows)])
 
 
 def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
@@ -57,8 +57,8 @@ def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
     batches, channels, height, width = tensor.shape
     plane = height * width
     box = [(batches, plane * channels), (channels, 1), (plane, channels)]
-    arrange(g, dtype(tensor), written, g.tensor(tensor), box)
+    arrange(g, moved(tensor), written, g.tensor(tensor), box)
 
 
 def _padded_channels(tensor: Tensor, channels: int) -> int:
-    return channels if dtype(tensor) == "f32" else round_up(channels, 4)
+    return channels if of(tensor) is F32 else round_up(channels, 4)

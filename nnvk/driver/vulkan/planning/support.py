@@ -22,7 +22,7 @@ def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str:
     if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
         return f"{call.unknown}; shaders are chosen before"
     try:
-        return _refuse_types(call, kernel, profile, library) or (kernel.refuse(call) if kernel.refuse else "")
+        return _refuse_features(kernel, profile, library) or (kernel.refuse(call) if kernel.refuse else "")
     except UnknownShape:
         return ""  # they come with the execution, and when they have the planner asks again
     except UnknownValue as unknown:
@@ -41,12 +41,7 @@ def refuse_sizes(call: Call, profile: DeviceProfile) -> str:
     return ""
 
 
-def _refuse_types(call: Call, kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str:
-    leading = next(tensor for tensor in _tensors(call))
-    for tensor in (leading, call.output):
-        if tensor.code not in kernel.types:
-            taken = ", ".join(sorted(code.name for code in kernel.types))
-            return f"{tensor.name} is {tensor.code.name}, the shaders take {taken}"
+def _refuse_features(kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str:
     for shader in kernel.shaders:
         reason = library.refuse(shader, profile.features)
         if reason:

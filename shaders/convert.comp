@@ -1,0 +1,120 @@
+#version 450
+// Tensors in another data type: QUANTIZE, DEQUANTIZE and CAST, and whatever computes in another type than its operands
+// have. An element stands for (number - src_zero) * src_scale, or * the scale of its channel; what stands for it in the
+// target is rounded to nearest, halves away from zero, or (TRUNCATE) towards zero, and saturates. NaN is the largest
+// step, or 0 where it is cut off. An invocation converts four elements.
+
+#extension GL_GOOGLE_include_directive : require
+
+#if defined(SRC_F32)
+#define DTYPE_F32
+#elif defined(SRC_F16)
+#define DTYPE_F16
+#elif defined(SRC_I32)
+#define DTYPE_I32
+#elif defined(SRC_Q8)
+#define DTYPE_Q8
+#elif defined(SRC_Q16)
+#define DTYPE_Q16
+#endif
+
+#include "include/indexing.glsl"
+#include "include/tensors.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool TRUNCATE = false;
+
+READS(0, Src, src)
+#if defined(DST_F32)
+layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
+#elif defined(DST_I32)
+layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
+#elif defined(DST_Q8)
+layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
+#else
+layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };
+#endif
+#ifdef SCALES_CHANNEL
+layout(set = 0, binding = 2) readonly buffer Scales { float scales[]; };
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint dst_offset;
+    uint count;    // of fours
+    int src_zero;
+#ifdef SCALES_CHANNEL
+    uint scales_offset;
+    uint channels;
+    uint inner;    // elements from one channel to the next
+#else
+    float src_scale;
+#endif
+#if defined(SRC_Q8) || defined(SRC_Q16)
+    uint sign_mask;
+#endif
+#if defined(DST_I32) || defined(DST_Q8) || defined(DST_Q16)
+    float dst_scale;
+    int dst_zero;
+#endif
+#if defined(DST_Q8) || defined(DST_Q16)
+    uint dst_mask;
+    int low;
+    int high;
+#endif
+};
+
+#ifdef SCALES_CHANNEL
+vec4 scale(uint i) {
+    uvec4 channel = (4 * i + uvec4(0, 1, 2, 3)) / inner % channels;
+    return vec4(scales[scales_offset + channel.x], scales[scales_offset + channel.y], scales[scales_offset + channel.z],
+                scales[scales_offset + channel.w]);
+}
+#else
+float scale(uint i) { return src_scale; }
+#endif
+
+vec4 real(uint i) {
+#ifdef IS_FLOAT
+    return LOAD4(src, i);
+#else
+    return vec4(LOAD4(src, i) - src_zero) * scale(i);
+#endif
+}
+
+#if defined(DST_I32) || defined(DST_Q8) || defined(DST_Q16)
+// Numbers beyond 32 bits are the last ones that there are: they would convert to anything.
+ivec4 whole(vec4 x) {
+    x = exact_quotient(x, dst_scale);
+    if (TRUNCATE) {
+        x = mix(trunc(x), vec4(0.0), isnan(x));
+    } else {
+        x = mix(round_half_away(x), vec4(2147483648.0), isnan(x));
+    }
+    ivec4 result = ivec4(clamp(x, -2147483648.0, 2147483520.0));
+    result = mix(result, ivec4(0x7fffffff), greaterThanEqual(x, vec4(2147483648.0)));
+    return mix(result, ivec4(0x80000000), lessThan(x, vec4(-2147483648.0)));
+}
+
+#if !defined(DST_I32)
+ivec4 steps(vec4 x) {
+    return clamp(clamp(whole(x), -0x40000000, 0x40000000) + dst_zero, low, high);
+}
+#endif
+#endif
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+#if defined(DST_F32)
+    dst[dst_offset / 4 + i] = real(i);
+#elif defined(DST_F16)
+    dst[dst_offset / 2 + i] = pack_halves(real(i));
+#elif defined(DST_I32)
+    dst[dst_offset / 4 + i] = whole(real(i));
+#elif defined(DST_Q8)
+    dst[dst_offset + i] = pack_bytes(steps(real(i)), dst_mask);
+#elif defined(DST_Q16)
+    dst[dst_offset / 2 + i] = pack_shorts(steps(real(i)), dst_mask);
+#endif
+}

@@ -1,0 +1,157 @@
+// Tensors and their element types. A shader variant is compiled with exactly one DTYPE_* defined; what differs between
+// the types is here, so that a shader's body is written once.
+//
+//   DTYPE_F32            32-bit floats
+//   DTYPE_F16            16-bit floats; computed as 32-bit ones, and rounded to nearest when they are stored
+//   DTYPE_I32            32-bit integers
+//   DTYPE_BOOL           truth values, a byte each: loaded as 0 or 1
+//   DTYPE_Q8, DTYPE_Q16  quantised steps of 8 and 16 bits: loaded as unsigned ones, signed ones being moved by half the
+//                        range with a sign mask (see quant.glsl)
+//   DTYPE_B8, _B16, _B32 elements of so many bits that are only moved
+//
+// READS(binding, Block, name) declares a tensor that is read, WRITES one that is written, and CHANGES one that is both;
+// the push constant <name>_offset says, in words, where it begins. Elements of less than 32 bits are dense in words, so
+// that no storage feature is needed, and every tensor is padded to whole fours:
+//
+//   LOAD(name, at)         an element, as ACC
+//   LOAD4(name, i)         elements 4 i to 4 i + 3, as ACC4
+//   GATHER4(name, at)      the elements at four indexes (a uvec4), as ACC4
+//   STORE4(name, i, v)     the same, from an ACC4
+//   STORE(name, at, v)     one element of a tensor declared with CHANGES, among neighbours that others write
+//
+// Steps need a `sign_mask` in scope. LOAD_WITH, LOAD4_WITH and STORE4_WITH take another one, for shaders whose tensors
+// differ; LOAD_FROM_WITH counts elements from the beginning of the buffer, of which a word holds WORD_VALUES. FOUR is the
+// type of four elements as they lie in memory; DECODE4 and ENCODE4 turn it into an ACC4 and back. IS_FLOAT is defined
+// for floats, IS_QUANTISED for steps.
+
+#ifndef NNVK_TENSORS_GLSL
+#define NNVK_TENSORS_GLSL
+
+#include "quant.glsl"
+
+#define TENSOR_VIEWS(ACCESS, BINDING, Block, name)                             \
+    layout(set = 0, binding = BINDING) ACCESS buffer Block { WORD name[]; };   \
+    layout(set = 0, binding = BINDING) ACCESS buffer Block##_Fours { FOUR name##_fours[]; };
+#define READS(BINDING, Block, name) TENSOR_VIEWS(readonly, BINDING, Block, name)
+#define WRITES(BINDING, Block, name) TENSOR_VIEWS(writeonly, BINDING, Block, name)
+#define CHANGES(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)
+
+#if defined(DTYPE_F32) || defined(DTYPE_F16)
+#define IS_FLOAT
+#elif defined(DTYPE_Q8) || defined(DTYPE_Q16)
+#define IS_QUANTISED
+#endif
+
+#if defined(DTYPE_F32)
+#define ACC float
+#define ACC4 vec4
+#define WORD float
+#define FOUR vec4
+#define FOUR_WORDS 4
+#elif defined(DTYPE_I32)
+#define ACC int
+#define ACC4 ivec4
+#define WORD int
+#define FOUR ivec4
+#define FOUR_WORDS 4
+#elif defined(DTYPE_B32)
+#define ACC uint
+#define ACC4 uvec4
+#define WORD uint
+#define FOUR uvec4
+#define FOUR_WORDS 4
+#elif defined(DTYPE_F16)
+#define ACC float
+#define ACC4 vec4
+#define WORD uint
+#define FOUR uvec2
+#define FOUR_WORDS 2
+#define DECODE4_WITH(four, mask) unpack_halves(four)
+#define ENCODE4_WITH(v, mask) pack_halves(v)
+#define DECODE_WITH(word, at, mask) half_of(word, at)
+#elif defined(DTYPE_Q16)
+#define ACC int
+#define ACC4 ivec4
+#define WORD uint
+#define FOUR uvec2
+#define FOUR_WORDS 2
+#define DECODE4_WITH(four, mask) unpack_shorts(four, mask)
+#define ENCODE4_WITH(v, mask) pack_shorts(v, mask)
+#define DECODE_WITH(word, at, mask) short_of((word) ^ (mask), at)
+#elif defined(DTYPE_B16)
+#define ACC uint
+#define ACC4 uvec4
+#define WORD uint
+#define FOUR uvec2
+#define FOUR_WORDS 2
+#define DECODE4_WITH(four, mask) uvec4(unpack_shorts(four, 0u))
+#define ENCODE4_WITH(v, mask) pack_shorts(ivec4(v), 0u)
+#define DECODE_WITH(word, at, mask) uint(short_of(word, at))
+#elif defined(DTYPE_Q8)
+#define ACC int
+#define ACC4 ivec4
+#define WORD uint
+#define FOUR uint
+#define FOUR_WORDS 1
+#define DECODE4_WITH(four, mask) unpack_bytes(four, mask)
+#define ENCODE4_WITH(v, mask) pack_bytes(v, mask)
+#define DECODE_WITH(word, at, mask) byte_of((word) ^ (mask), at)
+#elif defined(DTYPE_BOOL)
+#define ACC int
+#define ACC4 ivec4
+#define WORD uint
+#define FOUR uint
+#define FOUR_WORDS 1
+#define DECODE4_WITH(four, mask) min(unpack_bytes(four, 0u), 1)
+#define ENCODE4_WITH(v, mask) pack_bytes(v, 0u)
+#define DECODE_WITH(word, at, mask) min(byte_of(word, at), 1)
+#elif defined(DTYPE_B8)
+#define ACC uint
+#define ACC4 uvec4
+#define WORD uint
+#define FOUR uint
+#define FOUR_WORDS 1
+#define DECODE4_WITH(four, mask) uvec4(unpack_bytes(four, 0u))
+#define ENCODE4_WITH(v, mask) pack_bytes(ivec4(v), 0u)
+#define DECODE_WITH(word, at, mask) uint(byte_of(word, at))
+#endif
+
+#if FOUR_WORDS == 4
+#define WORD_VALUES 1
+#define DECODE4_WITH(four, mask) (four)
+#define ENCODE4_WITH(v, mask) (v)
+#define LOAD_FROM_WITH(name, at, mask) (name)[at]
+#define STORE(name, at, v) (name)[name##_offset + (at)] = (v)
+#elif FOUR_WORDS == 2
+#define WORD_VALUES 2
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 1], at, mask)
+#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 1)], ((at) & 1u) << 4, 0xffffu, ENCODE4(ACC4(v)).x)
+#else
+#define WORD_VALUES 4
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 2], at, mask)
+#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 2)], ((at) & 3u) << 3, 0xffu, ENCODE4(ACC4(v)))
+#endif
+
+// Replaces some bits of a word of which others may be replacing other bits: each touches none but its own.
+#define REPLACE(word, shift, bits, value)            \
+    {                                                \
+        uint place = (shift), fresh = (value);       \
+        atomicAnd(word, ~((bits) << place));         \
+        atomicOr(word, (fresh & (bits)) << place);   \
+    }
+
+#define LOAD_WITH(name, at, mask) LOAD_FROM_WITH(name, name##_offset * WORD_VALUES + (at), mask)
+#define GATHER4_WITH(name, at, mask)                                                            \
+    ACC4(LOAD_WITH(name, (at).x, mask), LOAD_WITH(name, (at).y, mask), LOAD_WITH(name, (at).z, mask), \
+         LOAD_WITH(name, (at).w, mask))
+#define LOAD4_WITH(name, i, mask) DECODE4_WITH(name##_fours[name##_offset / FOUR_WORDS + (i)], mask)
+#define STORE4_WITH(name, i, v, mask) name##_fours[name##_offset / FOUR_WORDS + (i)] = ENCODE4_WITH(v, mask)
+
+#define DECODE4(four) DECODE4_WITH(four, sign_mask)
+#define ENCODE4(v) ENCODE4_WITH(v, sign_mask)
+#define LOAD(name, at) LOAD_WITH(name, at, sign_mask)
+#define GATHER4(name, at) GATHER4_WITH(name, at, sign_mask)
+#define LOAD4(name, i) LOAD4_WITH(name, i, sign_mask)
+#define STORE4(name, i, v) STORE4_WITH(name, i, v, sign_mask)
+
+#endif
