@@ -6,6 +6,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops import registry
+from nnvk.ops.control_flow import check_nesting
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand
 from nnvk.types.operand import OperandType
@@ -16,6 +17,19 @@ _GIVEN = (Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetim
 
 def validate_model(model: Model) -> None:
     """Raise BAD_DATA unless a model keeps every rule of HAL 1.3: indexes, lifetimes, data, order, signatures."""
+    check_nesting(model)
+    for each in (*model.referenced(), model):
+        _check_structure(each)
+        check_calls(each)
+
+
+def check_calls(model: Model) -> None:
+    """Raise BAD_DATA unless every operation keeps its signature and its rules, as far as shapes and values are known."""
+    for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
+        pass  # each call was bound and inferred, which is the check
+
+
+def _check_structure(model: Model) -> None:
     for number, operation in enumerate(model.operations):
         if not isinstance(operation.code, (OperationCode, ExtensionCode)):
             raise bad_data(f"operation {number} has the code {operation.code!r}, which is none of feature level 8")
@@ -27,11 +41,6 @@ def validate_model(model: Model) -> None:
         _check_operand(index, operand)
     _check_interface(model)
     _check_order(model)
-    for operand in model.operands:
-        if operand.subgraph is not None:
-            validate_model(operand.subgraph)
-    for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
-        pass  # each call was bound and inferred, which checks signatures, shapes and known values
 
 
 def _check_operand(index: int, operand: Operand) -> None:
@@ -42,11 +51,11 @@ def _check_operand(index: int, operand: Operand) -> None:
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} {'has no' if value is None else 'has a'} value")
     if (operand.subgraph is not None) != (operand.lifetime is Lifetime.SUBGRAPH):
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} must have a model exactly if that is subgraph")
-    if operand.subgraph is not None and type_.code is not OperandCode.MODEL:
-        raise bad_data(f"{what} refers to a model and is {type_}")
+    if (type_.code is OperandCode.MODEL) != (operand.lifetime is Lifetime.SUBGRAPH):
+        raise bad_data(f"{what} of lifetime {operand.lifetime.value} is {type_}; operands of type MODEL refer to models")
     if value is None:
         return
-    if type_.code is OperandCode.MODEL or not isinstance(value, np.ndarray):
+    if not isinstance(value, np.ndarray):
         raise bad_data(f"{what} is {type_}, its value a {type(value).__name__}")
     if value.dtype != type_.dtype or value.shape != type_.dimensions:
         raise bad_data(f"{what} is {type_}, its value {value.dtype}{list(value.shape)}")

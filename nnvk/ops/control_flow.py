@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnvk.base.errors import NnapiError, bad_data
 from nnvk.ops.call import Call, Tensor, UnknownValue
 from nnvk.ops.registry import compatible, define
 from nnvk.ops.signature import BOOL8, Param, Signature, one_of, same, tensor
 from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.model import Model
+from nnvk.types.model import Model, Operation
 from nnvk.types.operand import OperandType, Shape
 
 CONDITION = OperandType(BOOL8, (1,))
 """The type of IF's condition and of the output of WHILE's condition model."""
+
+
+MOST_LEVELS = 64
+"""Models that may be nested in each other: who runs them does so recursively."""
+MOST_OPERATIONS = 1 << 16
+"""Operations that control flow may take in one pass, with one round for each WHILE: models that refer to others twice at
+every level would take any number of them."""
+
+
+def check_nesting(model: Model) -> None:
+    """Raise BAD_DATA where a model's control flow is nested too deep, or takes too many operations in one pass."""
+    levels: dict[Model, int] = {}
+    passes: dict[Model, int] = {}
+    for each in (*model.referenced(), model):
+        inner = [operand.subgraph for operand in each.operands if operand.subgraph is not None]
+        levels[each] = 1 + max((levels[referenced] for referenced in inner), default=0)
+        if levels[each] > MOST_LEVELS:
+            raise bad_data(f"models are nested more than {MOST_LEVELS} deep")
+        inside = sum(_inside(each, operation, passes) for operation in each.operations)
+        if inside > MOST_OPERATIONS:
+            raise bad_data(f"control flow takes {inside} operations in one pass, at most {MOST_OPERATIONS} are allowed")
+        passes[each] = inside + len(each.operations)
+
+
+def _inside(model: Model, operation: Operation, passes: Mapping[Model, int]) -> int:
+    """Operations of the models that an operation refers to: of IF's larger branch, of WHILE's both."""
+    referenced = [model.operands[index].subgraph for index in operation.inputs]
+    inner = [passes[each] for each in referenced if each is not None]
+    return max(inner, default=0) if operation.code is OperationCode.IF else sum(inner)
 
 
 def _agree(one: OperandType, other: OperandType) -> bool:

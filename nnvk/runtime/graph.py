@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops import registry
+from nnvk.ops.check import check_calls
+from nnvk.ops.control_flow import check_nesting
 from nnvk.types.codes import OperandCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -99,13 +100,15 @@ def freeze(
     operands = tuple(_operand(index, type_, values, subgraphs, inputs, outputs) for index, type_ in enumerate(types))
     for index, operand in enumerate(operands):
         operand.type.check_channels(f"operand {index}")
+        if operand.type.code is OperandCode.MODEL and operand.subgraph is None:
+            raise bad_data(f"operand {index} is of type MODEL and refers to none")
         if operand.lifetime in _WRITTEN and index not in writer:
             output = f", output {outputs.index(index)} of the model," if index in outputs else ""
             raise bad_data(f"operand {index}{output} is no input, has no value, and no operation writes it")
     ordered = _in_order(operations, writer)
     model = Model(operands, tuple(ordered), inputs, outputs, relaxed)
-    for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
-        pass  # each call was bound and inferred, which is the check of signatures, shapes and known values
+    check_nesting(model)
+    check_calls(model)
     return model
 
 

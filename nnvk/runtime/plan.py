@@ -63,14 +63,22 @@ class Plan:
         return first if isinstance(first, Step) else None
 
     def leaves(self) -> list[Step]:
-        """All prepared steps, those of control flow's models too."""
+        """All prepared steps, those of control flow's models too: of a model that is referred to twice, once."""
         found: list[Step] = []
-        for step in self.steps:
-            if isinstance(step, Step):
-                found.append(step)
-            else:
-                for plan in step.models:
-                    found += plan.leaves()
+        seen: set[int] = set()
+
+        def gather(plan: Plan) -> None:
+            if id(plan) in seen:
+                return
+            seen.add(id(plan))
+            for step in plan.steps:
+                if isinstance(step, Step):
+                    found.append(step)
+                else:
+                    for model in step.models:
+                        gather(model)
+
+        gather(self)
         return found
 
 
@@ -91,19 +99,29 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans models for a list of devices, the preferred first."""
+    """Plans a model for a list of devices, the preferred first. Each model that control flow refers to is planned once."""
 
     devices: Sequence[Device]
     options: PrepareOptions
     fallback: Device | None = None
     """The device that takes over where one fails to prepare or to execute; None where errors are the caller's."""
     cache: Cache | None = None
-    nested: str = field(default="")
-    """The way of control flow operations that led to the model, to tell their caches apart."""
+    _plans: dict[Model, Plan] = field(default_factory=dict, init=False)
+    _support: dict[Model, list[list[Support]]] = field(default_factory=dict, init=False)
 
     def plan(self, model: Model) -> Plan:
         """Partition and prepare. BAD_DATA: an operation that no device supports; else what a device raises."""
-        support = [device.driver.get_supported_operations(model) for device in self.devices]
+        return self._plan(model, "")
+
+    def _plan(self, model: Model, nested: str) -> Plan:
+        """``nested``: the way of control flow operations that led to the model, to tell their caches apart."""
+        known = self._plans.get(model)
+        if known is None:
+            known = self._plans[model] = self._new_plan(model, nested)
+        return known
+
+    def _new_plan(self, model: Model, nested: str) -> Plan:
+        support = self._answers(model)
         answers = [[answer.supported for answer in of_device] for of_device in support]
         try:
             device_of = assign(model, answers)
@@ -113,19 +131,27 @@ class Planner:
         steps: list[Step | ControlStep] = []
         for cut in partition(model, device_of, split):
             if cut.operations[0] in split:
-                steps.append(self._control(model, cut.operations[0]))
+                steps.append(self._control(model, cut.operations[0], nested))
             else:
-                steps.append(self._step(model, self.devices[cut.device], cut.operations))
+                steps.append(self._step(model, self.devices[cut.device], cut.operations, nested))
         return Plan(model, tuple(steps))
 
-    def _step(self, model: Model, device: Device, operations: tuple[int, ...]) -> Step:
+    def _answers(self, model: Model) -> list[list[Support]]:
+        """What each device says of each operation."""
+        known = self._support.get(model)
+        if known is None:
+            known = [device.driver.get_supported_operations(model) for device in self.devices]
+            self._support[model] = known
+        return known
+
+    def _step(self, model: Model, device: Device, operations: tuple[int, ...], nested: str) -> Step:
         whole = len(operations) == len(model.operations)
         part = Extract(model, model.inputs, model.outputs) if whole else extract(model, operations)
         if self.options.deadline_ns is not None and time.monotonic_ns() > self.options.deadline_ns:
             raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
         options = self.options
         if self.cache is not None:
-            options = replace(options, cache=self.cache.entry(device, operations, self.nested))
+            options = replace(options, cache=self.cache.entry(device, operations, nested))
         backup = self._backup(device, part)
         try:
             with tracing.span(f"prepare on {device.name}", "compilation", operations=len(operations)):
@@ -143,10 +169,10 @@ class Planner:
             return None
         return functools.cache(lambda: fallback.driver.prepare_model(part.model, self.options))
 
-    def _control(self, model: Model, number: int) -> ControlStep:
+    def _control(self, model: Model, number: int, nested: str) -> ControlStep:
         operation = model.operations[number]
         first, second = (
-            replace(self, nested=f"{self.nested}/{number}.{position}").plan(referenced)
+            self._plan(referenced, f"{nested}/{number}.{position}")
             for position, referenced in enumerate(referenced_models(model, operation))
         )
         return ControlStep((number,), operation, (first, second))
@@ -156,8 +182,8 @@ class Planner:
         return assigned == RUNTIME or any(
             support.supported
             for inner in referenced_models(model, model.operations[number])
-            for device in self.devices[:assigned]
-            for support in device.driver.get_supported_operations(inner)
+            for of_device in self._answers(inner)[:assigned]
+            for support in of_device
         )
 
     def _why(self, support: Sequence[Sequence[Support]]) -> str:

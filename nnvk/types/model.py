@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -29,7 +30,7 @@ class Operand:
     type: OperandType
     lifetime: Lifetime
     value: np.ndarray | None = None
-    subgraph: Model | None = None
+    subgraph: Model | None = field(default=None, repr=False)
     """The referenced model of a SUBGRAPH operand (IF's branches, WHILE's condition and body)."""
 
 
@@ -64,16 +65,34 @@ class Model:
         """Types of the model's outputs, in order."""
         return tuple(self.operands[index].type for index in self.outputs)
 
+    def referenced(self) -> list[Model]:
+        """All models that it refers to, directly or not: each once, and after all that it refers to itself."""
+        begun: set[Model] = set()
+        done: dict[Model, None] = {}
+        ahead = [(self, False)]
+        while ahead:
+            model, is_complete = ahead.pop()
+            if is_complete:
+                done[model] = None
+            elif model not in begun:
+                begun.add(model)
+                ahead.append((model, True))
+                ahead += [(operand.subgraph, False) for operand in model.operands if operand.subgraph is not None]
+        del done[self]
+        return list(done)
+
     def with_relaxed(self, relaxed: bool) -> Model:
         """The model, and all that it refers to, with the setting of a main model, which overrides theirs."""
-        operands = tuple(_with_relaxed(operand, relaxed) for operand in self.operands)
-        if relaxed == self.relaxed and operands == self.operands:
-            return self
-        return replace(self, operands=operands, relaxed=relaxed)
+        made: dict[Model, Model] = {}
+        for model in (*self.referenced(), self):
+            operands = tuple(_with_subgraph(operand, made) for operand in model.operands)
+            same = relaxed == model.relaxed and operands == model.operands
+            made[model] = model if same else replace(model, operands=operands, relaxed=relaxed)
+        return made[self]
 
 
-def _with_relaxed(operand: Operand, relaxed: bool) -> Operand:
-    if operand.subgraph is None:
+def _with_subgraph(operand: Operand, made: Mapping[Model, Model]) -> Operand:
+    """The operand, referring to what was made of its model."""
+    if operand.subgraph is None or made[operand.subgraph] is operand.subgraph:
         return operand
-    subgraph = operand.subgraph.with_relaxed(relaxed)
-    return operand if subgraph is operand.subgraph else replace(operand, subgraph=subgraph)
+    return replace(operand, subgraph=made[operand.subgraph])

@@ -103,16 +103,19 @@ def _code_digest() -> str:
 
 
 def _model_digest(model: Model) -> str:
-    """Of operands with their values, operations, inputs and outputs."""
-    digest = hashlib.sha256()
-    for operand in model.operands:
-        digest.update(repr((operand.type, operand.lifetime)).encode())
-        if operand.value is not None:
-            digest.update(np.ascontiguousarray(operand.value).reshape(-1).view(np.uint8).data)
-        if operand.subgraph is not None:
-            digest.update(_model_digest(operand.subgraph).encode())
-    digest.update(repr((model.operations, model.inputs, model.outputs, model.relaxed)).encode())
-    return digest.hexdigest()
+    """Of operands with their values, operations, inputs and outputs, and of the models that it refers to."""
+    digests: dict[Model, str] = {}
+    for each in (*model.referenced(), model):
+        digest = hashlib.sha256()
+        for operand in each.operands:
+            digest.update(repr((operand.type, operand.lifetime)).encode())
+            if operand.value is not None:
+                digest.update(np.ascontiguousarray(operand.value).reshape(-1).view(np.uint8).data)
+            if operand.subgraph is not None:
+                digest.update(digests[operand.subgraph].encode())
+        digest.update(repr((each.operations, each.inputs, each.outputs, each.relaxed)).encode())
+        digests[each] = digest.hexdigest()
+    return digests[model]
 
 
 # --- files -------------------------------------------------------------------------------------------------------
