@@ -24,7 +24,7 @@ def validate_model(model: Model) -> None:
 
 
 def check_calls(model: Model) -> None:
-    """Raise BAD_DATA unless every operation keeps its signature and its rules, as far as shapes and values are known."""
+    """Raise BAD_DATA unless every operation keeps its signature and its rules, as far as values are known."""
     for _ in registry.calls(model, [type_.dimensions for type_ in model.input_types()]):
         pass  # each call was bound and inferred, which is the check
 
@@ -52,7 +52,7 @@ def _check_operand(index: int, operand: Operand) -> None:
     if (operand.subgraph is not None) != (operand.lifetime is Lifetime.SUBGRAPH):
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} must have a model exactly if that is subgraph")
     if (type_.code is OperandCode.MODEL) != (operand.lifetime is Lifetime.SUBGRAPH):
-        raise bad_data(f"{what} of lifetime {operand.lifetime.value} is {type_}; operands of type MODEL refer to models")
+        raise bad_data(f"{what} of lifetime {operand.lifetime.value} is {type_}: MODEL stands for a model")
     if value is None:
         return
     if not isinstance(value, np.ndarray):

@@ -19,8 +19,8 @@ CONDITION = OperandType(BOOL8, (1,))
 MOST_LEVELS = 64
 """Models that may be nested in each other: who runs them does so recursively."""
 MOST_OPERATIONS = 1 << 16
-"""Operations that control flow may take in one pass, with one round for each WHILE: models that refer to others twice at
-every level would take any number of them."""
+"""Operations that control flow may take in one pass, with one round for each WHILE: models that all refer to others
+several times would take any number of them."""
 
 
 def check_nesting(model: Model) -> None:

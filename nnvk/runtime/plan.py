@@ -99,7 +99,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans a model for a list of devices, the preferred first. Each model that control flow refers to is planned once."""
+    """Plans a model, and each that its control flow refers to once, for a list of devices, the preferred first."""
 
     devices: Sequence[Device]
     options: PrepareOptions

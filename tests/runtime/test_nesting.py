@@ -169,5 +169,5 @@ def test_drivers_check_operands_of_type_model_themselves(lifetime: Lifetime) -> 
         operations = model.operations
     inputs = (*model.inputs, 2) if lifetime is Lifetime.SUBGRAPH_INPUT else model.inputs
     outputs = (*model.outputs, 2) if lifetime is Lifetime.SUBGRAPH_OUTPUT else model.outputs
-    with raises(ResultCode.BAD_DATA, "operands of type MODEL refer to models"):
+    with raises(ResultCode.BAD_DATA, "MODEL stands for a model"):
         validate_model(Model((*model.operands, late), operations, inputs, outputs))
