@@ -6,11 +6,11 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.linear import centred, exact_dtype, finish
+from nnvk.ops.linear import centred, finish, products
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_rank_range
 from nnvk.ops.signature import F16, F32, I32, Q8S, Signature, boolean, tensor
-from nnvk.types.codes import FuseCode, OperationCode
+from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
@@ -40,10 +40,10 @@ def _reference(call: Call) -> np.ndarray:
         product: np.ndarray = np.matmul(_adjoint(call.input0.data, call.adj_x), _adjoint(call.input1.data, call.adj_y))
         return product
     first, second = _adjoint(centred(call.input0), call.adj_x), _adjoint(centred(call.input1), call.adj_y)
-    dtype = exact_dtype(call.input0, second, -2)
+    summed = products(call.input0, second, -2)
     with np.errstate(all="ignore"):
-        products = np.matmul(first.astype(dtype, copy=False), second.astype(dtype, copy=False))
-        return finish(products, call.input0, call.input1, None, FuseCode.NONE, call.output)
+        sums = np.matmul(first.astype(summed.dtype, copy=False), second.astype(summed.dtype, copy=False))
+        return finish(call, summed, sums, call.input0, call.input1)
 
 
 define(

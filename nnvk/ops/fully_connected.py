@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
-from nnvk.ops.linear import BIAS_TYPES, centred, check_bias_scale, exact_dtype, finish
+from nnvk.ops.linear import BIAS_TYPES, centred, check_bias_scale, finish, products
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_rank_range, check_shape
 from nnvk.ops.signature import FLOATS, QUANT8, Signature, activation, tensor
@@ -37,10 +37,10 @@ def _infer(call: Call) -> list[Shape]:
 def _reference(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):
         weights = centred(call.weights)
-        dtype = exact_dtype(call.input, weights, 1)
-        source = centred(call.input).astype(dtype, copy=False).reshape(call.output.shape[0], weights.shape[1])
-        sums = source @ weights.astype(dtype, copy=False).T
-        return finish(sums, call.input, call.weights, call.bias, call.activation, call.output)
+        summed = products(call.input, weights, 1)
+        source = centred(call.input).astype(summed.dtype, copy=False).reshape(call.output.shape[0], weights.shape[1])
+        sums = source @ weights.astype(summed.dtype, copy=False).T
+        return finish(call, summed, sums, call.input, call.weights)
 
 
 define(

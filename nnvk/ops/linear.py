@@ -1,12 +1,14 @@
 """Sums of products with a filter and a bias: what convolutions, FULLY_CONNECTED and BATCH_MATMUL share.
 
 Everything is multiplied by floating-point BLAS. Integer sums stay exact that way as long as the sum of the
-products' magnitudes is at most 2^24 for float32 or 2^53 for float64; the filter at hand decides between them.
+products' magnitudes is at most 2^24 for float32 or 2^53 for float64; the filter at hand decides between them. Sums with
+their bias are numbers of 32 bits that wrap round, as TFLite's accumulators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,14 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activate, activation_range
-from nnvk.ops.quant import float32, is_quantised, limits, multiply_by_quantized_multiplier, quantize_multipliers
+from nnvk.ops.quant import (
+    INT32_MAX,
+    float32,
+    is_quantised,
+    limits,
+    multiply_by_quantized_multiplier,
+    quantize_multipliers,
+)
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import (
     I32,
@@ -32,6 +41,7 @@ from nnvk.ops.signature import (
     tensor,
 )
 from nnvk.ops.window import Axis, from_nhwc, to_nhwc, windows
+from nnvk.types.codes import FuseCode, OperationCode
 
 FILTER_TYPES: Accepts = by_type({Q8: frozenset({Q8, Q8_CHANNEL}), Q8S: frozenset({Q8S, Q8_CHANNEL})})
 """A filter's type beside the input's."""
@@ -111,14 +121,17 @@ def check_channels(call: Call, depth_out: int) -> None:
 # --- quantisation --------------------------------------------------------------------------------------------
 
 
-def output_multipliers(source: Tensor, filter_: Tensor, output: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel.
+_SCALES_IN_SINGLE = frozenset({OperationCode.FULLY_CONNECTED, OperationCode.BATCH_MATMUL})
+"""Operations that multiply the scales of their inputs in single precision, as TFLite; convolutions do it in double."""
 
-    Convolutions multiply the two scales in double precision, FULLY_CONNECTED and BATCH_MATMUL in single, as TFLite.
-    """
+
+def output_multipliers(
+    code: OperationCode, source: Tensor, filter_: Tensor, output: Tensor
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mantissas and shifts that take an operation's sums of products to the output's scale: one each, or per channel."""
     channels = filter_.type.channel_quant
     scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
-    precision = np.float64 if filter_.name == "filter" else np.float32
+    precision = np.float32 if code in _SCALES_IN_SINGLE else np.float64
     products = scales.astype(precision) * precision(float32(source.scale))
     return quantize_multipliers(products.astype(np.float64) / float32(output.scale))
 
@@ -131,33 +144,51 @@ def centred(tensor_: Tensor) -> np.ndarray:
     return values
 
 
-def exact_dtype(source: Tensor, factors: np.ndarray, terms: int | tuple[int, ...]) -> type[np.floating[Any]]:
-    """The narrowest type in which sums of a centred input's products with ``factors``, along axes ``terms``, are exact.
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Of a centred quantised input with factors: how they are added up. Floats are added up as float32."""
 
-    Always float32 for floating-point inputs.
-    """
+    largest: float
+    """What no sum of them exceeds in magnitude."""
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """The narrowest type in which their sums are exact."""
+        return np.float32 if self.largest <= 2**24 else np.float64
+
+
+def products(source: Tensor, factors: np.ndarray, terms: int | tuple[int, ...]) -> Products:
+    """Products of a centred input with ``factors``, to be added up along the factors' axes ``terms``."""
     if not is_quantised(source.code):
-        return np.float32
+        return Products(0)
     largest = max(abs(bound - source.zero_point) for bound in limits(source.code))
-    magnitude = np.abs(factors).sum(axis=terms, dtype=np.float64).max(initial=0) * largest
-    return np.float32 if magnitude <= 2**24 else np.float64
+    return Products(np.abs(factors).sum(axis=terms, dtype=np.float64).max(initial=0) * largest)
 
 
-def finish(
-    sums: np.ndarray, source: Tensor, filter_: Tensor, bias: Tensor | None, fuse: int, output: Tensor
-) -> np.ndarray:
-    """Add the bias to sums of products [..., channels] (which are overwritten), rescale, activate and convert."""
+def finish(call: Call, summed: Products, sums: np.ndarray, source: Tensor, filter_: Tensor) -> np.ndarray:
+    """Add the call's bias to sums [..., channels] (which are overwritten), rescale, activate and convert."""
+    bias: Tensor | None = call.bias if call.has("bias") else None
+    fuse = call.activation if call.has("activation") else FuseCode.NONE
+    output = call.output
     if is_quantised(output.code):
-        return _rescale(sums, bias, output_multipliers(source, filter_, output), fuse, output)
+        multipliers = output_multipliers(call.code, source, filter_, output)
+        return _rescale(summed, sums, bias, multipliers, fuse, output)
     if bias is not None:
         sums += bias.data
     return activate(sums, fuse, output)
 
 
 def _rescale(
-    sums: np.ndarray, bias: Tensor | None, multipliers: tuple[np.ndarray, np.ndarray], fuse: int, output: Tensor
+    summed: Products,
+    sums: np.ndarray,
+    bias: Tensor | None,
+    multipliers: tuple[np.ndarray, np.ndarray],
+    fuse: int,
+    output: Tensor,
 ) -> np.ndarray:
     low, high = activation_range(fuse, output)
+    largest_bias = 0 if bias is None else np.abs(bias.data, dtype=np.int64).max(initial=0)
+    wraps = summed.largest + largest_bias > INT32_MAX
     channels = sums.shape[-1]
     rows = sums.reshape(-1, channels) if sums.size else sums.reshape(0, channels)
     result = np.empty(rows.shape, output.dtype)
@@ -166,6 +197,8 @@ def _rescale(
         block = rows[start : start + step].astype(np.int64)
         if bias is not None:
             block += bias.data
+        if wraps:
+            block = block.astype(np.int32)
         block = multiply_by_quantized_multiplier(block, *multipliers)
         block += output.zero_point
         result[start : start + step] = np.clip(block, low, high, out=block)
@@ -184,10 +217,10 @@ def apply_filter(
     """
     with np.errstate(all="ignore"):  # NaN and infinity are results, as on a device
         filters = centred(call.filter)
-        dtype = exact_dtype(call.input, filters, terms)
-        source = to_nhwc(centred(call.input), call.nchw).astype(dtype, copy=False)
-        sums = multiply(source, filters.astype(dtype, copy=False))
-        result = finish(sums, call.input, call.filter, call.bias, call.activation, call.output)
+        summed = products(call.input, filters, terms)
+        source = to_nhwc(centred(call.input), call.nchw).astype(summed.dtype, copy=False)
+        sums = multiply(source, filters.astype(summed.dtype, copy=False))
+        result = finish(call, summed, sums, call.input, call.filter)
     return from_nhwc(result, call.nchw)
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.ops.call import Tensor
+from nnvk.ops.linear import output_multipliers
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Operand
 from nnvk.types.operand import ChannelQuant, OperandType
@@ -111,6 +113,60 @@ def test_sums_are_exact_whatever_their_size(ops, terms):
     parts = [tensor(Q8, source, 1.0), tensor(Q8, filter_, 1.0), tensor(I32, bias, 1.0)]
     (result,) = ops.run(OperationCode.CONV_2D, *parts, 2, 1, 1, 0, outputs=[OperandType(Q8, (), 1.0, 128)])
     np.testing.assert_array_equal(result, np.clip(sums + bias + 128, 0, 255))
+
+
+# For sources [rows, terms] and filters [columns, terms]: what an operation needs to multiply them as matrices.
+MATRICES = {
+    OperationCode.CONV_2D: ((2, 1, 1, -1), (3, 1, 1, -1), (2, 1, 1, 0)),
+    OperationCode.GROUPED_CONV_2D: ((2, 1, 1, -1), (3, 1, 1, -1), (2, 1, 1, 1, 0, False)),
+    OperationCode.DEPTHWISE_CONV_2D: ((2, -1, 1, 1), (1, -1, 1, 3), (2, 1, 1, 3, 0)),
+    OperationCode.TRANSPOSE_CONV_2D: ((2, 1, 1, -1), (3, 1, 1, -1), (0, 0, 0, 0, 1, 1, 0, False)),
+    OperationCode.FULLY_CONNECTED: ((2, -1), (3, -1), (0,)),
+    OperationCode.BATCH_MATMUL: ((2, -1), (3, -1), (False, True)),
+}
+PRODUCTS = pytest.mark.parametrize("code", MATRICES, ids=lambda code: code.name)
+
+
+def multiply(ops, code, source, filter_, bias, scales):
+    """The product of signed steps, whose zero points are 127, in steps of the output from 0."""
+    source_shape, filter_shape, rest = MATRICES[code]
+    if code is OperationCode.DEPTHWISE_CONV_2D:
+        filter_ = filter_.T
+    parts = [tensor(Q8S, source.reshape(source_shape), scales[0], 127)]
+    parts += [tensor(Q8S, filter_.reshape(filter_shape), scales[1], 127)]
+    if code is not OperationCode.BATCH_MATMUL:
+        parts.append(tensor(I32, bias, float(np.float32(scales[0]) * np.float32(scales[1]))))
+    (result,) = ops.run(code, *parts, *rest, outputs=[OperandType(Q8S, (), scales[2], 0)])
+    return result.reshape(2, 3).astype(np.int64)
+
+
+@PRODUCTS
+@pytest.mark.parametrize("terms", [1, 33_200])
+@pytest.mark.parametrize("bias", [0, 2**31 - 1, -(2**31), 2**30])
+def test_sums_are_numbers_of_32_bits_that_wrap_round(ops, code, terms, bias):
+    """255 * 255 * 33200 is beyond 2^31, as TFLite's accumulators, which the GPU has too."""
+    source = np.full((2, terms), -128)
+    filter_ = np.stack([np.full(terms, -128), np.full(terms, 127), np.full(terms, -127)])
+    sums = (source - 127) @ (filter_ - 127).T
+    if code is not OperationCode.BATCH_MATMUL:
+        sums += bias
+    wrapped = (sums + 2**31) % 2**32 - 2**31
+    assert (wrapped != sums).any() == (sums.max() >= 2**31)
+    result = multiply(ops, code, source, filter_, np.full(3, bias), (1.0, 1.0, 2.0**24))
+    assert np.abs(result - np.clip(np.round(wrapped / 2**24), -128, 127)).max() <= 1
+
+
+@PRODUCTS
+def test_scales_are_multiplied_in_single_or_in_double_precision(ops, code):
+    """As TFLite: FULLY_CONNECTED and BATCH_MATMUL in single precision, whatever their operands are called."""
+    scales = 0.1, 0.3, 0.2
+    single = code in (OperationCode.FULLY_CONNECTED, OperationCode.BATCH_MATMUL)
+    first, second, output = (np.float32(scale) for scale in scales)
+    product = float(first * second) if single else float(first) * float(second)
+    assert float(first * second) != float(first) * float(second)
+    operands = [Tensor(name, 0, OperandType(Q8S, (1,), scale, 0)) for name, scale in zip("abc", scales, strict=True)]
+    mantissas, shifts = output_multipliers(code, *operands)
+    assert mantissas[0] * 2.0 ** (int(shifts[0]) - 31) == pytest.approx(product / float(output), rel=2**-31)
 
 
 @CODES

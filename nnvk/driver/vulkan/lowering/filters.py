@@ -108,5 +108,5 @@ def multipliers(g: Lowering, call: Call, filter_: Tensor, outputs: int) -> dict[
     if call.input.dtype.kind == "f":
         return {}
     pairs = np.zeros((2, round_up(outputs, 4)), np.int32)
-    pairs[:, :outputs] = np.stack(output_multipliers(call.input, filter_, call.output)).reshape(2, -1)
+    pairs[:, :outputs] = np.stack(output_multipliers(call.code, call.input, filter_, call.output)).reshape(2, -1)
     return {"multipliers": g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))}
