@@ -41,6 +41,13 @@ class NnapiError(Exception):
         return f"{self.code.name}: {self.reason}"
 
 
+class UnfitData(NnapiError):
+    """OP_FAILED because what came with an execution breaks a rule, so that no device could do better."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ResultCode.OP_FAILED, reason)
+
+
 def bad_data(reason: str) -> NnapiError:
     """The error for an argument, a model or data that breaks a rule."""
     return NnapiError(ResultCode.BAD_DATA, reason)

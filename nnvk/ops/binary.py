@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activate, check_activation
 from nnvk.ops.quant import (
@@ -108,9 +108,9 @@ def _product_steps(call: Call) -> np.ndarray:
 
 
 def _floor_divide(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
-    if not divisor.all():
-        raise op_failed("DIV: input1 must not contain 0 for TENSOR_INT32")
-    quotient: np.ndarray = np.floor_divide(dividend, divisor)
+    """DIV of TENSOR_INT32, which rounds down. An element divided by 0, which NNAPI leaves undefined, is 0."""
+    zeros = np.zeros(np.broadcast_shapes(dividend.shape, divisor.shape), dividend.dtype)
+    quotient: np.ndarray = np.floor_divide(dividend, divisor, out=zeros, where=divisor != 0)
     return quotient
 
 

@@ -17,9 +17,11 @@ _GIVEN = (Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetim
 
 def validate_model(model: Model) -> None:
     """Raise BAD_DATA unless a model keeps every rule of HAL 1.3: indexes, lifetimes, data, order, signatures."""
-    check_nesting(model)
-    for each in (*model.referenced(), model):
+    models = (*model.referenced(), model)
+    for each in models:
         _check_structure(each)
+    check_nesting(model)
+    for each in models:
         check_calls(each)
 
 

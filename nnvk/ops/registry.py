@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, bad_data
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import Param, Signature, same, tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
@@ -184,6 +184,21 @@ def naming(code: OperationCode) -> Iterator[None]:
         raise NnapiError(error.code, prefix + error.reason) from error
 
 
+@contextmanager
+def at_execution() -> Iterator[None]:
+    """From here on, what breaks a rule came with an execution: BAD_DATA becomes OP_FAILED (`UnfitData`).
+
+    So it is in Android, where a failing operation fails the execution. What the model itself has, and each argument by
+    itself, was checked before.
+    """
+    try:
+        yield
+    except NnapiError as error:
+        if error.code is not ResultCode.BAD_DATA:
+            raise
+        raise UnfitData(error.reason) from error
+
+
 def infer(call: Call) -> list[Shape] | None:
     """Validate a call and set its outputs' shapes. None: not known before execution."""
     definition = lookup(call.code)
@@ -221,7 +236,7 @@ def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -
     """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
 
     A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known; if they are ``final``, those of an
-    execution, an input with a dimension of 0 is empty. Raises what `bind` and `infer` do,
+    execution, an input with a dimension of 0 is empty. Raises what `bind` and `infer` do, `at_execution` if final,
     with the operand indexes named. Operations of extensions are known by their drivers only: their calls name no
     operands, and their outputs have the shapes that are declared.
     """
@@ -231,18 +246,22 @@ def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -
     for index, shape in zip(model.inputs, input_shapes, strict=True):
         if final or model.operands[index].type.with_dimensions(shape).is_fully_specified:
             shapes[index] = shape
+    raising = at_execution if final else nullcontext
     for operation in model.operations:
         if isinstance(operation.code, ExtensionCode):
             declared = {index: model.operands[index].type for index in operation.outputs}
             shapes.update((index, type_.dimensions) for index, type_ in declared.items() if type_.is_fully_specified)
             yield operation, Call(cast(OperationCode, operation.code), {}, [])  # no table of operations has it
             continue
-        try:
-            call = bind(operation, model.operands, lambda index: model.operands[index].value, shapes.get, model.relaxed)
-            inferred = infer(call)
-        except NnapiError as error:
-            where = f" (operands {list(operation.inputs)} -> {list(operation.outputs)})"
-            raise NnapiError(error.code, error.reason + where) from error
+        with raising():
+            try:
+                call = bind(
+                    operation, model.operands, lambda index: model.operands[index].value, shapes.get, model.relaxed
+                )
+                inferred = infer(call)
+            except NnapiError as error:
+                where = f" (operands {list(operation.inputs)} -> {list(operation.outputs)})"
+                raise NnapiError(error.code, error.reason + where) from error
         if inferred is not None:
             shapes.update(zip(operation.outputs, inferred, strict=True))
         yield operation, call

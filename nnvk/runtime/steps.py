@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops.registry import compatible
@@ -92,6 +92,8 @@ class _BoundStep(IExecution):
         self.has_fallback = step.fallback is not None and not any(tokens)
         try:
             self._bound = step.prepared.create_reusable_execution(request)
+        except UnfitData:
+            raise
         except Exception as error:
             self._bound = self._backup("can't take the request", error).create_reusable_execution(request)
             self.has_fallback = False
@@ -113,7 +115,7 @@ class _BoundStep(IExecution):
 
     def _taken_over(self, error: Exception, options: ExecuteOptions) -> ExecutionResult:
         """What the CPU makes of it after the device has failed; where that is not wanted, the error is raised."""
-        if isinstance(error, NnapiError) and error.code not in _DEVICE_FAILURES:
+        if isinstance(error, UnfitData) or (isinstance(error, NnapiError) and error.code not in _DEVICE_FAILURES):
             raise error
         return self._backup("fails to execute", error).execute(self._request, options)
 
@@ -210,7 +212,7 @@ def _run_control(
         array, declared = result.array, model.operands[index].type
         assert array is not None
         if declared.dimensions and not compatible(declared.dimensions, array.shape):
-            raise bad_data(
+            raise op_failed(
                 f"{operation}: operand {index} is declared as {declared}, the model gives {list(array.shape)}"
             )
         buffer = targets[index].buffer if index in targets else None
@@ -234,7 +236,7 @@ def _loop(step: ControlStep, state: list[InputArgument], options: ExecuteOptions
 
 def _is_true(condition: InputArgument) -> bool:
     if condition.array is None or condition.array.size != 1:
-        raise bad_data("a condition must be one BOOL8")
+        raise op_failed("a condition must be one BOOL8")
     return bool(condition.array.reshape(-1)[0])
 
 

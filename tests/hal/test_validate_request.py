@@ -68,7 +68,6 @@ HOSTILE: dict[str, Callable[[], Request]] = {
     "input that is a list": lambda: Request([GOOD, InputArgument([1.0] * 4)], [output()]),  # type: ignore[arg-type]
     "input that is bytes": lambda: Request([GOOD, InputArgument(bytes(16))], [output()]),  # type: ignore[arg-type]
     "input by array and buffer": lambda: Request([GOOD, InputArgument(np.ones(4, np.float32), 1, (4,))], [output()]),
-    "input omitted": lambda: Request([GOOD, InputArgument(None)], [output()]),
     "buffer that does not exist": lambda: Request([GOOD, InputArgument(None, 10**6, (4,))], [output()]),
     "negative buffer": lambda: Request([GOOD, InputArgument(None, -1, (4,))], [output()]),
     "buffer of other dimensions": lambda: Request([GOOD, InputArgument(None, 10**6, (5,))], [output()]),
@@ -101,6 +100,10 @@ def test_the_request_that_the_others_are_made_of_is_good(prepared: IPreparedMode
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_requests_are_refused(prepared: IPreparedModel, make: Callable[[], Request]) -> None:
     assert refused(prepared, make()).code is ResultCode.BAD_DATA
+
+
+def test_an_operation_fails_for_want_of_an_input(prepared: IPreparedModel) -> None:
+    assert refused(prepared, Request([GOOD, InputArgument(None)], [output()])).code is ResultCode.OP_FAILED
 
 
 @pytest.mark.parametrize("size", [0, 1, 15])

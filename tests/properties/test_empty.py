@@ -35,11 +35,11 @@ CODES = [code for code in Op if set(registry.lookup(code).types) & set(_TILED) a
 def outcome(builder: nnvk.Model, values: list[np.ndarray], devices: list[nnvk.Device]) -> list[np.ndarray] | None:
     """The outputs; None where a rule is broken."""
     compilation = nnvk.Compilation(builder, devices)
+    compilation.finish()
     try:
-        compilation.finish()
         return nnvk.run(compilation, values)
     except NnapiError as error:
-        assert error.code is ResultCode.BAD_DATA, error
+        assert error.code is ResultCode.OP_FAILED, error
         return None
 
 

@@ -51,7 +51,8 @@ def frozen_nested(levels: int) -> Model:
     type_ = OperandType(OperandCode.MODEL)
     inner = unary_model().frozen
     for _ in range(levels - 1):
-        inner = Model((*inner.operands[:2], *[Operand(type_, Lifetime.SUBGRAPH, subgraph=inner)] * 2), (), (0,), (1,))
+        models = [Operand(type_, Lifetime.SUBGRAPH, subgraph=inner)] * 2
+        inner = Model((*inner.operands[:2], *models), inner.operations, inner.inputs, inner.outputs)
     return inner
 
 

@@ -122,7 +122,8 @@ class _Execution(IExecution):
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         began = time.perf_counter_ns()
-        with np.errstate(all="ignore"):  # NaN and infinity are results, as on any device
+        # NaN and infinity are results, as on any device.
+        with np.errstate(all="ignore"), registry.at_execution():
             arrays = run(self._model, self._inputs, Clock(options.deadline_ns, options.loop_timeout_ns))
         computed = time.perf_counter_ns()
         shapes = tuple(

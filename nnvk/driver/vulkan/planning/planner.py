@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnvk.base.errors import bad_data, op_failed
+from nnvk.base.errors import op_failed
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.barriers import barriers
@@ -64,7 +64,7 @@ def lower(
     library: ShaderLibrary,
     refuse: Callable[[Call], str] = lambda _: "",
 ) -> Plan:
-    """Lower every operation and plan memory. Raises BAD_DATA for what the kernels can't run.
+    """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better.
@@ -79,7 +79,7 @@ def lower(
     for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True)):
         g.operation = number
         if call.unknown is not None:
-            raise bad_data(f"{operation}: {call.unknown}")
+            raise op_failed(f"{operation}: {call.unknown}")
         shapes.update((output.index, output.shape) for output in call.outputs)
         if any(output.size for output in call.outputs):
             reason = refuse(call)

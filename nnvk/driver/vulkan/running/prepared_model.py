@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import op_failed
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.execution import VulkanExecution
@@ -56,7 +56,7 @@ class VulkanPreparedModel(IPreparedModel):
         for position, argument in enumerate(request.inputs):
             shape = argument.shape
             if shape is None:
-                raise bad_data(f"input {position} is omitted, the operations that read it need it")
+                raise op_failed(f"input {position} is omitted, the operations that read it need it")
             shapes.append(shape)
         plan = self._plan_for(tuple(shapes))
         return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)
