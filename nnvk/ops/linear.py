@@ -128,7 +128,7 @@ _SCALES_IN_SINGLE = frozenset({OperationCode.FULLY_CONNECTED, OperationCode.BATC
 def output_multipliers(
     code: OperationCode, source: Tensor, filter_: Tensor, output: Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mantissas and shifts that take an operation's sums of products to the output's scale: one each, or per channel."""
+    """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel."""
     channels = filter_.type.channel_quant
     scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
     precision = np.float32 if code in _SCALES_IN_SINGLE else np.float64
