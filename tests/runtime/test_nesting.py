@@ -9,7 +9,7 @@ from samples import BOOL8, SQUARE, Builder, compiled, raises, unary_model
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
-from nnvk.driver.vulkan.cache import _model_digest
+from nnvk.driver.vulkan.planning.cache import _model_digest
 from nnvk.hal import IDevice, Support
 from nnvk.ops.check import validate_model
 from nnvk.ops.control_flow import MOST_LEVELS, MOST_OPERATIONS
