@@ -12,7 +12,11 @@ from nnvk.types.operand import OperandType, Shape
 
 
 class UnknownValue(Exception):
-    """Raised on a look at a value that is known only when the model runs."""
+    """Raised on a look at a value that is known only when the model runs. ``operand`` is its index in the model."""
+
+    def __init__(self, reason: str, operand: int | None = None) -> None:
+        super().__init__(reason)
+        self.operand = operand
 
 
 class UnknownShape(UnknownValue):
@@ -58,7 +62,7 @@ class Tensor:
     def shape(self) -> Shape:
         """All dimensions, known."""
         if self._shape is None:
-            raise UnknownShape(f"the shape of {self.name} is not known yet")
+            raise UnknownShape(f"the shape of {self.name} is not known yet", self.index)
         return self._shape
 
     @shape.setter
@@ -79,7 +83,7 @@ class Tensor:
     def data(self) -> np.ndarray:
         """The elements, shaped, of the type's dtype."""
         if self._data is None:
-            raise UnknownValue(f"the value of {self.name} is not known yet")
+            raise UnknownValue(f"the value of {self.name} is not known yet", self.index)
         return self._data
 
     @property
@@ -94,10 +98,12 @@ class Tensor:
 class Unknown:
     """Stands for a scalar that is known only when the model runs."""
 
-    __slots__ = ("name",)
+    __slots__ = ("index", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, index: int) -> None:
         self.name = name
+        self.index = index
+        """Index of the operand in its model."""
 
 
 class Call:
@@ -125,7 +131,7 @@ class Call:
         except KeyError:
             raise AttributeError(f"{self.code.name} has no operand {name!r}") from None
         if isinstance(value, Unknown):
-            raise UnknownValue(f"the value of {name} is not known yet")
+            raise UnknownValue(f"the value of {name} is not known yet", value.index)
         return value
 
     def values(self) -> Iterable[Any]:

@@ -49,7 +49,7 @@ def present(call: Call, name: str) -> bool:
         return False
     if operand.is_constant:
         return bool(operand.size)
-    raise UnknownValue(f"whether {name} is given is not known yet")
+    raise UnknownValue(f"whether {name} is given is not known yet", operand.index)
 
 
 def together(call: Call, names: Sequence[str]) -> bool:

@@ -38,6 +38,8 @@ class OpDef:
     """Rules on types, scales and zero points beyond the signature; called once shapes may still be unknown."""
     leading: str | None = None
     """Name of the parameter whose type is ``T``; the first one if None."""
+    largest: Infer | None = None
+    """The largest shapes that the outputs may have, of operations whose data decides on their first dimension."""
 
 
 _registry: dict[OperationCode, OpDef] = {}
@@ -53,12 +55,13 @@ def define(
     outputs: Sequence[Param] = (tensor("output", same),),
     validate: Callable[[Call], None] | None = None,
     leading: str | None = None,
+    largest: Infer | None = None,
 ) -> OpDef:
     """Register an operation; see `OpDef` for the arguments."""
     if code in _registry:
         raise ValueError(f"{code.name} is defined twice")
     overloads = (signatures,) if isinstance(signatures, Signature) else tuple(signatures)
-    definition = OpDef(code, types, overloads, tuple(outputs), infer, reference, validate, leading)
+    definition = OpDef(code, types, overloads, tuple(outputs), infer, reference, validate, leading, largest)
     _registry[code] = definition
     return definition
 
@@ -104,7 +107,7 @@ def bind(
             value = Tensor(param.name, index, operand.type, shapes(index), values(index))
         else:
             known = values(index)
-            value = Unknown(param.name) if known is None else known.reshape(()).item()
+            value = Unknown(param.name, index) if known is None else known.reshape(()).item()
         if param.variadic:
             named[param.name].append(value)
         else:
@@ -232,8 +235,16 @@ def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:
         raise bad_data(f"{what}, though empty, has larger dimensions than an array may have")
 
 
-def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -> Iterator[tuple[Operation, Call]]:
+def calls(
+    model: Model,
+    input_shapes: Sequence[Shape],
+    *,
+    final: bool = False,
+    late: Mapping[int, np.ndarray] | None = None,
+) -> Iterator[tuple[Operation, Call]]:
     """Each operation of a model, bound and with its shapes inferred as far as ``input_shapes`` tell.
+
+    ``late`` are values of operands that are no constants of the model, where they are known already.
 
     A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known; if they are ``final``, those of an
     execution, an input with a dimension of 0 is empty. Raises what `bind` and `infer` do, `at_execution` if final,
@@ -247,6 +258,11 @@ def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -
         if final or model.operands[index].type.with_dimensions(shape).is_fully_specified:
             shapes[index] = shape
     raising = at_execution if final else nullcontext
+    known = late or {}
+
+    def value(index: int) -> np.ndarray | None:
+        return known.get(index, model.operands[index].value)
+
     for operation in model.operations:
         if isinstance(operation.code, ExtensionCode):
             declared = {index: model.operands[index].type for index in operation.outputs}
@@ -255,9 +271,7 @@ def calls(model: Model, input_shapes: Sequence[Shape], *, final: bool = False) -
             continue
         with raising():
             try:
-                call = bind(
-                    operation, model.operands, lambda index: model.operands[index].value, shapes.get, model.relaxed
-                )
+                call = bind(operation, model.operands, value, shapes.get, model.relaxed)
                 inferred = infer(call)
             except NnapiError as error:
                 where = f" (operands {list(operation.inputs)} -> {list(operation.outputs)})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnvk.base.errors import bad_data
 from nnvk.types.codes import OperationCode
-from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,65 +85,3 @@ def _schedule(model: Model, device_of: Sequence[int], alone: Collection[int], cu
                     release(reader)
         cuts.append(Cut(device_of[taken[0]], tuple(sorted(taken))))
     return cuts
-
-
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """A part of a model as a model of its own, and its inputs and outputs as operands of the whole."""
-
-    model: Model
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-def extract(whole: Model, operations: Sequence[int]) -> Extract:
-    """The part of ``whole`` that consists of ``operations``, with the constants they need."""
-    part = [whole.operations[number] for number in operations]
-    inside = set(operations)
-    written = {index for operation in part for index in operation.outputs}
-    read_elsewhere = {
-        index for number, operation in enumerate(whole.operations) if number not in inside for index in operation.inputs
-    }
-    outputs = tuple(
-        index for operation in part for index in operation.outputs if index in read_elsewhere or index in whole.outputs
-    )
-    inputs = tuple(
-        dict.fromkeys(
-            index
-            for operation in part
-            for index in operation.inputs
-            if index not in written and _comes_from_outside(whole.operands[index])
-        )
-    )
-    used = list(dict.fromkeys(index for operation in part for index in (*operation.inputs, *operation.outputs)))
-    position = {index: number for number, index in enumerate(used)}
-    operands = tuple(
-        _renamed(whole.operands[index], index in inputs, index in outputs, index in written) for index in used
-    )
-    model = Model(
-        operands,
-        tuple(
-            Operation(
-                operation.code,
-                tuple(position[index] for index in operation.inputs),
-                tuple(position[index] for index in operation.outputs),
-            )
-            for operation in part
-        ),
-        tuple(position[index] for index in inputs),
-        tuple(position[index] for index in outputs),
-        whole.relaxed,
-    )
-    return Extract(model, inputs, outputs)
-
-
-def _comes_from_outside(operand: Operand) -> bool:
-    return operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
-
-
-def _renamed(operand: Operand, is_input: bool, is_output: bool, is_written: bool) -> Operand:
-    if is_input:
-        return Operand(operand.type, Lifetime.SUBGRAPH_INPUT)
-    if is_output:
-        return Operand(operand.type, Lifetime.SUBGRAPH_OUTPUT)
-    return Operand(operand.type, Lifetime.TEMPORARY_VARIABLE) if is_written else operand

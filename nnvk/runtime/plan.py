@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger
 from nnvk.hal import IPreparedModel, Support
+from nnvk.ops.flow import referenced_models
 from nnvk.runtime.devices import Device
-from nnvk.runtime.partitioner import RUNTIME, Extract, assign, extract, partition
-from nnvk.types.codes import OperationCode
+from nnvk.runtime.partitioner import RUNTIME, assign, partition
+from nnvk.types.extract import Extract, extract
 from nnvk.types.model import Model, Operation
 from nnvk.types.request import PrepareOptions
 
@@ -213,14 +214,3 @@ def _taken_over(device: Device, backup: Backup | None, error: Exception) -> IPre
         raise error from None
     _log.warning("%s fails to prepare, the CPU takes over: %r", device.name, error)
     return prepared
-
-
-def referenced_models(model: Model, operation: Operation) -> list[Model]:
-    """The two models of an IF or WHILE; none of other operations."""
-    if operation.code not in (OperationCode.IF, OperationCode.WHILE):
-        return []
-    operands = [model.operands[index] for index in operation.inputs]
-    found = [operand.subgraph for operand in operands if operand.subgraph is not None]
-    if len(found) != 2:
-        raise bad_data(f"{operation} must refer to two models, got {len(found)}")
-    return found

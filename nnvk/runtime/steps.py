@@ -11,9 +11,8 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
-from nnvk.ops.registry import compatible
+from nnvk.ops import flow
 from nnvk.runtime.plan import ControlStep, Plan, Step, driver_error
-from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import (
     ExecuteOptions,
@@ -200,44 +199,25 @@ def _run_control(
         constant = model.operands[index].value
         return values[index] if constant is None else InputArgument(constant)
 
-    if operation.code is OperationCode.IF:
-        condition, *inputs = (argument(index) for index in (operation.inputs[0], *operation.inputs[3:]))
-        results = _evaluate(step.models[0 if _is_true(condition) else 1], inputs, options)
-    else:
-        state = [argument(index) for index in operation.inputs[2:]]
-        results = _loop(step, state, options)[: len(operation.outputs)]
+    results = flow.run(
+        operation,
+        step.models,
+        [argument(index) for index in flow.handed_on(operation)],
+        lambda plan, inputs: _evaluate(plan, inputs, options),
+        lambda condition: condition.array,
+        flow.Clock(options.deadline_ns, options.loop_timeout_ns),
+    )
     shapes: list[OutputShape] = []
-    for index, result in zip(operation.outputs, results, strict=True):
+    for position, (index, result) in enumerate(zip(operation.outputs, results, strict=True)):
         values[index] = result
-        array, declared = result.array, model.operands[index].type
+        array = result.array
         assert array is not None
-        if declared.dimensions and not compatible(declared.dimensions, array.shape):
-            raise op_failed(
-                f"{operation}: operand {index} is declared as {declared}, the model gives {list(array.shape)}"
-            )
+        flow.check_output(operation, position, model.operands[index].type, array.shape)
         buffer = targets[index].buffer if index in targets else None
         shapes.append(OutputShape(array.shape, buffer is None or buffer.nbytes >= array.nbytes))
         if buffer is not None and buffer.nbytes >= array.nbytes:
             buffer[: array.nbytes] = array.reshape(-1).view(np.uint8)
     return operation.outputs, shapes
-
-
-def _loop(step: ControlStep, state: list[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
-    condition, body = step.models
-    give_up = time.monotonic_ns() + options.loop_timeout_ns
-    while _is_true(_evaluate(condition, state, options)[0]):
-        if time.monotonic_ns() > give_up:
-            seconds = options.loop_timeout_ns / 1e9
-            raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, f"WHILE: a loop ran longer than {seconds:g} s")
-        results = _evaluate(body, state, options)
-        state = [*results, *state[len(results) :]]
-    return state
-
-
-def _is_true(condition: InputArgument) -> bool:
-    if condition.array is None or condition.array.size != 1:
-        raise op_failed("a condition must be one BOOL8")
-    return bool(condition.array.reshape(-1)[0])
 
 
 def _is_wanted(index: int, targets: Targets) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -64,6 +64,17 @@ class Model:
     def output_types(self) -> tuple[OperandType, ...]:
         """Types of the model's outputs, in order."""
         return tuple(self.operands[index].type for index in self.outputs)
+
+    def with_omitted(self, omitted: Sequence[bool]) -> Model:
+        """The model where these inputs are omitted: operands without a value. Their places among the inputs stay."""
+        indexes = {index for index, is_omitted in zip(self.inputs, omitted, strict=True) if is_omitted}
+        if not indexes:
+            return self
+        operands = tuple(
+            replace(operand, lifetime=Lifetime.NO_VALUE) if index in indexes else operand
+            for index, operand in enumerate(self.operands)
+        )
+        return replace(self, operands=operands)
 
     def referenced(self) -> list[Model]:
         """All models that it refers to, directly or not: each once, and after all that it refers to itself."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tflite_net as net
 
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
 from nnvk.importers.tflite import ImportedModel, load
+from nnvk.ops.flow import Clock
 
 try:
     from ai_edge_litert import interpreter as litert

@@ -14,10 +14,12 @@ from random_graph import Graph, random_graph
 
 import nnvk
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
 from nnvk.ops.check import validate_model
-from nnvk.runtime.partitioner import extract, partition
+from nnvk.ops.flow import Clock
+from nnvk.runtime.partitioner import partition
 from nnvk.types.codes import OperationCode
+from nnvk.types.extract import extract
 from nnvk.types.model import Model
 
 SEEDS = range(60)

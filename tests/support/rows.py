@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
 from nnvk.hal import IDevice
+from nnvk.ops.flow import Clock
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
 from nnvk.hal import DeferredExecution, IBuffer, IDevice, IExecution, IFencedExecution, IPreparedModel, Support
 from nnvk.ops import registry
 from nnvk.ops.check import validate_model, validate_request
+from nnvk.ops.flow import Clock
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
 from nnvk.base.log import logger
-from nnvk.ops import registry
+from nnvk.ops import flow, registry
 from nnvk.ops.call import Call, UnknownValue
-from nnvk.types.codes import OperationCode
-from nnvk.types.model import Lifetime, Model, Operand
+from nnvk.ops.flow import Clock
+from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import OperandType, Shape
 
 _log = logger("cpuexe")
-
-
-class Clock:
-    """The limits of one execution: a deadline, and the time that one WHILE may take; in nanoseconds."""
-
-    def __init__(self, deadline_ns: int | None, loop_timeout_ns: int) -> None:
-        self.deadline_ns = deadline_ns
-        self.loop_timeout_ns = loop_timeout_ns
-
-    def check(self) -> None:
-        """Raise MISSED_DEADLINE_TRANSIENT once the deadline has passed."""
-        if self.deadline_ns is not None and time.monotonic_ns() > self.deadline_ns:
-            raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, "the execution's deadline has passed")
 
 
 def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list[np.ndarray]:
@@ -40,9 +25,7 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
     An input that was omitted is None. Raises what the operations raise, with the operation named.
     """
     values: list[np.ndarray | None] = [operand.value for operand in model.operands]
-    operands = model.operands
-    if any(array is None for array in inputs):
-        operands = _with_omitted(model, inputs)
+    operands = model.with_omitted([array is None for array in inputs]).operands
     for position, (index, array) in enumerate(zip(model.inputs, inputs, strict=True)):
         if array is not None:
             _check_fits(f"input {position}", operands[index].type, array)
@@ -53,8 +36,8 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
         try:
             call = registry.bind(operation, operands, values.__getitem__, _shapes(values), model.relaxed)
             with tracing.span(str(operation), "cpuexe", operation=number):
-                if operation.code in _HANDED_ON:
-                    outputs = _run_control_flow(call, [values[index] for index in operation.inputs], clock)
+                if operation.code in flow.CONTROL_FLOW:
+                    outputs = _run_control_flow(model, operation, call, values, clock)
                 else:
                     outputs = _run_reference(call)
         except UnknownValue as error:
@@ -67,15 +50,6 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
             if last_use.get(index) == number:
                 values[index] = None
     return [_present(values[index], position) for position, index in enumerate(model.outputs)]
-
-
-def _with_omitted(model: Model, inputs: Sequence[np.ndarray | None]) -> tuple[Operand, ...]:
-    """The operands, those inputs that were omitted as operands without a value."""
-    omitted = {index for index, array in zip(model.inputs, inputs, strict=True) if array is None}
-    return tuple(
-        replace(operand, lifetime=Lifetime.NO_VALUE) if index in omitted else operand
-        for index, operand in enumerate(model.operands)
-    )
 
 
 def _shapes(values: list[np.ndarray | None]) -> registry.Shapes:
@@ -135,37 +109,19 @@ def _run_reference(call: Call) -> list[np.ndarray]:
     return outputs
 
 
-_HANDED_ON = {OperationCode.IF: 3, OperationCode.WHILE: 2}
-"""Control flow, with the position of the first input that goes on to the models."""
-
-
-def _run_control_flow(call: Call, inputs: list[np.ndarray | None], clock: Clock) -> list[np.ndarray]:
+def _run_control_flow(
+    model: Model, operation: Operation, call: Call, values: list[np.ndarray | None], clock: Clock
+) -> list[np.ndarray]:
     registry.infer(call)  # checks the models; the shapes of their outputs show only now
-    state = inputs[_HANDED_ON[call.code] :]
-    if call.code is OperationCode.WHILE:
-        outputs = _run_while(call.condition_model, call.body_model, state, clock)
-    else:
-        taken = call.then_model if _is_true("condition", call.condition.data) else call.else_model
-        outputs = list(run(taken, state, clock))
-    for position, tensor in enumerate(call.outputs):
-        _check_fits(f"{call.code.name}: output {position}", tensor.type, _present(outputs[position], position))
-    return [_present(outputs[position], position) for position in range(len(call.outputs))]
-
-
-def _run_while(condition: Model, body: Model, state: list[np.ndarray | None], clock: Clock) -> list[np.ndarray | None]:
-    """The state once ``condition`` gives false: the outputs of ``body`` are the first of its next inputs."""
-    give_up = time.monotonic_ns() + clock.loop_timeout_ns
-    while _is_true("WHILE: output 0 of condition_model", run(condition, state, clock)[0]):
-        clock.check()
-        if time.monotonic_ns() > give_up:
-            seconds = clock.loop_timeout_ns / 1e9
-            raise NnapiError(ResultCode.MISSED_DEADLINE_TRANSIENT, f"WHILE: a loop ran longer than {seconds:g} s")
-        results = run(body, state, clock)
-        state = [*results, *state[len(results) :]]
-    return state
-
-
-def _is_true(what: str, verdict: np.ndarray) -> bool:
-    if verdict.shape != (1,):
-        raise bad_data(f"{what} must have shape [1], got {list(verdict.shape)}")
-    return bool(verdict[0])
+    outputs = flow.run(
+        operation,
+        flow.referenced_models(model, operation),
+        [values[index] for index in flow.handed_on(operation)],
+        lambda referenced, inputs: run(referenced, inputs, clock),
+        lambda condition: condition,
+        clock,
+    )
+    found = [_present(output, position) for position, output in enumerate(outputs)]
+    for position, (output, tensor) in enumerate(zip(found, call.outputs, strict=True)):
+        _check_fits(f"{call.code.name}: output {position}", tensor.type, output)
+    return found

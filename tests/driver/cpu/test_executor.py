@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
+from nnvk.ops.flow import Clock
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType

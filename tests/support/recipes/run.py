@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.driver.cpu.executor import Clock, run
+from nnvk.driver.cpu.executor import run
 from nnvk.ops.check import validate_model
+from nnvk.ops.flow import Clock
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from recipes.draw import Arg, Case
 
