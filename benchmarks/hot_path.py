@@ -110,7 +110,7 @@ def recorded_program(compilation: nnvk.Compilation) -> Any:
     """The very `nnvk._native.Program` that executions submit: between them it lies idle in the driver's pool."""
     (step,) = compilation.steps
     assert isinstance(step.prepared, VulkanPreparedModel)
-    (plan,) = step.prepared._plans.values()
+    (plan,) = step.prepared._program.single._plans.values()
     (recording,) = (recording for idle in plan._idle.values() for recording in idle)
     return recording.program
 

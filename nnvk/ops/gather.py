@@ -55,8 +55,10 @@ def _embedding_lookup(call: Call) -> np.ndarray:
 def _hashtable_shapes(call: Call) -> list[Shape]:
     _check_lookup(call)
     check_shape(call.key, call.value.shape[:1])
-    if call.key.is_constant and (call.key.data[1:] < call.key.data[:-1]).any():
-        raise bad_data("key must ascend, got keys that don't")
+    if call.key.is_constant:
+        after_larger = call.key.data[1:][call.key.data[1:] < call.key.data[:-1]]
+        if after_larger.size:
+            raise bad_data(f"key must ascend, got {after_larger[0]} after a larger one")
     return [(*call.lookup.shape, *call.value.shape[1:]), call.lookup.shape]
 
 

@@ -211,7 +211,7 @@ def infer(call: Call) -> list[Shape] | None:
                 definition.validate(call)
             shapes = definition.infer(call)
     except UnknownValue as unknown:
-        call.unknown = unknown
+        call.unknown = unknown.with_traceback(None)  # its frames would refer to the call, and to all that called
         return None
     for tensor_, shape in zip(call.outputs, shapes, strict=True):
         declared = tensor_.type.dimensions
@@ -258,7 +258,7 @@ def calls(
         if final or model.operands[index].type.with_dimensions(shape).is_fully_specified:
             shapes[index] = shape
     raising = at_execution if final else nullcontext
-    known = late or {}
+    known = {} if late is None else late  # it may grow between two operations
 
     def value(index: int) -> np.ndarray | None:
         return known.get(index, model.operands[index].value)

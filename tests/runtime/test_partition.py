@@ -315,11 +315,19 @@ def test_while(names: list[str], times: int) -> None:
 
 
 def test_bodies_are_partitioned(gpu: nnvk.Device, cpu: nnvk.Device) -> None:
-    compilation = compiled(while_model(), gpu, cpu)
+    refusing = nnvk.Device(Only(gpu.driver, OperationCode.SUB, OperationCode.GREATER))
+    compilation = compiled(while_model(), refusing, cpu)
     (step,) = compilation.plan.steps
     assert isinstance(step, ControlStep)
     assert compilation.plan.single is None
-    assert {leaf.device for leaf in compilation.steps} >= {gpu}
+    assert {leaf.device for leaf in compilation.steps} == {refusing, cpu}
+
+
+def test_a_device_that_runs_all_of_control_flow_runs_it(gpu: nnvk.Device, cpu: nnvk.Device) -> None:
+    for make in (if_model, while_model):
+        compilation = compiled(make(), gpu, cpu)
+        assert compilation.plan.single is not None
+        assert [leaf.device for leaf in compilation.steps] == [gpu]
 
 
 @pytest.mark.parametrize("seed", range(6))

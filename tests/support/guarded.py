@@ -46,6 +46,8 @@ def spread(plan: Plan) -> Plan:
         constants=tuple((moved[address], data) for address, data in plan.constants),
         inputs=tuple(address and moved[address] for address in plan.inputs),
         outputs=tuple(address and moved[address] for address in plan.outputs),
+        flags=tuple(replace(flag, address=moved[flag.address]) for flag in plan.flags),
+        counts=tuple(address and moved[address] for address in plan.counts),
     )
 
 
@@ -113,8 +115,9 @@ def run_plan_guarded(
     given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
     wanted = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
     first = [np.zeros_like(array) for array in wanted]
-    instance.program.run(given, first)
-    instance.program.run(given, wanted)
+    reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
+    instance.program.run(given, [*first, *reports])
+    instance.program.run(given, [*wanted, *reports])
     wrong = instance.violations(given)
     if any(a.tobytes() != b.tobytes() for a, b in zip(first, wanted, strict=True)):
         wrong.append("the second run gives something else than the first")

@@ -7,11 +7,14 @@
 A row is an operation's code, its inputs in NNAPI's order, and the type of its output where that is another than the
 first input's. An input is
 
-* a tensor: type (f32, u8, i8, i32, or pc and a channel dimension for per-channel weights), shape, scale and zero
-  point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves that size open in the
-  model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of anything;
+* a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
+  shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
+  that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
+  anything;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
-* a number: ``2`` (INT32), ``0.5f`` (FLOAT32), a FuseCode, a PaddingCode, or nhwc and nchw (BOOL).
+* a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc and nchw (BOOL).
+
+``@`` before a vector, matrix or number makes it an input of the model, so that it comes with the execution.
 
 The scale of an INT32 tensor beside quantised ones is the product of those of the two before it: it is a bias.
 """
@@ -44,14 +47,20 @@ TYPES = {
     "f32": OperandCode.TENSOR_FLOAT32,
     "u8": OperandCode.TENSOR_QUANT8_ASYMM,
     "i8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    "f16": OperandCode.TENSOR_FLOAT16,
     "i32": OperandCode.TENSOR_INT32,
+    "b8": OperandCode.TENSOR_BOOL8,
+    "s8": OperandCode.TENSOR_QUANT8_SYMM,
+    "u16": OperandCode.TENSOR_QUANT16_ASYMM,
+    "i16": OperandCode.TENSOR_QUANT16_SYMM,
     "pc": OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
 }
 _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
+_TYPE = "|".join(name for name in TYPES if name != "pc")
 _TENSOR = re.compile(
-    rf"(?P<constant>#?)(?P<type>f32|u8|i8|i32|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}(?:~(?P<draw>[0-9]+))?"
+    rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}(?:~(?P<draw>[0-9]+))?"
 )
-_OUTPUT = re.compile(rf"(?P<type>f32|u8|i8|i32){_QUANTISATION}")
+_OUTPUT = re.compile(rf"(?P<type>{_TYPE}){_QUANTISATION}")
 _NAMES = {
     **{code.name: int(code) for code in FuseCode},
     **{code.name: int(code) for code in PaddingCode},
@@ -93,6 +102,9 @@ def parse(text: str) -> Row:
 
 def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tuple[Operand, np.ndarray | None]:
     """An input's operand, and its data where that is an input of the model."""
+    if word.startswith("@"):
+        given, _ = _operand(word[1:], before, rng)
+        return Operand(given.type, Lifetime.SUBGRAPH_INPUT), given.value
     if word.startswith("("):
         rows = [[int(number) for number in row.split(",")] for row in word[1:-1].split(";") if row]
         array = np.array(rows if ";" in word else rows[0], np.int32)
@@ -101,8 +113,9 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
         value = _NAMES[word] if word in _NAMES else int(word)
         code = OperandCode.BOOL if isinstance(value, bool) else OperandCode.INT32
         return _scalar(code, value), None
-    if re.fullmatch(r"-?[0-9.]+f", word):
-        return _scalar(OperandCode.FLOAT32, float(word[:-1])), None
+    if re.fullmatch(r"-?[0-9.]+[fh]", word):
+        code = OperandCode.FLOAT32 if word.endswith("f") else OperandCode.FLOAT16
+        return _scalar(code, float(word[:-1])), None
     match = _match(_TENSOR, word)
     sizes = [size for size in match["shape"].split(",") if size]
     shape = tuple(int(size.rstrip("?")) for size in sizes)
@@ -143,7 +156,9 @@ def _draw(type_: OperandType, rng: np.random.Generator, most: str | None) -> np.
         steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
         return steps.astype(dtype)
     if dtype.kind == "f":
-        return rng.standard_normal(shape, np.float32) * np.float32(2)
+        return (rng.standard_normal(shape, np.float32) * np.float32(2)).astype(dtype)
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
     if type_.code is OperandCode.TENSOR_INT32:
         return rng.integers(-1000, 1000, shape, np.int32)
     low, high = limits(type_.code)

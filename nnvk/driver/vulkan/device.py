@@ -13,7 +13,6 @@ from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, Support
-from nnvk.ops import registry
 from nnvk.ops.check import validate_model
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
@@ -66,9 +65,8 @@ class VulkanDevice(IDevice):
         return self.gpu.profile
 
     def get_supported_operations(self, model: Model) -> list[Support]:
-        """Supported is what has a kernel for its types, with shapes and parameters that are known in time."""
-        shapes = [type_.dimensions for type_ in model.input_types()]
-        return [Support(self.planner.refuse_early(call)) for _, call in registry.calls(model, shapes)]
+        """Supported is what has a kernel; of IF and WHILE, those whose models are supported whole."""
+        return [Support(reason) for reason in self.planner.support(model)]
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""

@@ -434,5 +434,5 @@ def test_constants_are_not_held_twice(own: VulkanDevice, path: Path) -> None:
     """Once they are on the device, neither packed arrays nor a file's content stay in the memory of the process."""
     for _ in range(2):
         prepared = own.prepare_model(increment(100_000).frozen, PrepareOptions(cache=path))
-        (plan,) = prepared._plans.values()  # type: ignore[attr-defined]
+        (plan,) = prepared._program.single._plans.values()  # type: ignore[attr-defined]
         assert plan.plan.constants == ()

@@ -17,9 +17,10 @@ from rows import parse
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.running.prepared_model import MAX_SHAPE_SETS, VulkanPreparedModel
+from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.running.resident_plan import LEAST_IDLE, MAX_BOUND, MOST_IDLE
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
+from nnvk.driver.vulkan.running.segment import MAX_PLANS
 from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
@@ -190,7 +191,7 @@ def test_what_is_given_up_before_its_turn_never_runs(vulkan: VulkanDevice, held:
     memory, output = vulkan.allocate(VECTOR, (SIZE,)), np.zeros(SIZE, np.float32)
     execution = prepared.create_reusable_execution(Request(host(numbers()), [OutputArgument(None, memory.token)]))
     assert isinstance(prepared, VulkanPreparedModel)
-    (plan,) = prepared._plans.values()
+    (plan,) = prepared._program.single._plans.values()
     for _ in range(3):
         with pytest.raises(NnapiError) as error:
             execution.execute(ExecuteOptions(deadline_ns=time.monotonic_ns() + 20_000_000))
@@ -411,9 +412,9 @@ def test_buffers_that_turn_out_too_small(dynamic: IPreparedModel) -> None:
 def test_plans_for_many_shapes_are_given_up_again(own: VulkanDevice) -> None:
     prepared = prepare(own, parse("RELU f32[1?,3]").model)
     assert isinstance(prepared, VulkanPreparedModel)
-    for batch in range(1, MAX_SHAPE_SETS + 4):
+    for batch in range(1, MAX_PLANS + 4):
         prepared.execute(Request(host(np.ones((batch, 3), np.float32)), [OutputArgument(None)]), OPTIONS)
-    assert len(prepared._plans) == MAX_SHAPE_SETS
+    assert len(prepared._program.single._plans) == MAX_PLANS
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 6), (2, 6, 6, 5), (2, 7, 6, 4), ()], ids=str)

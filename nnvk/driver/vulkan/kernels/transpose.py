@@ -37,14 +37,7 @@ _BOXES: dict[OperationCode, Callable[[Call, Sequence[Dimension]], list[Dimension
 }
 
 
-def refuse(call: Call) -> str:
-    """Orders that come with the execution, or do not come: ``perm`` may be an omitted input; and more than 4 axes."""
-    if call.has("perm") and call.perm is not None and not call.perm.is_constant:
-        return "the value of perm is not known yet; shaders are chosen before"
-    return up_to_rank(4)(call)
-
-
-@kernel(*_BOXES, shaders=(ARRANGE,), refuse=refuse)
+@kernel(*_BOXES, shaders=(ARRANGE,), refuse=up_to_rank(4))
 def lower(call: Call, g: Lowering) -> None:
     """One dispatch."""
     shape = call.input.shape

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -23,7 +23,9 @@ from nnvk.ops.call import Tensor
 class Lowering:
     """The commands of a model, one operation after the other."""
 
-    def __init__(self, device: DeviceProfile, library: ShaderLibrary) -> None:
+    def __init__(
+        self, device: DeviceProfile, library: ShaderLibrary, values: Mapping[int, np.ndarray] | None = None
+    ) -> None:
         self.device = device
         """Limits and kind of the device that the commands are for."""
         self.operation = 0
@@ -35,6 +37,13 @@ class Lowering:
         self._tensors: dict[int, TensorRef] = {}
         self._constants: dict[int, tuple[TensorRef, np.ndarray]] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
+        self._cleared = 0
+        self.values: dict[int, np.ndarray] = dict(values or {})
+        """What is known of operands that are no constants of the model, by index."""
+        self.flags: list[tuple[TensorRef, int, str]] = []
+        """What shaders may complain of: where, the operation, and the complaint."""
+        self.counts: dict[int, TensorRef] = {}
+        """Where the number of rows is, of operands that have as many as the data says."""
 
     # --- tensors ---------------------------------------------------------------------------------------------
 
@@ -58,9 +67,36 @@ class Lowering:
             self._constants[id(array)] = known
         return known[0]
 
+    def give(self, output: Tensor, data: np.ndarray) -> None:
+        """Let an output be data that follows from shapes and parameters: later operations may look at it."""
+        self.values[output.index] = data
+        self._tensors[output.index] = self.constant(data)
+
     def scratch(self, nbytes: int) -> TensorRef:
         """Memory for intermediate results of one operation."""
         return self._new(nbytes, Storage.ARENA)
+
+    def flag(self, complaint: str) -> TensorRef:
+        """Where a shader says that the data breaks a rule; the execution then ends with OP_FAILED and this complaint.
+
+        Two words, zero at first: the shader makes the first one 1 and leaves a number that is wrong in the second
+        (``shaders/include/flag.glsl``), which is put in the place of ``{}`` in the complaint.
+        """
+        ref = self._new(8, Storage.STAGING)
+        self._clear(ref)
+        self.flags.append((ref, self.operation, complaint))
+        return ref
+
+    def count(self, outputs: Sequence[Tensor]) -> TensorRef:
+        """Where a shader says how many rows of ``outputs`` there are, which have their largest shape; zero at first."""
+        ref = self._new(4, Storage.STAGING)
+        self._clear(ref)
+        self.counts.update((output.index, ref) for output in outputs)
+        return ref
+
+    def _clear(self, ref: TensorRef) -> None:
+        self._commands.insert(self._cleared, Clear(ref))  # before all else, where no barrier is lost on it
+        self._cleared += 1
 
     def alias(self, source: Tensor, target: Tensor) -> None:
         """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""
@@ -164,6 +200,8 @@ class Lowering:
         renamed = self._renamed
         if renamed.keys().isdisjoint((*command.reads, *command.writes)):
             return command
+        if isinstance(command, Clear):
+            return command  # of what the host reads where it is
         if isinstance(command, Copy):
             source, target = command.source, command.target
             return replace(command, source=renamed.get(source, source), target=renamed.get(target, target))

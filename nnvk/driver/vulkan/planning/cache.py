@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model
 
 _log = logger("driver")
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"nnvkplan"
 _LENGTHS = struct.Struct("<8sIQQ")
 """Magic number, format, bytes of the header and of the constants."""
@@ -190,6 +190,8 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> Iterator[bytes | memoryview]
         "inputs": [address and _address_row(address) for address in plan.inputs],
         "outputs": [address and _address_row(address) for address in plan.outputs],
         "output_shapes": plan.output_shapes,
+        "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
+        "counts": [address and _address_row(address) for address in plan.counts],
     }
     text = json.dumps(header, separators=(",", ":"), default=_number).encode()
     yield _LENGTHS.pack(MAGIC, FORMAT, len(text), sum(array.nbytes for array in arrays))
@@ -228,6 +230,8 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         tuple(address(row) for row in header["inputs"]),
         tuple(address(row) for row in header["outputs"]),
         tuple(tuple(map(index, shape)) for shape in header["output_shapes"]),
+        tuple(Flag(_address(row, pages), str(complaint)) for row, complaint in header["flags"]),
+        tuple(address(row) for row in header["counts"]),
     )
 
 
@@ -245,6 +249,8 @@ def _address(row: Sequence[Any], pages: Mapping[Storage, Sequence[int]]) -> Addr
 def _command_row(command: Command) -> list[Any]:
     if isinstance(command, Copy):
         return [command.source.number, command.target.number, command.nbytes]
+    if isinstance(command, Clear):
+        return [command.target.number]
     return [
         command.shader.name,
         command.groups,
@@ -258,6 +264,8 @@ def _command_row(command: Command) -> list[Any]:
 def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderLibrary) -> Command:
     if len(row) == 3:
         return Copy(refs[row[0]], refs[row[1]], row[2])
+    if len(row) == 1:
+        return Clear(refs[row[0]])
     name, groups, tensors, specialization, push, operation = row
     shader = library.named(name)
     shader.check_push_constants(push)

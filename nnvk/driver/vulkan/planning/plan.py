@@ -21,6 +21,16 @@ class Address:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """What a shader may complain of."""
+
+    address: Address
+    """Two words: whether it does, and a number that is wrong."""
+    complaint: str
+    """With the operation, and ``{}`` in the place of the number."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A model lowered for given input shapes. Recording it needs nothing else than buffers of these sizes."""
@@ -38,3 +48,13 @@ class Plan:
     outputs: tuple[Address | None, ...]
     """Where each model output is fetched; None for one without elements."""
     output_shapes: tuple[Shape, ...]
+    """The largest, where the number of rows depends on data."""
+    flags: tuple[Flag, ...] = ()
+    counts: tuple[Address | None, ...] = ()
+    """For each model output where its number of rows is, if that depends on data; nothing if no output's does."""
+
+    @property
+    def reports(self) -> tuple[Address, ...]:
+        """What the host reads beside the outputs: flags, then counts, each once."""
+        counts = dict.fromkeys(count for count in self.counts if count is not None)
+        return *(flag.address for flag in self.flags), *counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,16 +13,27 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.memory_plan import Block, place
-from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.planning.support import refuse, refuse_sizes
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops import registry
-from nnvk.ops.call import Call
-from nnvk.types.model import Model
+from nnvk.ops.call import Call, UnknownValue
+from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions
+
+
+class NeedsValue(Exception):
+    """An operation is lowered for a value that is not known: of an input, or of what an earlier operation gives."""
+
+    def __init__(self, operand: int, operation: int, reason: str) -> None:
+        super().__init__(reason)
+        self.operand = operand
+        """Index of the operand whose value is needed."""
+        self.operation = operation
+        """Position of the operation that needs it."""
 
 
 class Planner:
@@ -35,26 +46,35 @@ class Planner:
         """The compiled shaders."""
         self._version = version
 
-    def plan(self, model: Model, shapes: Sequence[Shape], options: PrepareOptions) -> Plan:
-        """The plan for these input shapes, from the options' cache where they follow from the model."""
+    def plan(
+        self,
+        model: Model,
+        shapes: Sequence[Shape],
+        options: PrepareOptions,
+        values: Mapping[int, np.ndarray] | None = None,
+    ) -> Plan:
+        """The plan for these input shapes, from the options' cache where they follow from the model.
+
+        ``values`` are those of inputs that are looked at. Raises `NeedsValue` where others are.
+        """
         kept = None
-        if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()):
+        if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()) and not values:
             kept = PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
             plan = kept.load(self.library)
             if plan is not None:
                 return plan
-        plan = lower(model, shapes, self.profile, self.library, self.refuse)
+        plan = lower(model, shapes, self.profile, self.library, self.refuse, values)
         if kept is not None:
             kept.store(plan)
         return plan
 
     def refuse(self, call: Call) -> str:
-        """Why no shader can run a call; empty where one can, and where that follows from shapes yet to come."""
+        """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
         return refuse(call, self.profile, self.library)
 
-    def refuse_early(self, call: Call) -> str:
-        """`refuse`, or what is too large; for calls that are not lowered yet."""
-        return self.refuse(call) or refuse_sizes(call, self.profile)
+    def support(self, model: Model) -> list[str]:
+        """For each operation why no shader can run it; empty where one can, as far as that is known."""
+        return support(model, self.profile, self.library)
 
 
 def lower(
@@ -63,38 +83,59 @@ def lower(
     profile: DeviceProfile,
     library: ShaderLibrary,
     refuse: Callable[[Call], str] = lambda _: "",
+    values: Mapping[int, np.ndarray] | None = None,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
-    because another device may do better.
+    because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
+    others are.
     """
-    g = Lowering(profile, library)
-    types = model.input_types()
+    g = Lowering(profile, library, values)
     inputs = [
-        g.input(index, math.prod(shape) * type_.dtype.itemsize)
-        for index, type_, shape in zip(model.inputs, types, input_shapes, strict=True)
+        None
+        if model.operands[index].lifetime is Lifetime.NO_VALUE
+        else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
+        for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
     shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
-    for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True)):
+    for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True, late=g.values)):
         g.operation = number
-        if call.unknown is not None:
-            raise op_failed(f"{operation}: {call.unknown}")
+        try:
+            _lower_call(call, g, refuse)
+        except UnknownValue as unknown:
+            if unknown.operand is None:
+                raise op_failed(f"{operation}: {unknown}") from unknown
+            raise NeedsValue(unknown.operand, number, f"{operation}: {unknown}") from unknown
         shapes.update((output.index, output.shape) for output in call.outputs)
-        if any(output.size for output in call.outputs):
-            reason = refuse(call)
-            if reason:
-                raise op_failed(f"{operation}: {reason}")
-            with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-                kernels()[call.code].lower(call, g)
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
-    return _placed(g, inputs, outputs, tuple(shapes[index] for index in model.outputs))
+    return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs))
+
+
+def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str]) -> None:
+    """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
+    largest = registry.lookup(call.code).largest
+    if largest is not None:
+        for output, shape in zip(call.outputs, largest(call), strict=True):
+            output.shape = shape
+    elif call.unknown is not None:
+        raise call.unknown
+    if any(output.size for output in call.outputs):
+        reason = refuse(call)
+        if reason:
+            raise op_failed(f"{call.code.name}: {reason}")
+        with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
+            kernels()[call.code].lower(call, g)
 
 
 def _placed(
-    g: Lowering, inputs: Sequence[TensorRef], outputs: Sequence[TensorRef | None], output_shapes: tuple[Shape, ...]
+    g: Lowering,
+    model: Model,
+    inputs: Sequence[TensorRef | None],
+    outputs: Sequence[TensorRef | None],
+    output_shapes: tuple[Shape, ...],
 ) -> Plan:
     """Place all tensors that commands touch, and find the barriers."""
     commands = g.commands
@@ -104,8 +145,10 @@ def _placed(
             first, _ = lifetimes.get(tensor, (position, position))
             lifetimes[tensor] = (first, position)
     always = -1, len(commands)
-    for tensor in (*inputs, *(output for output in outputs if output is not None)):
-        lifetimes[tensor] = always  # the host's side of the exchange is never shared
+    reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
+    for exchanged in (*inputs, *outputs, *reported):
+        if exchanged is not None:
+            lifetimes[exchanged] = always  # the host's side of the exchange is never shared
     for tensor, _ in g.constants:
         if tensor in lifetimes:
             lifetimes[tensor] = always
@@ -117,13 +160,22 @@ def _placed(
         pages[storage] = memory.pages
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+
+    def address(tensor: TensorRef | None) -> Address | None:
+        return addresses[tensor.number] if tensor is not None and tensor.nbytes else None
+
     return Plan(
         tuple(commands),
         barriers(commands, addresses, by_buffer=g.device.barriers_by_buffer),
         addresses,
         pages,
         tuple((addresses[tensor.number], data) for tensor, data in g.constants if tensor.number in addresses),
-        tuple(addresses[tensor.number] if tensor.nbytes else None for tensor in inputs),
-        tuple(None if tensor is None else addresses[tensor.number] for tensor in outputs),
+        tuple(address(tensor) for tensor in inputs),
+        tuple(address(tensor) for tensor in outputs),
         output_shapes,
+        tuple(
+            Flag(addresses[tensor.number], f"{model.operations[operation]}: {complaint}")
+            for tensor, operation, complaint in g.flags
+        ),
+        tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
     )

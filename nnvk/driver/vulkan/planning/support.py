@@ -8,28 +8,50 @@ from nnvk.driver.vulkan.lowering.kernel import Kernel, kernels
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Call, Tensor, Unknown, UnknownShape, UnknownValue
+from nnvk.ops import registry
+from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
+from nnvk.ops.flow import CONTROL_FLOW, referenced_models
+from nnvk.types.model import Model
+
+
+def support(model: Model, profile: DeviceProfile, library: ShaderLibrary) -> list[str]:
+    """For each operation why the GPU does not run it; empty where it does, as far as that is known before execution.
+
+    An IF or WHILE runs where all of its models do.
+    """
+    reasons: dict[Model, list[str]] = {}
+    for each in (*model.referenced(), model):
+        reasons[each] = []
+        for operation, call in registry.calls(each, [type_.dimensions for type_ in each.input_types()]):
+            if operation.code in CONTROL_FLOW:
+                inner = [_first(reasons[referenced], referenced) for referenced in referenced_models(each, operation)]
+                reason = next((reason for reason in inner if reason), "")
+            else:
+                reason = refuse(call, profile, library) or _refuse_sizes(call, profile)
+            reasons[each].append(reason)
+    return reasons[model]
+
+
+def _first(reasons: list[str], model: Model) -> str:
+    """What is wrong with a referenced model."""
+    for operation, reason in zip(model.operations, reasons, strict=True):
+        if reason:
+            return f"{operation} in a model that it refers to: {reason}"
+    return ""
 
 
 def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str:
-    """Why no shader can run a call; empty where one can, and where that follows from shapes yet to come."""
+    """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
     kernel = kernels().get(call.code)
     if kernel is None:
         return f"{call.code.name} has no shader"
-    late = [value.name for value in call.values() if isinstance(value, Unknown)]
-    if late:
-        return f"{late[0]} is known only at execution; shaders are chosen before"
-    if call.unknown is not None and not isinstance(call.unknown, UnknownShape):
-        return f"{call.unknown}; shaders are chosen before"
     try:
         return _refuse_features(kernel, profile, library) or (kernel.refuse(call) if kernel.refuse else "")
-    except UnknownShape:
-        return ""  # they come with the execution, and when they have the planner asks again
-    except UnknownValue as unknown:
-        return f"{unknown}; shaders are chosen before"
+    except UnknownValue:
+        return ""  # it comes with the execution, and when it has the planner asks again
 
 
-def refuse_sizes(call: Call, profile: DeviceProfile) -> str:
+def _refuse_sizes(call: Call, profile: DeviceProfile) -> str:
     """Why a tensor of a call is too large for the device; empty where none is, and where sizes are yet to come."""
     for tensor in _tensors(call):
         try:

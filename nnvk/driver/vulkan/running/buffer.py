@@ -76,6 +76,17 @@ class VulkanBuffer(IBuffer):
 
         self._through_staging(source, run)
 
+    def copy_on_device(self, source: VulkanBuffer, nbytes: int) -> None:
+        """Replace the beginning by the first ``nbytes`` bytes of another buffer."""
+        size = -(-nbytes // 4) * 4  # whole words; both are padded
+        try:
+            program = self.native.create_program()
+            program.copy(source.buffer, 0, self.buffer, 0, size)
+            program.finish([], [])
+            program.run([], [])
+        except RuntimeError as error:
+            raise self._gpu.failure(error) from error
+
     def _through_staging(self, host: np.ndarray, run: Callable[[_native.Program, _native.Buffer], None]) -> None:
         if host.nbytes > self.nbytes:
             raise bad_data(f"device memory of {self.nbytes} bytes can't exchange {host.nbytes}")

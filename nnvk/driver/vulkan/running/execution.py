@@ -133,21 +133,21 @@ class SubmittedExecution(IFencedExecution):
         self._wait_for = ()
         assert self._recording is not None
         program = self._recording.program
-        program.fetch(self._request.outputs)
+        program.fetch((*self._request.outputs, *self._request.reports))
         self._gpu.counters.bytes_to_host += self._request.bytes_out
         measure = self._options.measure
-        if self._timestamps == "none":
-            self._give_back()
-            if not measure:
-                return self._plan.done
-            timing = Timing(in_driver_ns=time.perf_counter_ns() - self._began)
-            return ExecutionResult(ResultCode.NO_ERROR, self._plan.shapes, timing)
-        now, stamps = time.perf_counter_ns(), program.timestamps_ns()
+        now = time.perf_counter_ns()
+        stamps = [] if self._timestamps == "none" else program.timestamps_ns()
         self._give_back()
+        shapes = self._plan.check(self._request.reports) if self._request.reports else self._plan.shapes
+        if not stamps:
+            if not measure:
+                return self._plan.done if shapes is self._plan.shapes else ExecutionResult(ResultCode.NO_ERROR, shapes)
+            return ExecutionResult(ResultCode.NO_ERROR, shapes, Timing(in_driver_ns=now - self._began))
         if self._timestamps == "each":
             self._trace(now, stamps)
         timing = Timing(stamps[-1] - stamps[0], now - self._began) if measure else Timing()
-        return ExecutionResult(ResultCode.NO_ERROR, self._plan.shapes, timing)
+        return ExecutionResult(ResultCode.NO_ERROR, shapes, timing)
 
     def _dependencies(self) -> list[IFencedExecution]:
         """What this waits for, and what that waits for, the furthest first, so that long chains need no recursion."""

@@ -1,62 +1,59 @@
-"""IPreparedModel of the Vulkan driver: a plan on the device for each set of input shapes."""
+"""IPreparedModel of the Vulkan driver."""
 
 from __future__ import annotations
 
-import threading
+import contextlib
 
-from nnvk.base.errors import op_failed
+from nnvk.base.errors import NnapiError
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.execution import VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.driver.vulkan.running.program import Factory, Straight
+from nnvk.driver.vulkan.running.staged import StagedExecution
+from nnvk.driver.vulkan.running.values import BufferPool
 from nnvk.hal import IExecution, IPreparedModel
 from nnvk.ops.check import validate_request
 from nnvk.types.model import Model
-from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions, Request
-
-MAX_SHAPE_SETS = 16
-"""Plans that are kept of a model whose input dimensions change from one execution to the next."""
 
 
 class VulkanPreparedModel(IPreparedModel):
-    """A model whose operations were all lowered to shaders."""
+    """A model whose operations are all lowered to shaders: most often to one recorded segment."""
 
     def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
         self._gpu = gpu
         self._buffers = buffers
-        self._planner = planner
+        self._pool = BufferPool(buffers)
         self._model = model
         self._options = options
-        self._plans: dict[tuple[Shape | None, ...], ResidentPlan] = {}
-        self._lock = threading.Lock()
-        types = model.input_types()
-        if all(type_.is_fully_specified for type_ in types):
-            plan = self._plan_for(tuple(type_.dimensions for type_ in types))
-            plan.warm_up()  # the first execution shall be as fast as any other
+        self._program = Factory(gpu, buffers, planner, options).program(model)
+        self._prepare_known()
 
-    def _plan_for(self, shapes: tuple[Shape, ...]) -> ResidentPlan:
-        found = self._plans.get(shapes)
-        if found is None:
-            with self._lock:
-                found = self._plans.get(shapes)
-                if found is None:
-                    plan = self._planner.plan(self._model, shapes, self._options)
-                    found = ResidentPlan(self._gpu, self._buffers, self._model, plan)
-                    if len(self._plans) >= MAX_SHAPE_SETS:
-                        del self._plans[next(iter(self._plans))]
-                    self._plans[shapes] = found
-        return found
+    def _prepare_known(self) -> None:
+        """Plan what can be planned now."""
+        single = self._program.single
+        if single is not None:
+            plan = single.plan_by_shapes(single.known_shapes) if single.known_shapes is not None else None
+            if plan is not None:
+                plan.warm_up()  # the first execution shall be as fast as any other
+            return
+        programs, seen = [self._program], {self._program}
+        for program in programs:
+            for node in program.nodes:
+                if not isinstance(node, Straight):
+                    inner = [each for each in node.programs if each not in seen]
+                    seen.update(inner)
+                    programs += inner
+                elif node.segment.known_shapes is not None:
+                    with contextlib.suppress(NnapiError):  # a branch that is never taken may be impossible
+                        node.segment.plan_by_shapes(node.segment.known_shapes)
 
     def create_reusable_execution(self, request: Request) -> IExecution:
-        """Choose the plan for the request's shapes and bind the request to it."""
+        """Bind a request to the plan for its shapes, or leave plans to the execution if they depend on more."""
         validate_request(self._model, request)
-        shapes = []
-        for position, argument in enumerate(request.inputs):
-            shape = argument.shape
-            if shape is None:
-                raise op_failed(f"input {position} is omitted, the operations that read it need it")
-            shapes.append(shape)
-        plan = self._plan_for(tuple(shapes))
-        return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)
+        single = self._program.single
+        plan = None if single is None else single.plan_by_shapes(tuple(argument.shape for argument in request.inputs))
+        if plan is not None and not plan.plan.counts:
+            return VulkanExecution(self._gpu, plan, plan.bind(request), self._options.priority)
+        return StagedExecution(self._gpu, self._buffers, self._pool, self._program, request, self._options.priority)

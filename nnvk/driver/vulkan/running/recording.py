@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.shaders.commands import Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
 
 if TYPE_CHECKING:
     from nnvk import _native
@@ -82,13 +82,16 @@ class Recording:
                 source, at = self._locate(command.source)
                 target, to = self._locate(command.target)
                 program.copy(source, at, target, to, command.nbytes)
+            elif isinstance(command, Clear):
+                buffer, at = self._locate(command.target)
+                program.fill(buffer, at, command.target.nbytes, 0)
             else:
                 program.dispatch(self._algorithm(command), command.groups, self._push_constants(command))
             if timestamps == "each":
                 program.timestamp()
         if timestamps == "ends":
             program.timestamp()
-        program.finish(self._exchange(plan.inputs), self._exchange(plan.outputs))
+        program.finish(self._exchange(plan.inputs), self._exchange((*plan.outputs, *plan.reports)))
 
     def _exchange(self, addresses: Sequence[Address | None]) -> list[tuple[_native.Buffer, int, int]]:
         """Where the host's side of the exchange is; device memory needs none."""

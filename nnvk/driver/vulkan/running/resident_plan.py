@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
@@ -47,6 +47,8 @@ class BoundRequest:
     """The result where a buffer is too small for its output: nothing is executed then."""
     bytes_in: int
     bytes_out: int
+    reports: tuple[np.ndarray, ...] = ()
+    """Where flags and counts are read to."""
 
     def key(self, timestamps: str) -> Key:
         """What a recording for this request is kept under."""
@@ -180,7 +182,21 @@ class ResidentPlan:
         if not all(shape.is_sufficient for shape in shapes):
             short = ExecutionResult(ResultCode.OUTPUT_INSUFFICIENT_SIZE, tuple(shapes))
         bytes_in, bytes_out = (sum(a.nbytes for a in arrays if a is not None) for arrays in (inputs, outputs))
-        return BoundRequest(tuple(inputs), tuple(outputs), external, short, bytes_in, bytes_out)
+        reports = tuple(np.zeros(address.nbytes // 4, np.uint32) for address in self.plan.reports)
+        return BoundRequest(tuple(inputs), tuple(outputs), external, short, bytes_in, bytes_out, reports)
+
+    def check(self, reports: Sequence[np.ndarray]) -> tuple[OutputShape, ...]:
+        """The outputs' shapes, by what shaders report. OP_FAILED: one of them complains of the data."""
+        for flag, (is_raised, number) in zip(self.plan.flags, reports, strict=False):
+            if is_raised:
+                raise UnfitData(flag.complaint.format(int(number.astype(np.int32))))
+        if not self.plan.counts:
+            return self.shapes
+        rows = dict(zip(self.plan.reports, reports, strict=True))
+        return tuple(
+            OutputShape(shape if count is None else (int(rows[count][0]), *shape[1:]))
+            for shape, count in zip(self.plan.output_shapes, self.plan.counts, strict=True)
+        )
 
     def _memory(self, what: str, token: int, least: int) -> VulkanBuffer:
         memory = self._buffers.find(token)

@@ -1,4 +1,4 @@
-"""What runs on a device: dispatches of shaders and copies, on tensors that have a name but no place yet."""
+"""What runs on a device: dispatches of shaders, copies, and zeros, on tensors that have a name but no place yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Storage(Enum):
     CONSTANTS = "constants"
     """Packed weights and constant operands; uploaded once, shared by all instances."""
     STAGING = "staging"
-    """Host-visible: model inputs and outputs on their way."""
+    """Host-visible: model inputs and outputs on their way, and what shaders report to the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,30 @@ class Copy:
         return [self.target]
 
 
-Command = Dispatch | Copy
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Zeros in all of a tensor."""
+
+    target: TensorRef
+
+    @property
+    def reads(self) -> list[TensorRef]:
+        """Nothing."""
+        return []
+
+    @property
+    def writes(self) -> list[TensorRef]:
+        """The target."""
+        return [self.target]
+
+
+Command = Dispatch | Copy | Clear
 
 
 def describe(command: Command) -> tuple[str, dict[str, int | list[int]]]:
     """A name and details of a command, for traces and profiles."""
     if isinstance(command, Copy):
         return "copy", {"bytes": command.nbytes}
+    if isinstance(command, Clear):
+        return "clear", {"bytes": command.target.nbytes}
     return command.shader.name, {"operation": command.operation, "groups": list(command.groups)}

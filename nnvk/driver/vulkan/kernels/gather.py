@@ -1,0 +1,82 @@
+"""GATHER, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP: rows of a tensor by their numbers, or by keys."""
+
+from __future__ import annotations
+
+import math
+
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Call, Tensor
+from nnvk.types.codes import OperationCode
+
+GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
+HASHTABLE_LOOKUP = Shader("hashtable_lookup")
+LOCAL = 64
+
+
+@kernel(OperationCode.GATHER, shaders=(GATHER,))
+def lower(call: Call, g: Lowering) -> None:
+    """Lower GATHER."""
+    _gather_checked(g, call.input, call.axis % call.input.rank, call.indices, call.output)
+
+
+@kernel(OperationCode.EMBEDDING_LOOKUP, shaders=(GATHER,))
+def lower_embedding(call: Call, g: Lowering) -> None:
+    """GATHER along the first axis."""
+    _gather_checked(g, call.value, 0, call.lookup, call.output)
+
+
+@kernel(OperationCode.HASHTABLE_LOOKUP, shaders=(HASHTABLE_LOOKUP, GATHER))
+def lower_hashtable(call: Call, g: Lowering) -> None:
+    """Keys become rows, -1 for those that are not there, whose elements are zeros."""
+    lookups, keys = call.lookup.size, call.key.size
+    rows = g.scratch(4 * lookups)
+    g.dispatch(
+        HASHTABLE_LOOKUP.variant(),
+        groups=g.flat(-(-max(lookups, keys) // 4), LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={
+            "lookup": g.tensor(call.lookup),
+            "key": g.tensor(call.key),
+            "rows": rows,
+            "hits": g.tensor(call.hits),
+            "flag": g.flag("key must ascend, got {} after a larger one"),
+        },
+        lookups=lookups,
+        keys=keys,
+    )
+    _gather(g, call.value, 0, rows, lookups, call.output)
+
+
+def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
+    """Indices that are constants were checked with the model."""
+    flag = None
+    if not indices.is_constant:
+        flag = g.flag(f"{indices.name} must be in [0, {source.shape[axis]}), got {{}}")
+    _gather(g, source, axis, g.tensor(indices), indices.size, output, flag)
+
+
+def _gather(
+    g: Lowering, source: Tensor, axis: int, rows: TensorRef, taken: int, output: Tensor, flag: TensorRef | None = None
+) -> None:
+    inner = math.prod(source.shape[axis + 1 :])
+    count = -(-output.size // 4)
+    g.dispatch(
+        GATHER.variant(INDICES="known" if flag is None else "checked", DTYPE=moved(source)),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, "ROWS": inner % 4 == 0},
+        tensors={
+            "src": g.tensor(source),
+            "indices": rows,
+            "dst": g.tensor(output),
+            **({} if flag is None else {"flag": flag}),
+        },
+        count=count,
+        elements=output.size,
+        taken=taken,
+        size=source.shape[axis],
+        inner=inner,
+    )

@@ -1,0 +1,95 @@
+"""Models without control flow on the device: a plan for each set of shapes, and of values that are looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
+from nnvk.driver.vulkan.running.buffer import Buffers
+from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.types.model import Model
+from nnvk.types.operand import Shape
+from nnvk.types.request import PrepareOptions
+
+MAX_PLANS = 16
+"""Plans that are kept of a model whose input dimensions, or values, change from one execution to the next."""
+
+InputShapes = tuple[Shape | None, ...]
+"""Of the inputs of an execution; None for one that is omitted."""
+
+
+class Segment:
+    """A model that becomes one list of commands, once shapes and the values that matter for them are known."""
+
+    def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
+        self.model = model
+        """What it runs."""
+        self._gpu = gpu
+        self._buffers = buffers
+        self._planner = planner
+        self._options = options
+        self._looked_at: tuple[int, ...] = ()
+        self._plans: dict[tuple[InputShapes, tuple[bytes, ...]], ResidentPlan] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def known_shapes(self) -> InputShapes | None:
+        """The shapes of the inputs, if the model has them all."""
+        types = self.model.input_types()
+        return tuple(type_.dimensions for type_ in types) if all(type_.is_fully_specified for type_ in types) else None
+
+    def plan_by_shapes(self, shapes: InputShapes) -> ResidentPlan | None:
+        """The plan for these shapes, where it depends on nothing else; None where it does."""
+        if self._looked_at:
+            return None
+        try:
+            return self._plan_for(shapes, {})
+        except NeedsValue:
+            return None
+
+    def plan_for(self, shapes: InputShapes, read: Callable[[int], np.ndarray]) -> ResidentPlan:
+        """The plan for these shapes and for what ``read`` gives for the inputs that are looked at, by position.
+
+        Raises `NeedsValue` where an operation looks at what another one of the segment gives.
+        """
+        while True:
+            values = {position: read(position) for position in self._looked_at if shapes[position] is not None}
+            try:
+                return self._plan_for(shapes, values)
+            except NeedsValue as needed:
+                if needed.operand not in self.model.inputs:
+                    raise
+                with self._lock:
+                    position = self.model.inputs.index(needed.operand)
+                    if position not in self._looked_at:
+                        self._looked_at += (position,)
+
+    def _plan_for(self, shapes: InputShapes, values: dict[int, np.ndarray]) -> ResidentPlan:
+        key = shapes, tuple(value.tobytes() for value in values.values())
+        found = self._plans.get(key)
+        if found is None:
+            with self._lock:
+                found = self._plans.get(key)
+                if found is None:
+                    found = self._new_plan(shapes, values)
+                    if len(self._plans) >= MAX_PLANS:
+                        del self._plans[next(iter(self._plans))]
+                    self._plans[key] = found
+        return found
+
+    def _new_plan(self, shapes: InputShapes, values: dict[int, np.ndarray]) -> ResidentPlan:
+        model = self.model.with_omitted([shape is None for shape in shapes])
+        known = {model.inputs[position]: value for position, value in values.items()}
+        plan = self._planner.plan(model, [shape or () for shape in shapes], self._options, known)
+        return ResidentPlan(self._gpu, self._buffers, model, plan)
+
+
+def segment_options(options: PrepareOptions, name: str) -> PrepareOptions:
+    """The options for one of a model's segments: each has a cache of its own."""
+    cache = options.cache
+    return options if cache is None else replace(options, cache=cache.with_name(f"{cache.stem}-{name}{cache.suffix}"))

@@ -1,0 +1,115 @@
+"""Values of operands between the segments of a program: in the host's memory, on the device, or both."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable
+
+import numpy as np
+
+from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
+from nnvk.types.operand import OperandType, Shape
+
+MOST_IDLE_BYTES = 64 << 20
+"""Memory that may lie idle in a pool."""
+
+
+class BufferPool:
+    """Buffers for what a program's segments give: the same ones again and again, since recordings are made on them."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._idle: OrderedDict[VulkanBuffer, tuple[Hashable, int]] = OrderedDict()  # the longest idle ones first
+        self._idle_bytes = 0
+        self._lock = threading.Lock()
+
+    def take(self, use: Hashable, nbytes: int) -> VulkanBuffer:
+        """A buffer for one use, one that had the same if there is such."""
+        key = use, nbytes
+        with self._lock:
+            found = next((buffer for buffer, of in self._idle.items() if of == key), None)
+            if found is not None:
+                del self._idle[found]
+                self._idle_bytes -= nbytes
+                return found
+        return self._buffers.allocate(nbytes)
+
+    def put(self, use: Hashable, buffer: VulkanBuffer) -> None:
+        """Give a buffer back that nothing on the device uses any more."""
+        dropped = []
+        with self._lock:
+            self._idle[buffer] = use, buffer.nbytes
+            self._idle_bytes += buffer.nbytes
+            while self._idle_bytes > MOST_IDLE_BYTES:
+                oldest, _ = self._idle.popitem(last=False)
+                self._idle_bytes -= oldest.nbytes
+                dropped.append(oldest)
+        del dropped  # outside of the lock: what was recorded on them goes too
+
+
+class Lease:
+    """A buffer for as long as somebody refers to this."""
+
+    __slots__ = ("__weakref__", "buffer")
+
+    def __init__(self, buffer: VulkanBuffer) -> None:
+        self.buffer = buffer
+
+
+class Leases:
+    """The leases of one execution. What is left goes back to the pool once the device is done with it."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self._uses: dict[weakref.ref[Lease], tuple[Hashable, VulkanBuffer]] = {}
+        self._left: list[weakref.ref[Lease]] = []
+
+    def take(self, use: Hashable, nbytes: int) -> Lease:
+        """A buffer for one use."""
+        buffer = self._pool.take(use, nbytes)
+        lease = Lease(buffer)
+        self._uses[weakref.ref(lease, self._left.append)] = use, buffer
+        return lease
+
+    def give_back(self, *, everything: bool = False) -> None:
+        """Give back what nobody refers to any more, or everything; the device must be done with it."""
+        if everything:
+            self._left = list(self._uses)
+        while self._left:
+            self._pool.put(*self._uses.pop(self._left.pop()))
+
+    def forget(self) -> None:
+        """Give nothing back: the device may still be using it."""
+        self._uses.clear()
+        self._left.clear()
+
+
+class Value:
+    """What an operand is while a program runs."""
+
+    __slots__ = ("buffer", "host", "lease", "shape", "type")
+
+    def __init__(
+        self,
+        type: OperandType,
+        shape: Shape,
+        host: np.ndarray | None = None,
+        buffer: VulkanBuffer | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        self.type = type
+        self.shape = shape
+        """Actual dimensions."""
+        self.host = host
+        """The elements, where the host has them."""
+        self.buffer = lease.buffer if lease is not None else buffer
+        """Where they are on the device, if they are there; it may be larger."""
+        self.lease = lease
+        """Of the buffer, where it is the program's."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.type.dtype.itemsize
