@@ -114,7 +114,7 @@ class Recording:
         key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
             self._algorithms[key] = self._device.create_algorithm(
-                shader.spirv, buffers, command.specialization, shader.push_constant_size
+                shader.frozen(command.specialization), buffers, (), shader.push_constant_size
             )
         return self._algorithms[key]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.freeze import freeze
 
 FOLDER = Path(__file__).parents[1] / "spirv"
 _LARGEST = (2 - 2**-23) * 2.0**127
@@ -36,6 +37,7 @@ class CompiledShader:
     def __init__(self, name: str, entry: Mapping[str, Any], folder: Path) -> None:
         self.name = name
         self._folder = folder
+        self._frozen: dict[tuple[int, ...], bytes] = {}
         self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
         """Names of the tensors, by binding."""
         self.writes: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["readonly"])
@@ -62,6 +64,13 @@ class CompiledShader:
     def spirv(self) -> bytes:
         """The module."""
         return (self._folder / f"{self.name}.spv").read_bytes()
+
+    def frozen(self, specialization: tuple[int, ...]) -> bytes:
+        """The module for these values of the specialisation constants."""
+        known = self._frozen.get(specialization)
+        if known is None:
+            known = self._frozen[specialization] = freeze(self.spirv, specialization)
+        return known
 
     def specialization(self, values: Mapping[str, int | float | bool]) -> tuple[int, ...]:
         """The words of the specialisation constants, by id, with defaults where ``values`` has none."""
