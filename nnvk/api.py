@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 import numpy as np
 
 from nnvk.base import log
+from nnvk.base.checks import instance, sequence
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
@@ -128,11 +129,13 @@ def run(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> list[n
 
     A convenience over `Execution` with the arrays allocated for the caller; raises what `Execution.compute` raises.
     """
+    instance("the compilation", compilation, Compilation)
+    given = sequence("the inputs", inputs)
     types = compilation.model.output_types()
     arrays = [np.empty(type_.dimensions if type_.is_fully_specified else 0, type_.dtype) for type_ in types]
     while True:
         execution = Execution(compilation)
-        for index, value in enumerate(inputs):
+        for index, value in enumerate(given):
             execution.set_input(index, value)
         for index, array in enumerate(arrays):
             execution.set_output(index, array)

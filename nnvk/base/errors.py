@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE}
+_NO_MEMORY = {errno.ENOMEM, errno.ENOSPC, errno.EAGAIN}
 
 
 class ResultCode(IntEnum):
@@ -61,3 +67,37 @@ def bad_state(reason: str) -> NnapiError:
 def op_failed(reason: str) -> NnapiError:
     """The error for an operation that can't be computed on the data that came."""
     return NnapiError(ResultCode.OP_FAILED, reason)
+
+
+def system_error(what: str, error: OSError, otherwise: ResultCode = ResultCode.OP_FAILED) -> NnapiError:
+    """What NNAPI calls an error of the operating system: for want of descriptors, for want of memory, or else."""
+    code = otherwise
+    if error.errno in _EXHAUSTED:
+        code = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+    elif error.errno in _NO_MEMORY:
+        code = ResultCode.OUT_OF_MEMORY
+    return NnapiError(code, f"{what}: {error}")
+
+
+def driver_error(what: str, error: Exception) -> NnapiError:
+    """An exception of a driver as applications see it: an `NnapiError` as it is, others as the cause of one.
+
+    Want of memory is OUT_OF_MEMORY, and all that a driver does not know itself OP_FAILED. ``what`` has failed.
+    """
+    if isinstance(error, NnapiError):
+        return error
+    if isinstance(error, MemoryError):
+        made = NnapiError(ResultCode.OUT_OF_MEMORY, f"{what}: {error or 'there is not enough memory'}")
+    else:
+        made = op_failed(f"{what}: {type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+@contextmanager
+def driving(what: str) -> Iterator[None]:
+    """Raises the exceptions of a driver that is called inside as `driver_error` has them."""
+    try:
+        yield
+    except Exception as error:
+        raise driver_error(what, error)  # noqa: B904 - it has its cause

@@ -6,14 +6,27 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.base.checks import instance, whole
 from nnvk.base.errors import bad_data
 from nnvk.ops.registry import compatible
 from nnvk.runtime.graph import as_array, check_dtype, check_shape
 from nnvk.types.operand import OperandType
+from nnvk.types.request import LONGEST_NS
+
+
+def duration(what: str, duration_ns: Any) -> int:
+    """A number of nanoseconds of 64 bits."""
+    number = whole(f"the {what}", duration_ns)
+    if number < 0:
+        raise bad_data(f"the {what} must not be negative, got {number}")
+    if number > LONGEST_NS:
+        raise bad_data(f"the {what} must be less than 2^64 ns, got {number}")
+    return number
 
 
 def merge(what: str, operand: OperandType, given: OperandType) -> OperandType:
     """The operand's type with the dimensions that ``given`` adds. BAD_DATA where they contradict each other."""
+    instance(f"{what}: the type", given, OperandType)
     if (given.code, given.scale, given.zero_point) != (operand.code, operand.scale, operand.zero_point):
         raise bad_data(f"{what}: the model says {operand}, the execution {given}")
     given.check(what)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from nnvk.base.errors import bad_state
+from nnvk.base.checks import instance
+from nnvk.base.errors import bad_state, driving
 from nnvk.hal import IBurst
 from nnvk.runtime.compilation import Compilation
 
@@ -16,11 +17,14 @@ class Burst:
     """
 
     def __init__(self, compilation: Compilation) -> None:
-        single = compilation.plan.single
+        single = instance("the compilation", compilation, Compilation).plan.single
         self.compilation = compilation
         """The compilation whose executions it takes."""
-        self.lane: IBurst | None = None if single is None else single.prepared.configure_execution_burst()
+        self.lane: IBurst | None = None
         """The driver's side, where one device runs the whole model."""
+        if single is not None:
+            with driving(f"{single.device.name} has no burst"):
+                self.lane = single.prepared.configure_execution_burst()
         self._busy = threading.Lock()
 
     def enter(self) -> None:

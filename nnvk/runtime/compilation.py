@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nnvk.base.checks import instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
+from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.model import Model
 from nnvk.runtime.plan import Cache, Plan, Planner, Step
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
-from nnvk.types.request import PrepareOptions
+from nnvk.types.request import PrepareOptions, deadline_after
 
 _log = logger("compilation")
 
@@ -30,7 +32,8 @@ class Compilation:
     """
 
     def __init__(self, model: Model, devices: Sequence[Device] | None = None) -> None:
-        self._model: frozen.Model = model.frozen.with_relaxed(model.frozen.relaxed)
+        whole_model = instance("the model (an ImportedModel has one as .model)", model, Model).frozen
+        self._model: frozen.Model = whole_model.with_relaxed(whole_model.relaxed)
         if devices is not None:
             check_distinct(devices)
         self._devices = None if devices is None else tuple(devices)
@@ -44,6 +47,7 @@ class Compilation:
     @classmethod
     def create_for_devices(cls, model: Model, devices: Sequence[Device]) -> Compilation:
         """Compile for exactly these devices (``ANeuralNetworksCompilation_createForDevices``)."""
+        check_distinct(devices)
         return cls(model, devices)
 
     # --- before finish -------------------------------------------------------------------------------------------
@@ -51,16 +55,12 @@ class Compilation:
     def set_preference(self, preference: PreferenceCode | int) -> None:
         """What executions should be good at (``ANeuralNetworksCompilation_setPreference``)."""
         self._check_unfinished("set_preference")
-        if preference not in list(PreferenceCode):
-            raise bad_data(f"preference must be a PreferenceCode (0 to 2), got {preference}")
-        self._preference = PreferenceCode(preference)
+        self._preference = member("preference", preference, PreferenceCode)
 
     def set_priority(self, priority: PriorityCode | int) -> None:
         """Priority among the executions that wait for a device (``ANeuralNetworksCompilation_setPriority``)."""
         self._check_unfinished("set_priority")
-        if priority not in list(PriorityCode):
-            raise bad_data(f"priority must be a PriorityCode (90, 100 or 110), got {priority}")
-        self._priority = PriorityCode(priority)
+        self._priority = member("priority", priority, PriorityCode)
 
     def set_timeout(self, duration_ns: int) -> None:
         """Give up `finish` after this many nanoseconds; 0: never (``ANeuralNetworksCompilation_setTimeout``).
@@ -69,9 +69,7 @@ class Compilation:
         """
         self._check_unfinished("set_timeout")
         self.check_one_device("a timeout")
-        if duration_ns < 0:
-            raise bad_data(f"the timeout must not be negative, got {duration_ns}")
-        self._timeout_ns = duration_ns
+        self._timeout_ns = duration("timeout", duration_ns)
 
     def set_caching(self, cache_dir: str | os.PathLike[str], token: bytes) -> None:
         """Keep prepared models in a folder, and take them from there (``ANeuralNetworksCompilation_setCaching``).
@@ -80,12 +78,18 @@ class Compilation:
         folder is checked before it is used; what is damaged or foreign is made anew.
         """
         self._check_unfinished("set_caching")
-        if len(token) != BYTE_SIZE_OF_CACHE_TOKEN:
-            raise bad_data(f"the token must have {BYTE_SIZE_OF_CACHE_TOKEN} bytes, got {len(token)}")
+        is_bytes = isinstance(token, (bytes, bytearray, memoryview))
+        content = bytes(token) if is_bytes else bytes(wholes("the token's bytes", token, 0, 255))
+        if len(content) != BYTE_SIZE_OF_CACHE_TOKEN:
+            raise bad_data(f"the token must have {BYTE_SIZE_OF_CACHE_TOKEN} bytes, got {len(content)}")
         folder = Path(cache_dir)
-        if not folder.is_dir():
+        try:
+            exists = folder.is_dir()
+        except OSError as error:  # a name that is too long, a folder that nobody may read
+            raise bad_data(f"the cache directory can't be used: {error}") from error
+        if not exists:
             raise bad_data(f"the cache directory {folder} does not exist")
-        self._cache = Cache(folder, bytes(token))
+        self._cache = Cache(folder, content)
 
     def finish(self) -> None:
         """Partition the model and have the devices prepare their parts (``ANeuralNetworksCompilation_finish``).
@@ -95,7 +99,7 @@ class Compilation:
         """
         self._check_unfinished("finish")
         self._finish_called = True
-        deadline = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else None
+        deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
         options = PrepareOptions(self._preference, self._priority, deadline)
         if self._devices is not None:
             plan = Planner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
@@ -163,7 +167,7 @@ class Compilation:
 
     def _preferred(self, what: str, index: int, of: Callable[[Step], int]) -> int:
         """The largest that any step with this input or output prefers."""
-        plan = self.plan
+        plan, index = self.plan, whole(f"the {what}'s index", index)
         operands = self._model.inputs if what == "input" else self._model.outputs
         if not 0 <= index < len(operands):
             raise bad_data(f"{what} {index} does not exist, the model has {len(operands)}")
@@ -183,6 +187,11 @@ class Compilation:
         if self._plan is None:
             raise bad_state("finish failed" if self._finish_called else "the compilation is not finished")
         return self._plan
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether `finish` was called, and has not failed."""
+        return self._plan is not None
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
+from nnvk.base.checks import instance, real, whole, wholes
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driving, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import IBuffer
 from nnvk.ops.registry import compatible
@@ -43,13 +44,14 @@ class MemoryDesc:
         self._add_role(compilation, "output", index, frequency)
 
     def set_dimensions(self, dimensions: Sequence[int]) -> None:
-        """Dimensions that the roles leave open; 0 where unknown (``ANeuralNetworksMemoryDesc_setDimensions``)."""
+        """Dimensions that the roles leave open; 0 where unknown (``ANeuralNetworksMemoryDesc_setDimensions``).
+
+        BAD_DATA: they are no numbers of 32 bits, or contradict the roles. BAD_STATE: finished.
+        """
         self._check_unfinished("set_dimensions")
-        merged = self._merged(tuple(dimensions), "the dimensions")
-        roles = list(self._roles.values())
-        if roles and not roles[0][1].is_tensor and dimensions:
-            raise bad_data(f"a scalar has no dimensions, got {list(dimensions)}")
-        self._dimensions = merged
+        shape = wholes("the dimensions", dimensions, 0, 2**32 - 1)
+        self._check_scalar([type_ for _, type_ in self._roles.values()], shape)
+        self._dimensions = self._merged(shape, "the dimensions")
 
     def finish(self) -> None:
         """End the description (``ANeuralNetworksMemoryDesc_finish``). BAD_DATA: it has no role."""
@@ -64,7 +66,9 @@ class MemoryDesc:
 
     def _add_role(self, compilation: Compilation, what: str, index: int, frequency: float) -> None:
         self._check_unfinished(f"add_{what}_role")
-        compilation.plan  # noqa: B018 - BAD_STATE unless the compilation is finished
+        if not instance("the compilation", compilation, Compilation).is_finished:
+            raise bad_data("roles are those of a compilation that is finished, and has not failed to")
+        index, frequency = whole(f"the {what}'s index", index), real("frequency", frequency)
         types = compilation.model.input_types() if what == "input" else compilation.model.output_types()
         if not 0 <= index < len(types):
             raise bad_data(f"{what} {index} does not exist, the model has {len(types)}")
@@ -77,8 +81,13 @@ class MemoryDesc:
         for _, other in self._roles.values():
             if _meaning(other) != _meaning(type_):
                 raise bad_data(f"{what} {index} is {type_}, another role {other}")
+        self._check_scalar([type_], self._dimensions)
         self._dimensions = self._merged(type_.dimensions, f"{what} {index}")
         self._roles[key] = compilation, type_
+
+    def _check_scalar(self, types: Sequence[OperandType], dimensions: Shape) -> None:
+        if dimensions and any(not type_.is_tensor for type_ in types):
+            raise bad_data(f"a scalar has no dimensions, got {list(dimensions)}")
 
     def _merged(self, dimensions: Shape, what: str) -> Shape:
         """The known dimensions together with more. BAD_DATA where they contradict each other."""
@@ -117,20 +126,22 @@ class DeviceMemory(Memory):
     """
 
     def __init__(self, desc: MemoryDesc) -> None:
-        if not desc.is_finished:
+        if not instance("the descriptor", desc, MemoryDesc).is_finished:
             raise bad_state("the memory descriptor is not finished")
         self._roles = dict(desc.roles)
         self.type = next(type_ for _, type_ in self._roles.values())
         self._dimensions = desc.dimensions
         if self.type.is_tensor and (not self._dimensions or 0 in self._dimensions):
             raise op_failed(f"memory of {self.type} needs all its dimensions, got {list(self._dimensions)}")
+        self.type.with_dimensions(self._dimensions).check("device memory")
         self._size = math.prod(self._dimensions) * self.type.dtype.itemsize
         self._initialized = False
         self._writers = 0
         self._lock = threading.Lock()
         self.buffer: IBuffer | None = self._allocate()
         """The device's memory; None where it is the host's."""
-        super().__init__(np.zeros(self._size if self.buffer is None else 0, np.uint8))
+        with driving(f"{self._size} bytes can't be had"):
+            super().__init__(np.zeros(self._size if self.buffer is None else 0, np.uint8))
 
     def _allocate(self) -> IBuffer | None:
         """Memory of the one device that all roles are on, or None."""
@@ -139,8 +150,10 @@ class DeviceMemory(Memory):
         if len(devices) != 1 or None in singles:
             _log.debug("device memory on the host: its roles are on %d devices", len(devices))
             return None
+        (device,) = devices.values()
         try:
-            return next(iter(devices.values())).driver.allocate(self.type, self.dimensions)
+            with driving(f"{device.name} can't allocate"):
+                return device.driver.allocate(self.type, self.dimensions)
         except NnapiError as error:
             if error.code is ResultCode.OUT_OF_MEMORY:
                 raise

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from nnvk.base.errors import bad_data, bad_state
+from nnvk.base.checks import instance, text
+from nnvk.base.errors import bad_data, bad_state, driving, op_failed
 from nnvk.base.log import logger
-from nnvk.hal import IDevice
+from nnvk.hal import IDevice, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
+from nnvk.types.model import Model
 from nnvk.types.request import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS, Capabilities
 
 _log = logger("manager")
@@ -19,7 +21,7 @@ class Device:
     """A device (``ANeuralNetworksDevice``). Get one from `get_devices` or `get_device`."""
 
     def __init__(self, driver: IDevice) -> None:
-        self.driver = driver
+        self.driver = instance("the driver", driver, IDevice)  # type: ignore[type-abstract]
         """The driver's side of the device."""
 
     @property
@@ -49,7 +51,7 @@ class Device:
 
     def get_extension_support(self, extension: str) -> bool:
         """Whether it knows a vendor extension (``ANeuralNetworksDevice_getExtensionSupport``)."""
-        return extension in self.driver.extensions
+        return text("the extension", extension) in self.driver.extensions
 
     @property
     def capabilities(self) -> Capabilities:
@@ -58,10 +60,21 @@ class Device:
 
     def wait(self) -> None:
         """Wait until the device is alive after an internal error (``ANeuralNetworksDevice_wait``)."""
-        self.driver.wait()
+        with driving(f"{self.name} does not come back"):
+            self.driver.wait()
 
     def __repr__(self) -> str:
         return f"<nnvk.Device {self.name} ({self.type.name}, {self.version})>"
+
+
+def supported_operations(device: Device, model: Model) -> list[Support]:
+    """What a device says of each operation of a model. OP_FAILED: its driver fails to, or says too much or little."""
+    what = f"{device.name} does not say what it supports"
+    with driving(what):
+        answers = device.driver.get_supported_operations(model)
+    if len(answers) != len(model.operations):
+        raise op_failed(f"{what}: it gives {len(answers)} answers for {len(model.operations)} operations")
+    return answers
 
 
 def check_distinct(devices: Collection[Device]) -> None:
@@ -142,6 +155,7 @@ def get_devices() -> list[Device]:
 
 def get_device(name: str) -> Device:
     """The device of this name. Raises BAD_DATA that names the devices there are."""
+    text("the name", name)
     for device in manager.devices():
         if device.name == name:
             return device

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, op_failed
+from nnvk.base.checks import LARGEST_DESCRIPTOR, whole
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
 from nnvk.base.log import logger
 from nnvk.hal import IFencedExecution, expect_dropped, in_background, leave_dropped
 from nnvk.types.request import ExecutionResult, is_unlimited
@@ -52,7 +53,8 @@ class Event:
 
         The descriptor is duplicated. BAD_DATA: it is not one.
         """
-        return cls(_SyncFence(sync_fence_fd), _await, has_sync_fence=True)
+        descriptor = whole("sync_fence_fd", sync_fence_fd, -LARGEST_DESCRIPTOR, LARGEST_DESCRIPTOR)
+        return cls(_SyncFence(descriptor), _await, has_sync_fence=True)
 
     def wait(self) -> None:
         """Wait for the end (``ANeuralNetworksEvent_wait``).
@@ -67,14 +69,14 @@ class Event:
                     self._error = error
                 self._done = True
         if self._error is not None:
-            if not isinstance(self._error, NnapiError):
-                raise self._error
-            raise NnapiError(self._error.code, self._error.reason) from self._error
+            failure = driver_error("the execution fails", self._error)
+            raise NnapiError(failure.code, failure.reason) from failure.__cause__ or failure
 
     def check(self) -> None:
         """Raise the error of an execution that has ended badly already; don't wait for one that has not ended."""
-        if self.fence.wait(0):
-            _await(self.fence)
+        with driving("an execution that is to be waited for fails"):
+            if self.fence.wait(0):
+                _await(self.fence)
 
     @property
     def writes_host(self) -> bool:
@@ -90,12 +92,16 @@ class Event:
         """
         if not self._has_sync_fence:
             raise bad_data("the event is not backed by a sync fence: it comes from start_compute")
-        exported = None if self.writes_host else self.fence.export_sync_fd()
+        with driving("the event has no descriptor"):
+            exported = None if self.writes_host else self.fence.export_sync_fd()
         return exported if exported is not None and exported >= 0 else self._pollable()
 
     def _pollable(self) -> int:
         """A descriptor of a pipe that becomes readable after `wait`, for what no sync file of a device can tell."""
-        readable, writable = os.pipe2(os.O_CLOEXEC)
+        try:
+            readable, writable = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise system_error("there is no descriptor for the event", error) from error
 
         def signal() -> None:
             try:
@@ -124,7 +130,7 @@ class Event:
 def _finish_quietly(finish: Callable[[IFencedExecution], None], fence: IFencedExecution) -> None:
     try:
         finish(fence)
-    except Exception as error:  # nobody is left to hear it
+    except BaseException as error:  # nobody is left to hear it
         _log.debug("an event that was dropped ended with %r", error)
 
 
@@ -141,7 +147,9 @@ class _SyncFence(IFencedExecution):
         try:
             self._fd = os.dup(fd)
         except OSError as error:
-            raise bad_data(f"{fd} is no file descriptor: {error}") from error
+            raise system_error(
+                f"{fd} is no file descriptor that can be duplicated", error, ResultCode.BAD_DATA
+            ) from error
 
     def wait(self, timeout_ns: int = -1) -> bool:
         poll = select.poll()
@@ -161,7 +169,10 @@ class _SyncFence(IFencedExecution):
         return ExecutionResult(ResultCode.NO_ERROR, ())
 
     def export_sync_fd(self) -> int | None:
-        return os.dup(self._fd)
+        try:
+            return os.dup(self._fd)
+        except OSError as error:
+            raise system_error("the sync fence's descriptor can't be duplicated", error) from error
 
     def __del__(self) -> None:
         if hasattr(self, "_fd"):

@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, op_failed
+from nnvk.base.checks import flag, instance, instances, member, whole
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driver_error, op_failed
 from nnvk.hal import IFencedExecution, settle_dropped
 from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
@@ -23,7 +24,6 @@ from nnvk.runtime.steps import BoundPlan
 from nnvk.types.codes import DurationCode
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
-    LONGEST_NS,
     MAXIMUM_LOOP_TIMEOUT_NS,
     ExecuteOptions,
     ExecutionResult,
@@ -53,7 +53,7 @@ class Execution:
     """
 
     def __init__(self, compilation: Compilation) -> None:
-        self.compilation = compilation
+        self.compilation = instance("the compilation", compilation, Compilation)
         """The compilation that it applies."""
         self._plan = compilation.plan
         self._model = compilation.model
@@ -83,7 +83,7 @@ class Execution:
         execution is not in preparation.
         """
         self._check_preparation("set_input")
-        operand = self._operand(self._model.inputs, index, "input")
+        index, operand = self._operand(self._model.inputs, index, "input")
         array = arguments.input_array(f"input {index}", operand, value, type, self._padding)
         self._set("input", index, InputArgument(array), None)
 
@@ -95,9 +95,10 @@ class Execution:
         ``offset`` and ``length`` are bytes; for memory made from a descriptor both are 0. Errors as `set_input`.
         """
         self._check_preparation("set_input_from_memory")
-        operand = self._operand(self._model.inputs, index, "input")
+        index, operand = self._operand(self._model.inputs, index, "input")
         what = f"input {index}"
         full = operand if type is None else arguments.merge(what, operand, type)
+        instance("the memory", memory, Memory)
         if isinstance(memory, DeviceMemory):
             _check_whole(what, offset, length)
             memory.check_role(self.compilation, "input", index, full.dimensions)
@@ -120,7 +121,7 @@ class Execution:
         output is not wanted. Errors as `set_input`.
         """
         self._check_preparation("set_output")
-        operand = self._operand(self._model.outputs, index, "output")
+        index, operand = self._operand(self._model.outputs, index, "output")
         full = operand if type is None else arguments.merge(f"output {index}", operand, type)
         buffer = arguments.output_bytes(f"output {index}", full, value, self._padding)
         self._set_output(index, full, OutputArgument(buffer), None)
@@ -133,9 +134,10 @@ class Execution:
         ``offset`` and ``length`` are bytes; for memory made from a descriptor both are 0. Errors as `set_input`.
         """
         self._check_preparation("set_output_from_memory")
-        operand = self._operand(self._model.outputs, index, "output")
+        index, operand = self._operand(self._model.outputs, index, "output")
         what = f"output {index}"
         full = operand if type is None else arguments.merge(what, operand, type)
+        instance("the memory", memory, Memory)
         if isinstance(memory, DeviceMemory):
             _check_whole(what, offset, length)
             memory.check_role(self.compilation, "output", index, full.dimensions)
@@ -173,9 +175,10 @@ class Execution:
         BAD_STATE: an input or output was set before.
         """
         self._check_preparation("enable_input_and_output_padding")
+        enable = flag("enable", enable)
         if any(argument is not None for argument in (*self._inputs, *self._outputs)):
             raise bad_state("enable_input_and_output_padding must be called before inputs and outputs are set")
-        self._padding = bool(enable)
+        self._padding = enable
 
     def set_measure_timing(self, measure: bool) -> None:
         """Measure durations (``ANeuralNetworksExecution_setMeasureTiming``).
@@ -184,7 +187,7 @@ class Execution:
         """
         self._check_preparation("set_measure_timing")
         self.compilation.check_one_device("timing")
-        self._options = replace(self._options, measure=bool(measure))
+        self._options = replace(self._options, measure=flag("measure", measure))
 
     def set_timeout(self, duration_ns: int) -> None:
         """Give up after this many nanoseconds; 0: never (``ANeuralNetworksExecution_setTimeout``).
@@ -193,8 +196,7 @@ class Execution:
         """
         self._check_preparation("set_timeout")
         self.compilation.check_one_device("a timeout")
-        _check_duration("timeout", duration_ns)
-        self._timeout_ns = duration_ns
+        self._timeout_ns = arguments.duration("timeout", duration_ns)
 
     def set_loop_timeout(self, duration_ns: int) -> None:
         """Give up a WHILE after this many nanoseconds (``ANeuralNetworksExecution_setLoopTimeout``).
@@ -202,8 +204,7 @@ class Execution:
         The default is 2 s; more than 15 s are taken as 15 s.
         """
         self._check_preparation("set_loop_timeout")
-        _check_duration("loop timeout", duration_ns)
-        limit = min(duration_ns, MAXIMUM_LOOP_TIMEOUT_NS)
+        limit = min(arguments.duration("loop timeout", duration_ns), MAXIMUM_LOOP_TIMEOUT_NS)
         self._options = replace(self._options, loop_timeout_ns=limit)
 
     def set_reusable(self, reusable: bool) -> None:
@@ -212,7 +213,7 @@ class Execution:
         BAD_STATE: the first computation has begun.
         """
         self._check_preparation("set_reusable")
-        self._reusable = bool(reusable)
+        self._reusable = flag("reusable", reusable)
 
     # --- computation ---------------------------------------------------------------------------------------------
 
@@ -237,7 +238,7 @@ class Execution:
 
         BAD_DATA: the burst is of another compilation. BAD_STATE: another execution is in it. Else as `compute`.
         """
-        if burst.compilation is not self.compilation:
+        if instance("the burst", burst, Burst).compilation is not self.compilation:
             raise bad_data("the burst and the execution are of different compilations")
         burst.enter()
         try:
@@ -261,18 +262,19 @@ class Execution:
         type is not fully specified, or a duration and not exactly one named device. A dependency that has failed
         raises its error here; one that fails later makes the execution fail.
         """
-        _check_duration("duration", duration_ns)
+        events = instances("the dependencies", dependencies, Event)
+        duration_ns = arguments.duration("duration", duration_ns)
         if duration_ns:
             self.compilation.check_one_device("a duration")
         for index, type_ in enumerate(self._output_types):
             if not type_.is_fully_specified:
                 raise bad_data(f"output {index} is {type_}: a fenced execution needs all its dimensions")
-        for dependency in dependencies:
-            dependency.check()
+        for event in events:
+            event.check()
         options = self._execute_options()
         if duration_ns:
             options = replace(options, duration_ns=duration_ns)
-        return self._start(dependencies, options, has_sync_fence=True)
+        return self._start(events, options, has_sync_fence=True)
 
     def _start(self, dependencies: Sequence[Event], options: ExecuteOptions, *, has_sync_fence: bool) -> Event:
         self._begin()
@@ -327,9 +329,7 @@ class Execution:
     def _failed(self, error: BaseException) -> BaseException:
         """The end of a computation by an error; what to raise."""
         self._end(None)
-        if isinstance(error, MemoryError):
-            return NnapiError(ResultCode.OUT_OF_MEMORY, str(error) or "there is not enough memory for the computation")
-        return error
+        return driver_error("the computation fails", error) if isinstance(error, Exception) else error
 
     def _end(self, result: ExecutionResult | None, succeeded: bool = False) -> None:
         self._shapes = None if result is None else result.output_shapes
@@ -379,8 +379,7 @@ class Execution:
         BAD_STATE: not completed.
         """
         self._check_completed("get_duration")
-        if code not in list(DurationCode):
-            raise bad_data(f"a duration code must be 0 to 3, got {code}")
+        code = member("the duration code", code, DurationCode)
         fenced = code in (DurationCode.FENCED_DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_IN_DRIVER)
         timing = self._fenced_timing if fenced else self._timing
         on_hardware = code in (DurationCode.DURATION_ON_HARDWARE, DurationCode.FENCED_DURATION_ON_HARDWARE)
@@ -398,22 +397,25 @@ class Execution:
         does not exist or is a scalar.
         """
         self._check_completed("get_output_operand_dimensions")
-        if not self._operand(self._model.outputs, index, "output").is_tensor:
+        index, operand = self._operand(self._model.outputs, index, "output")
+        if not operand.is_tensor:
             raise bad_data(f"output {index} is a scalar, it has no dimensions")
         return self._shape(index).dimensions
 
     def _shape(self, index: int) -> OutputShape:
-        self._operand(self._model.outputs, index, "output")
+        index, _ = self._operand(self._model.outputs, index, "output")
         if self._shapes is None:
             raise bad_state("the computation failed, there are no dimensions")
         return self._shapes[index]
 
     # --- checks --------------------------------------------------------------------------------------------------
 
-    def _operand(self, operands: tuple[int, ...], index: int, what: str) -> OperandType:
-        if not 0 <= index < len(operands):
-            raise bad_data(f"{what} {index} does not exist, the model has {len(operands)}")
-        return self._model.operands[operands[index]].type
+    def _operand(self, operands: tuple[int, ...], index: int, what: str) -> tuple[int, OperandType]:
+        """The index, and the type of what it names."""
+        number = whole(f"the {what}'s index", index)
+        if not 0 <= number < len(operands):
+            raise bad_data(f"{what} {number} does not exist, the model has {len(operands)}")
+        return number, self._model.operands[operands[number]].type
 
     def _check_preparation(self, call: str) -> None:
         if self._state is not _State.PREPARATION:
@@ -426,13 +428,6 @@ class Execution:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 
 
-def _check_duration(what: str, duration_ns: int) -> None:
-    if duration_ns < 0:
-        raise bad_data(f"the {what} must not be negative, got {duration_ns}")
-    if duration_ns > LONGEST_NS:
-        raise bad_data(f"the {what} must be less than 2^64 ns, got {duration_ns}")
-
-
 def _check_whole(what: str, offset: int, length: int) -> None:
-    if offset or length:
+    if whole("the offset", offset) or whole("the length", length):
         raise bad_data(f"{what}: offset and length must be 0 for device memory, got {offset} and {length}")

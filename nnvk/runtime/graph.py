@@ -71,11 +71,16 @@ def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:
     """Numbers as an array; those that the type can't hold are BAD_DATA."""
     try:
         given = np.asarray(value)
+        if given.dtype.kind not in "biuf":
+            raise TypeError("it is no real number")
         array = np.asarray(value, type.dtype)
     except (ValueError, OverflowError, TypeError) as error:
         raise bad_data(f"{what}: {value!r} is no {type}: {error}") from None
     if given.dtype.kind == "f" and array.dtype.kind != "f" and given.size:
         raise bad_data(f"{what}: {value!r} is no {type}: it takes whole numbers")
+    if array.dtype.kind in "iu" and (array != given).any():  # NumPy's own numbers wrap round
+        limits = np.iinfo(array.dtype)
+        raise bad_data(f"{what}: {value!r} is no {type}: it takes {limits.min} to {limits.max}")
     return array
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.checks import LARGEST_DESCRIPTOR, instance, whole
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, driving, system_error
 from nnvk.types.operand import OperandType, Shape
 
+_MOST_BYTES = 2**63 - 1
+"""What lengths and offsets of files and memory can be."""
 
+
+@runtime_checkable
 class Description(Protocol):
     """What memory can be made for: a `MemoryDesc`."""
 
@@ -24,17 +29,21 @@ class HardwareBuffer:
     """Shared memory of the BLOB format, in the place of Android's ``AHardwareBuffer``: a memfd."""
 
     def __init__(self, size: int) -> None:
-        if size <= 0:
+        self.size = whole("the size", size, most=_MOST_BYTES)
+        if self.size <= 0:
             raise bad_data(f"the size must be positive, got {size}")
-        fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
+        what = f"a hardware buffer of {size} bytes"
         try:
-            os.ftruncate(fd, size)
-            self._mapped = mmap.mmap(fd, size)
-        except (OSError, ValueError, OverflowError) as error:
+            fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
+        except OSError as error:
+            raise system_error(what, error) from error
+        try:
+            os.ftruncate(fd, self.size)
+            self._mapped = mmap.mmap(fd, self.size)
+        except OSError as error:
             os.close(fd)
-            raise NnapiError(ResultCode.OUT_OF_MEMORY, f"a hardware buffer of {size} bytes: {error}") from error
+            raise system_error(what, error, ResultCode.OUT_OF_MEMORY) from error
         self._fd = fd
-        self.size = size
 
     def lock(self) -> np.ndarray:
         """The bytes, as a flat uint8 array that others see change (``AHardwareBuffer_lock``)."""
@@ -64,6 +73,8 @@ class Memory:
         ``offset`` is a multiple of the page size. The descriptor may be closed afterwards. BAD_DATA: size, offset or
         protection can't be; UNMAPPABLE: it can't be mapped.
         """
+        size, offset = whole("size", size, most=_MOST_BYTES), whole("offset", offset, most=_MOST_BYTES)
+        protect, fd = whole("protect", protect), whole("fd", fd, -LARGEST_DESCRIPTOR, LARGEST_DESCRIPTOR)
         if size <= 0 or offset < 0 or offset % mmap.ALLOCATIONGRANULARITY:
             raise bad_data(f"size must be positive and offset a multiple of the page size, got {size} and {offset}")
         if protect & ~(mmap.PROT_READ | mmap.PROT_WRITE):
@@ -73,14 +84,14 @@ class Memory:
             if offset + size > available:
                 raise bad_data(f"bytes {offset} to {offset + size} lie outside a file of {available} bytes")
             mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, protect or mmap.PROT_READ, offset=offset)
-        except (OSError, ValueError, OverflowError) as error:
-            raise NnapiError(ResultCode.UNMAPPABLE, f"file descriptor {fd} can't be mapped: {error}") from error
+        except OSError as error:
+            raise system_error(f"file descriptor {fd} can't be mapped", error, ResultCode.UNMAPPABLE) from error
         return cls(np.frombuffer(mapped, np.uint8), is_readable=bool(protect))
 
     @classmethod
     def create_from_hardware_buffer(cls, buffer: HardwareBuffer) -> Memory:
         """Share a hardware buffer's bytes (``ANeuralNetworksMemory_createFromAHardwareBuffer``)."""
-        return cls(buffer.lock())
+        return cls(instance("the buffer", buffer, HardwareBuffer).lock())
 
     @classmethod
     def create_from_desc(cls, desc: Description) -> Memory:
@@ -88,6 +99,8 @@ class Memory:
 
         BAD_STATE: the descriptor is not finished. OP_FAILED: its dimensions are not fully specified.
         """
+        if not isinstance(desc, Description):
+            raise TypeError(f"the descriptor must be a nnvk.MemoryDesc, got {desc!r:.200}")
         return desc.create_memory()
 
     @staticmethod
@@ -97,13 +110,14 @@ class Memory:
         BAD_DATA: sizes or dimensions differ, or the source is device memory that nothing was written to. Device
         memory as target counts as written to exactly if the copy has succeeded.
         """
+        for what, memory in (("the source", source), ("the target", target)):
+            instance(what, memory, Memory)
         try:
-            _check_copy(source, target)
-            target.write(source.read())
-        except Exception as error:
+            with driving(f"{source.size} bytes can't be copied"):
+                _check_copy(source, target)
+                target.write(source.read())
+        except NnapiError:
             target.set_initialized(False)
-            if isinstance(error, MemoryError):
-                raise NnapiError(ResultCode.OUT_OF_MEMORY, f"copying {source.size} bytes: {error}") from error
             raise
         target.set_initialized(True)
 
@@ -128,6 +142,7 @@ class Memory:
     def slice(self, offset: int, length: int) -> np.ndarray:
         """Bytes of the region as a flat uint8 array (a view). BAD_DATA where they lie outside or can't be read."""
         self._check_readable()
+        offset, length = whole("the offset", offset), whole("the length", length)
         if offset < 0 or length < 0 or offset + length > self.size:
             raise bad_data(f"bytes {offset} to {offset + length} lie outside a memory of {self.size} bytes")
         return self._region[offset : offset + length]

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.base.checks import flag, instance, reals, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.hal import Support
 from nnvk.runtime import graph
-from nnvk.runtime.devices import Device, check_distinct
+from nnvk.runtime.devices import Device, check_distinct, supported_operations
 from nnvk.runtime.memory import Memory, check_aligned
 from nnvk.types import model as frozen
 from nnvk.types.codes import (
@@ -55,7 +56,7 @@ class Model:
         """
         self._check_unfinished("add_operand")
         index = len(self._types)
-        type.check(f"operand {index}")
+        instance(f"the type of operand {index}", type, OperandType).check(f"operand {index}")
         self._types.append(type)
         return index
 
@@ -66,7 +67,7 @@ class Model:
         marks an optional operand as omitted. Up to 128 bytes are copied, more are referred to and must stay as
         they are until the model is gone. BAD_DATA: the value does not fit, or dimensions of the operand are open.
         """
-        self._check_settable(index, "set_operand_value")
+        index = self._settable(index, "set_operand_value")
         if value is None:
             self._values[index] = None
             return
@@ -82,7 +83,9 @@ class Model:
         Nothing is copied; the memory must stay as it is until the model is gone. BAD_DATA: the bytes lie outside the
         memory, don't begin at a multiple of the element's size, or don't fit; it is device memory.
         """
-        self._check_settable(index, "set_operand_value_from_memory")
+        index = self._settable(index, "set_operand_value_from_memory")
+        instance("the memory", memory, Memory)
+        offset, length = whole("offset", offset), whole("length", length)
         type_ = self._constant_type(index)
         what = f"operand {index}"
         view = memory.slice(offset, length)
@@ -94,7 +97,8 @@ class Model:
 
         BAD_DATA: the operand is not of type MODEL. BAD_STATE: the referenced model is not finished.
         """
-        self._check_settable(index, "set_operand_value_from_model")
+        index = self._settable(index, "set_operand_value_from_model")
+        instance("the value", value, Model)
         if self._types[index].code is not OperandCode.MODEL:
             raise bad_data(f"operand {index} must be of type MODEL to take a model, it is {self._types[index]}")
         self._subgraphs[index] = value.frozen
@@ -106,11 +110,11 @@ class Model:
         ``channel_dim``.
         """
         self._check_unfinished("set_operand_symm_per_channel_quant_params")
-        self._check_index(index)
+        index = self._index(index)
         type_ = self._types[index]
         if type_.code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
             raise bad_data(f"operand {index} must be TENSOR_QUANT8_SYMM_PER_CHANNEL to have scales, it is {type_}")
-        channels = ChannelQuant(tuple(float(scale) for scale in scales), channel_dim)
+        channels = ChannelQuant(reals("the scales", scales), whole("channel_dim", channel_dim))
         with_channels = OperandType(type_.code, type_.dimensions, channel_quant=channels)
         with_channels.check_channels(f"operand {index}")
         self._types[index] = with_channels
@@ -128,11 +132,10 @@ class Model:
         self._check_unfinished("add_operation")
         if not isinstance(code, ExtensionCode):
             code = self._operation_code(code)
-        if not outputs:
+        read, written = self._indexes("inputs", inputs, code.name), self._indexes("outputs", outputs, code.name)
+        if not written:
             raise bad_data(f"{code.name} must have an output")
-        for index in (*inputs, *outputs):
-            self._check_index(index, code.name)
-        self._operations.append(frozen.Operation(code, tuple(inputs), tuple(outputs)))
+        self._operations.append(frozen.Operation(code, read, written))
 
     def get_extension_operation_type(self, extension: str, code: int) -> int:
         """The number of an extension's operation in this model (``ANeuralNetworksModel_getExtensionOperationType``).
@@ -140,6 +143,8 @@ class Model:
         ``code`` counts within the extension. The number is the extension's prefix, which the model gives, above 16
         bits of it.
         """
+        text("the extension", extension)
+        code = whole("the code", code)
         if not extension or not 0 <= code < 1 << EXTENSION_LOW_BITS:
             raise bad_data(f"an extension needs a name, and codes from 0 to 65535, got {extension!r} and {code}")
         if extension not in self._extensions:
@@ -168,15 +173,15 @@ class Model:
         an operand is named twice, or has a value.
         """
         self._check_unfinished("identify_inputs_and_outputs")
-        if not outputs:
+        given, results = self._indexes("inputs", inputs), self._indexes("outputs", outputs)
+        if not results:
             raise bad_data("a model needs an output")
-        for index in (*inputs, *outputs):
-            self._check_index(index)
+        for index in (*given, *results):
             if index in self._values or index in self._subgraphs:
                 raise bad_data(f"operand {index} has a value, it can't be an input or output of the model")
-        if len({*inputs, *outputs}) != len(inputs) + len(outputs):
-            raise bad_data(f"an operand is named twice: inputs {list(inputs)}, outputs {list(outputs)}")
-        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        if len({*given, *results}) != len(given) + len(results):
+            raise bad_data(f"an operand is named twice: inputs {list(given)}, outputs {list(results)}")
+        self._inputs, self._outputs = given, results
 
     def relax_computation_float32_to_float16(self, allow: bool) -> None:
         """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``).
@@ -184,18 +189,18 @@ class Model:
         What is set for the main model of a compilation holds for the models that it refers to.
         """
         self._check_unfinished("relax_computation_float32_to_float16")
-        self._relaxed = bool(allow)
+        self._relaxed = flag("allow", allow)
 
     def finish(self) -> None:
         """Check the whole model and freeze it (``ANeuralNetworksModel_finish``).
 
-        BAD_DATA says which operand or operation breaks which rule; BAD_STATE: called before, even if that failed, or
-        inputs and outputs are not identified.
+        BAD_DATA says which operand or operation breaks which rule, or that inputs and outputs are not identified.
+        BAD_STATE: called before, even if that failed.
         """
         self._check_unfinished("finish")
-        if self._inputs is None:
-            raise bad_state("identify_inputs_and_outputs must be called before finish")
         self._finish_called = True
+        if self._inputs is None:
+            raise bad_data("a model needs an output: identify_inputs_and_outputs was not called")
         self._frozen = graph.freeze(
             self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
         )
@@ -223,7 +228,7 @@ class Model:
         """For each operation, in the order they were added, whether ``device`` runs it, and why not."""
         model = self.frozen
         check_distinct([device])
-        answers = device.driver.get_supported_operations(model)
+        answers = supported_operations(device, model)
         # Operands have one writer each: its outputs name an operation.
         support = {operation.outputs: answer for operation, answer in zip(model.operations, answers, strict=True)}
         return [support[operation.outputs] for operation in self._operations]
@@ -244,9 +249,16 @@ class Model:
         if self._finish_called:
             raise bad_state(f"{call} can't be called after finish")
 
-    def _check_index(self, index: int, what: str = "") -> None:
-        if not 0 <= index < len(self._types):
-            raise bad_data(f"{what + ': ' if what else ''}operand {index} does not exist, there are {len(self._types)}")
+    def _index(self, index: int, what: str = "") -> int:
+        number = whole("the operand's index", index)
+        if not 0 <= number < len(self._types):
+            raise bad_data(
+                f"{what + ': ' if what else ''}operand {number} does not exist, there are {len(self._types)}"
+            )
+        return number
+
+    def _indexes(self, which: str, indexes: Sequence[int], what: str = "") -> tuple[int, ...]:
+        return tuple(self._index(index, what) for index in wholes(f"the {which}", indexes))
 
     def _constant_type(self, index: int) -> OperandType:
         type_ = self._types[index]
@@ -254,8 +266,9 @@ class Model:
             raise bad_data(f"operand {index} is {type_}: a constant needs all its dimensions")
         return type_
 
-    def _check_settable(self, index: int, call: str) -> None:
+    def _settable(self, index: int, call: str) -> int:
         self._check_unfinished(call)
-        self._check_index(index)
-        if self._inputs is not None and index in (*self._inputs, *self._outputs):
-            raise bad_data(f"operand {index} is an input or output of the model, it can't have a value")
+        number = self._index(index)
+        if self._inputs is not None and number in (*self._inputs, *self._outputs):
+            raise bad_data(f"operand {number} is an input or output of the model, it can't have a value")
+        return number

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnvk.base import tracing
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import NnapiError, ResultCode, driver_error
 from nnvk.base.log import logger
 from nnvk.hal import IPreparedModel, Support
 from nnvk.ops.flow import referenced_models
-from nnvk.runtime.devices import Device
+from nnvk.runtime.devices import Device, supported_operations
 from nnvk.runtime.partitioner import RUNTIME, assign, partition
 from nnvk.types.extract import Extract, extract
 from nnvk.types.model import Model, Operation
@@ -141,7 +141,7 @@ class Planner:
         """What each device says of each operation."""
         known = self._support.get(model)
         if known is None:
-            known = [device.driver.get_supported_operations(model) for device in self.devices]
+            known = [supported_operations(device, model) for device in self.devices]
             self._support[model] = known
         return known
 
@@ -196,21 +196,14 @@ class Planner:
         return ""
 
 
-def driver_error(device: Device, error: Exception) -> Exception:
-    """What an application sees of an error that a driver raised: its own, but for want of memory, which has a code."""
-    if isinstance(error, MemoryError):
-        return NnapiError(ResultCode.OUT_OF_MEMORY, f"{device.name}: {error}")
-    return error
-
-
 def _taken_over(device: Device, backup: Backup | None, error: Exception) -> IPreparedModel:
     """The step prepared by another device after ``device`` has failed. Raises the error where there is none."""
-    error = driver_error(device, error)
+    failure = driver_error(f"{device.name} fails to prepare", error)
     if backup is None:
-        raise error
+        raise failure
     try:
         prepared = backup()
     except NnapiError:  # an operation that only the device's extension has, say
-        raise error from None
+        raise failure from failure.__cause__
     _log.warning("%s fails to prepare, the CPU takes over: %r", device.name, error)
     return prepared

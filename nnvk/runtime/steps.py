@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, ResultCode, UnfitData, op_failed
+from nnvk.base.errors import NnapiError, ResultCode, UnfitData, driver_error, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops import flow
-from nnvk.runtime.plan import ControlStep, Plan, Step, driver_error
+from nnvk.runtime.plan import ControlStep, Plan, Step
 from nnvk.types.model import Model
 from nnvk.types.request import (
     ExecuteOptions,
@@ -120,13 +120,13 @@ class _BoundStep(IExecution):
 
     def _backup(self, complaint: str, error: Exception) -> IPreparedModel:
         """The step prepared by the CPU. Raises ``error`` where there is none."""
-        error = driver_error(self._step.device, error)
+        failure = driver_error(f"{self._step.device.name} {complaint}", error)
         if not self.has_fallback or self._step.fallback is None:
-            raise error
+            raise failure
         try:
             prepared = self._step.fallback()
         except NnapiError:
-            raise error from None
+            raise failure from failure.__cause__
         _log.warning("%s %s, the CPU takes over: %r", self._step.device.name, complaint, error)
         return prepared
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from nnvk.base.checks import instance, real, whole, wholes
 from nnvk.base.errors import bad_data
 from nnvk.types.codes import OperandCode
 
@@ -40,6 +40,7 @@ _DTYPES: dict[OperandCode, np.dtype] = {
     }.items()
 }
 
+_CODES = {int(code): code for code in OperandCode}
 _ZERO_POINTS: dict[OperandCode, tuple[int, int]] = {
     OperandCode.TENSOR_QUANT8_ASYMM: (0, 255),
     OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
@@ -76,15 +77,16 @@ class OperandType:
     channel_quant: ChannelQuant | None = field(default=None)
 
     def __post_init__(self) -> None:
-        """Take numbers as C code has them. Raises BAD_DATA where the code is none, or a dimension no whole number."""
-        try:
-            object.__setattr__(self, "code", OperandCode(self.code))
-        except ValueError:
-            raise bad_data(f"{self.code!r} is no operand code of feature level 8 (0 to 15)") from None
-        try:
-            object.__setattr__(self, "dimensions", tuple(map(operator.index, self.dimensions)))
-        except TypeError:
-            raise bad_data(f"dimensions must be whole numbers, got {self.dimensions!r}") from None
+        """Take numbers as C code has them. BAD_DATA: the code is none. TypeError: something is no number."""
+        code = whole("the operand's code", self.code)
+        if code not in _CODES:
+            raise bad_data(f"{code} is no operand code of feature level 8 (0 to 15)")
+        object.__setattr__(self, "code", _CODES[code])
+        object.__setattr__(self, "dimensions", wholes("the dimensions", self.dimensions))
+        object.__setattr__(self, "scale", real("scale", self.scale))
+        object.__setattr__(self, "zero_point", whole("the zero point", self.zero_point))
+        if self.channel_quant is not None:
+            instance("channel_quant", self.channel_quant, ChannelQuant)
 
     @property
     def is_tensor(self) -> bool:

@@ -75,10 +75,12 @@ def test_what_needs_a_finished_compilation(device: nnvk.Device) -> None:
             lambda compilation: compilation.steps,
             lambda compilation: compilation.get_preferred_memory_alignment_for_input(0),
             lambda compilation: compilation.get_preferred_memory_padding_for_output(0),
-            lambda compilation: nnvk.MemoryDesc().add_input_role(compilation, 0),
         ):
             with raises(ResultCode.BAD_STATE):
                 use(compilation)
+        for add_role in (nnvk.MemoryDesc().add_input_role, nnvk.MemoryDesc().add_output_role):
+            with raises(ResultCode.BAD_DATA, "a compilation that is finished"):
+                add_role(compilation, 0)
 
 
 def test_devices_must_be_named_once(cpu: nnvk.Device) -> None:

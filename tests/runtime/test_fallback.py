@@ -233,13 +233,13 @@ def test_device_memory_can_not_be_taken_over(use_devices: Use, reference: Counti
 def test_partition_2_leaves_failures_to_the_caller(use_devices: Use, reference: CountingCpu, warnings, error) -> None:
     with override(partition=2):
         use_devices([Failing(CpuDevice(), "sick", prepare=error), reference])
-        with pytest.raises((NnapiError, ZeroDivisionError), match="it fails"):
+        with pytest.raises(NnapiError, match="it fails"):
             compiled(add_model())
         use_devices([Failing(CpuDevice(), "sick", execute=error), reference])
         compilation = compiled(add_model())
         for compute in RUNS.values():
             run = execution(compilation, [ONES, ONES], [np.zeros((2, 2), np.float32)])
-            with pytest.raises((NnapiError, ZeroDivisionError), match="it fails"):
+            with pytest.raises(NnapiError, match="it fails"):
                 compute(run)
     assert not warnings()
     assert reference.prepared == 0
@@ -274,7 +274,7 @@ def test_failures_of_named_devices_are_the_caller_s(reference: CountingCpu, warn
     for word in ("prepare", "bind", "execute"):
         for rest in ([], others):
             device = nnvk.Device(Failing(CpuDevice(), "sick", **{word: error}))
-            with pytest.raises((NnapiError, ZeroDivisionError), match="it fails") as caught:
+            with pytest.raises(NnapiError, match="it fails") as caught:
                 nnvk.run(compiled(add_model(), device, *rest), [ONES, ONES])
             if isinstance(error(), MemoryError):
                 assert caught.value.code is ResultCode.OUT_OF_MEMORY

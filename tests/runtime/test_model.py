@@ -65,10 +65,12 @@ def test_a_finished_model_can_not_be_modified(call: Callable[[nnvk.Model], None]
 def test_finish_needs_inputs_and_outputs_identified() -> None:
     build = Builder()
     build.operation(OperationCode.RELU, [build.operand(f32(2))], f32(2))
-    with raises(ResultCode.BAD_STATE, "identify_inputs_and_outputs"):
+    with raises(ResultCode.BAD_DATA, "identify_inputs_and_outputs"):
         build.model.finish()
-    build.model.identify_inputs_and_outputs([0], [1])
-    build.model.finish()
+    with raises(ResultCode.BAD_STATE, "finish"):
+        build.model.identify_inputs_and_outputs([0], [1])
+    with raises(ResultCode.BAD_DATA, "identify_inputs_and_outputs"):
+        nnvk.Model().finish()
 
 
 def test_a_model_that_failed_to_finish_stays_invalid() -> None:

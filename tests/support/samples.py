@@ -29,10 +29,10 @@ def f32(*dimensions: int) -> OperandType:
 
 
 @contextmanager
-def raises(code: ResultCode, match: str | None = None) -> Iterator[None]:
+def raises(code: ResultCode, match: str | None = None) -> Iterator[pytest.ExceptionInfo[nnvk.NnapiError]]:
     """Expects an `NnapiError` of this code."""
     with pytest.raises(nnvk.NnapiError, match=match) as caught:
-        yield
+        yield caught
     assert caught.value.code is code, caught.value
 
 

@@ -24,13 +24,38 @@ def test_numbers_of_the_header_are_taken() -> None:
     assert hash(type_) == hash(OperandType(Q8, (2, 1, 3), 0.5, 7))
 
 
-@pytest.mark.parametrize(
-    ("code", "dimensions"), [(16, ()), (-1, ()), (None, ()), (F32, (1.5,)), (F32, ("2",)), (F32, 4)]
-)
-def test_what_is_no_type(code: Any, dimensions: Any) -> None:
-    with pytest.raises(NnapiError) as caught:
-        OperandType(code, dimensions)
+@pytest.mark.parametrize("code", [16, -1, 2**70])
+def test_codes_that_are_none(code: Any) -> None:
+    with pytest.raises(NnapiError, match="no operand code") as caught:
+        OperandType(code)
     assert caught.value.code is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (None,),
+        (3.0,),
+        (F32, (1.5,)),
+        (F32, ("2",)),
+        (F32, 4),
+        (F32, None),
+        (Q8, (2,), None),
+        (Q8, (2,), "0.5"),
+        (Q8, (2,), 0.5, 1.5),
+        (Q8, (2,), 0.5, None),
+        (CHANNELS, (2,), 0.0, 0, [0.5, 0.5]),
+    ],
+    ids=str,
+)
+def test_what_is_no_number(parts: Any) -> None:
+    with pytest.raises(TypeError, match="must be a"):
+        OperandType(*parts)
+
+
+def test_dimensions_may_be_an_array() -> None:
+    assert OperandType(F32, np.array([2, 3])) == OperandType(F32, (2, 3))  # type: ignore[arg-type]
+    assert OperandType(Q8, (2,), np.float32(0.5), np.int8(3)) == OperandType(Q8, (2,), 0.5, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

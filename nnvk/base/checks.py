@@ -1,0 +1,96 @@
+"""Checks of what an application hands over: an object of a wrong kind is a TypeError, a number out of range BAD_DATA.
+
+Each function takes what the argument is called, and the argument, and returns it in the form that nnvk works with.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnvk.base.errors import bad_data
+
+T = TypeVar("T")
+E = TypeVar("E", bound=IntEnum)
+LARGEST_DESCRIPTOR = 2**31 - 1
+"""Descriptors of files are of type int in C."""
+
+
+def instance(what: str, value: Any, kind: type[T]) -> T:
+    """An object of a class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {value!r:.200}")
+    return value
+
+
+def text(what: str, value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, got {value!r:.200}")
+    return value
+
+
+def whole(what: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    """A whole number, of Python or NumPy."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, got {value!r:.200}") from None
+    if (least is not None and number < least) or (most is not None and number > most):
+        limits = f"at least {least}" if most is None else f"at most {most}" if least is None else f"{least} to {most}"
+        raise bad_data(f"{what} must be {limits}, got {number}")
+    return number
+
+
+def wholes(what: str, values: Any, least: int | None = None, most: int | None = None) -> tuple[int, ...]:
+    """Whole numbers in a sequence or a NumPy array of one dimension."""
+    return tuple(whole(f"each of {what}", value, least, most) for value in sequence(what, values))
+
+
+def sequence(what: str, values: Any) -> Sequence[Any]:
+    """A list, tuple, other sequence or NumPy array, but no text."""
+    is_array = isinstance(values, np.ndarray) and values.ndim > 0
+    if isinstance(values, (str, bytes)) or not (is_array or isinstance(values, Sequence)):
+        raise TypeError(f"{what} must be a list or another sequence, got {values!r:.200}")
+    found: Sequence[Any] = values
+    return found
+
+
+def instances(what: str, values: Any, kind: type[T]) -> tuple[T, ...]:
+    """Objects of a class in a sequence."""
+    return tuple(instance(f"each of {what}", value, kind) for value in sequence(what, values))
+
+
+def real(what: str, value: Any) -> float:
+    """A real number, of Python or NumPy."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{what} must be a number, got {value!r:.200}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise bad_data(f"{what} is too large a number") from None
+
+
+def reals(what: str, values: Any) -> tuple[float, ...]:
+    """Real numbers in a sequence or a NumPy array of one dimension."""
+    return tuple(real(f"each of {what}", value) for value in sequence(what, values))
+
+
+def flag(what: str, value: Any) -> bool:
+    """A truth value: a bool of Python or NumPy, or 0 or 1 as C has them."""
+    return bool(value) if isinstance(value, np.bool_) else bool(whole(what, value, 0, 1))
+
+
+def member(what: str, value: Any, codes: type[E]) -> E:
+    """A code of an enumeration, or its number."""
+    number = whole(what, value)
+    try:
+        return codes(number)
+    except ValueError:
+        numbers_ = ", ".join(str(int(code)) for code in codes)
+        raise bad_data(f"{what} must be a {codes.__name__} ({numbers_}), got {number}") from None
