@@ -17,11 +17,12 @@ from rows import parse
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.running.execution import SubmittedExecution
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.running.resident_plan import LEAST_IDLE, MAX_BOUND, MOST_IDLE
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.running.segment import MAX_PLANS
-from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
+from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel, expect_dropped
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
 from nnvk.types.request import (
@@ -152,6 +153,35 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     prepared.execute(request, OPTIONS)
     assert (output == 1).all()
     assert vulkan.gpu.native().allocated_bytes == allocated
+
+
+def test_work_that_outlasts_its_deadline_when_no_thread_is_left(
+    own: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is abandoned all the same, and its recording comes back later."""
+    prepared = prepare(own, increment(SIZE).frozen)
+    assert isinstance(prepared, VulkanPreparedModel)
+    (plan,) = prepared._plans.values()
+    output = np.zeros(SIZE, np.float32)
+    execution = prepared.create_reusable_execution(Request(host(numbers()), to_host(output)))
+    fence = execution.execute_fenced((), ExecuteOptions(deadline_ns=time.monotonic_ns() + 10**12))
+    assert isinstance(fence, SubmittedExecution)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    expect_dropped()
+    with monkeypatch.context() as patch:
+        patch.setattr(fence, "wait", lambda timeout_ns: False)
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(NnapiError) as error:
+            fence.result()
+    assert error.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+    give_up = time.monotonic() + 20
+    while not any(plan._idle.values()) and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert [len(idle) for idle in plan._idle.values()] == [1]
+    assert not output.any()
 
 
 class Held:

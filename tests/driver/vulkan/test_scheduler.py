@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT, Scheduler, Ticket
 
 
@@ -188,6 +189,28 @@ def test_who_waits_for_a_turn_hears_that_it_was_given_up(busy: Scheduler, queue:
     ticket.cancel()
     waiting.join(10)
     assert heard == [True]
+
+
+def test_no_thread_that_gives_turns(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs none goes on, what would have to wait has a result code, and nothing is left behind."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    scheduler = Scheduler()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for number in range(IN_FLIGHT):
+            scheduler.submit(100, queue.submitting(str(number)))
+        with pytest.raises(NnapiError, match="can't start new thread") as error:
+            scheduler.submit(100, queue.submitting("refused"))
+        assert error.value.code is ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+    later = scheduler.submit(100, queue.submitting("later"))
+    queue.works["0"].over.set()
+    queue.await_submissions(IN_FLIGHT + 1)
+    queue.works["later"].over.set()
+    assert later.wait(10**10)
+    assert "refused" not in queue.order
 
 
 def test_threads_submit_at_once(queue: Queue) -> None:

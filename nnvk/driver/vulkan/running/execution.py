@@ -14,7 +14,14 @@ from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.resident_plan import BoundRequest, ResidentPlan
 from nnvk.driver.vulkan.running.scheduler import Fence, Ticket
 from nnvk.driver.vulkan.shaders.commands import describe
-from nnvk.hal import DeferredExecution, FinishedExecution, IExecution, IFencedExecution
+from nnvk.hal import (
+    DeferredExecution,
+    FinishedExecution,
+    IExecution,
+    IFencedExecution,
+    expect_dropped,
+    leave_dropped,
+)
 from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 
@@ -126,7 +133,7 @@ class SubmittedExecution(IFencedExecution):
             if isinstance(self._fence, Ticket) and self._fence.cancel():
                 self._give_back()
             else:
-                threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
+                self._abandon()
             raise _missed()
         for dependency in self._dependencies():
             dependency.result()  # they write their outputs first, and where one failed so does this
@@ -174,6 +181,14 @@ class SubmittedExecution(IFencedExecution):
         recording, self._recording = self._recording, None
         if recording is not None:
             self._plan.put(recording, self._request, self._timestamps)
+
+    def _abandon(self) -> None:
+        """Have the recording brought back; where no thread is left for it now, later."""
+        try:
+            threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
+        except RuntimeError:
+            expect_dropped()
+            leave_dropped(self._recover, in_order=False)
 
     def _recover(self) -> None:
         """Bring back the recording of an execution that was given up, once the device is done with it."""

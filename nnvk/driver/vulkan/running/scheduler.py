@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from nnvk.base.errors import NnapiError, ResultCode
+
 IN_FLIGHT = 2
 """Enough to keep the device busy while the host prepares the next submission."""
 
@@ -115,7 +117,10 @@ class Scheduler:
         self._thread: threading.Thread | None = None
 
     def submit(self, priority: int, start: Callable[[], Fence]) -> Fence:
-        """Call ``start``, which submits, at once or when its turn comes; larger priorities come first."""
+        """Call ``start``, which submits, at once or when its turn comes; larger priorities come first.
+
+        RESOURCE_EXHAUSTED_TRANSIENT: no thread can be started that gives turns.
+        """
         with self._lock:
             self._forget_signaled()
             if not self._waiting and len(self._in_flight) < IN_FLIGHT:
@@ -126,12 +131,20 @@ class Scheduler:
         ticket = Ticket(self._lock, start)
         entry = -priority, next(self._numbers), ticket
         with self._lock:
+            self._start_serving()
             heapq.heappush(self._waiting, entry)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="nnvk-scheduler", daemon=True)
-                self._thread.start()
             self._changed.notify()
         return ticket
+
+    def _start_serving(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._serve, name="nnvk-scheduler", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                reason = f"submissions that wait for their turn need a thread, and none can be started: {error}"
+                raise NnapiError(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, reason) from error
+            self._thread = thread
 
     def _forget_signaled(self) -> None:
         while self._in_flight and _is_over(self._in_flight[0]):
