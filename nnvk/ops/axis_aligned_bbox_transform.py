@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops.boxes import check_batch_indexes, check_box_scale, check_ordered, check_rank, check_rois, refine
+from nnvk.ops.boxes import check_batch_indexes, check_box_scale, check_ordered, check_rois, refine
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
@@ -21,12 +21,10 @@ def _validate(call: Call) -> None:
 
 def _infer(call: Call) -> list[Shape]:
     count = check_rois(call.rois, call.batch_split)
-    check_rank(call.deltas, 2)
     width = call.deltas.shape[1]
     if width < 4 or width % 4:
         raise bad_data(f"deltas must have 4 columns for each class, got shape {list(call.deltas.shape)}")
     check_shape(call.deltas, (count, width))
-    check_rank(call.image_info, 2)
     batches = call.image_info.shape[0]
     check_shape(call.image_info, (batches, 2))
     if not batches:
@@ -47,10 +45,10 @@ define(
     OperationCode.AXIS_ALIGNED_BBOX_TRANSFORM,
     types={F32: 3, F16: 3, Q16_ASYMM: 3},
     signatures=Signature(
-        tensor("rois"),
-        tensor("deltas", by_type({Q16_ASYMM: frozenset({Q8, Q8S})})),
-        tensor("batch_split", one_of(I32)),
-        tensor("image_info"),
+        tensor("rois", rank=2),
+        tensor("deltas", by_type({Q16_ASYMM: frozenset({Q8, Q8S})}), rank=2),
+        tensor("batch_split", one_of(I32), rank=1),
+        tensor("image_info", rank=2),
     ),
     infer=_infer,
     reference=_reference,

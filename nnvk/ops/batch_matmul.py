@@ -8,7 +8,6 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.linear import centred, finish, products
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import check_rank_range
 from nnvk.ops.signature import F16, F32, I32, Q8S, Signature, boolean, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -16,7 +15,6 @@ from nnvk.types.operand import Shape
 
 def _infer(call: Call) -> list[Shape]:
     first, second = call.input0, call.input1
-    check_rank_range(first, 2, 4)
     if second.rank != first.rank or second.shape[:-2] != first.shape[:-2]:
         raise bad_data(
             f"input1 must have the batch dimensions {list(first.shape[:-2])} of input0, got shape {list(second.shape)}"
@@ -49,7 +47,9 @@ def _reference(call: Call) -> np.ndarray:
 define(
     OperationCode.BATCH_MATMUL,
     types=dict.fromkeys((F16, F32, I32, Q8S), 6),
-    signatures=Signature(tensor("input0"), tensor("input1"), boolean("adj_x", False), boolean("adj_y", False)),
+    signatures=Signature(
+        tensor("input0", rank=(2, 4)), tensor("input1", rank=(2, 4)), boolean("adj_x", False), boolean("adj_y", False)
+    ),
     infer=_infer,
     reference=_reference,
 )

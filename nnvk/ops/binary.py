@@ -21,7 +21,7 @@ from nnvk.ops.quant import (
     saturate,
 )
 from nnvk.ops.registry import define
-from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, Signature, activation, tensor
+from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, UP_TO_4, Signature, activation, tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -54,9 +54,6 @@ def _infer_fused(call: Call) -> list[Shape]:
     check_activation(call.activation)
     if call.input0.code == I32 and call.activation != FuseCode.NONE:
         raise bad_data(f"activation must be NONE (0) for TENSOR_INT32, got {call.activation}")
-    for source in (call.input0, call.input1):
-        if source.rank > 4:
-            raise bad_data(f"{source.name} must have rank 4 at most, got shape {list(source.shape)}")
     return [broadcast_shape(call.input0, call.input1)]
 
 
@@ -141,7 +138,7 @@ for _code, (_function, _integer, _steps, _types) in _FUSED.items():
     define(
         _code,
         types=_types,
-        signatures=Signature(tensor("input0"), tensor("input1"), activation()),
+        signatures=Signature(tensor("input0", rank=UP_TO_4), tensor("input1", rank=UP_TO_4), activation()),
         infer=_infer_fused,
         reference=_fused(_function, _integer, _steps),
     )

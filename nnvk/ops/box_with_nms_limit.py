@@ -14,7 +14,6 @@ from nnvk.ops.boxes import (
     boxes_of,
     check_box_scale,
     check_ordered,
-    check_rank,
     once_per_call,
     pick,
 )
@@ -42,7 +41,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call.scores, 2)
     count, classes = call.scores.shape
     if classes < 2:
         raise bad_data(f"scores must have at least 2 columns, background and a class, got {classes}")
@@ -101,9 +99,9 @@ define(
     OperationCode.BOX_WITH_NMS_LIMIT,
     types=BOX_TYPES,
     signatures=Signature(
-        tensor("scores"),
-        tensor("rois", boxes_of),
-        tensor("batch_split", one_of(I32)),
+        tensor("scores", rank=2),
+        tensor("rois", boxes_of, rank=2),
+        tensor("batch_split", one_of(I32), rank=1),
         real("score_threshold"),
         i32("max_detections"),
         i32("nms_kernel"),

@@ -37,15 +37,8 @@ def check_box_scale(*operands: Tensor) -> None:
             raise bad_data(f"{operand.name} must have scale {BOX_SCALE} and zero point 0, got {operand.type}")
 
 
-def check_rank(operand: Tensor, rank: int) -> None:
-    """Raise BAD_DATA unless an operand has this rank."""
-    if operand.rank != rank:
-        raise bad_data(f"{operand.name} must have rank {rank}, got shape {list(operand.shape)}")
-
-
 def check_rois(rois: Tensor, batch_split: Tensor) -> int:
     """The number of regions in [regions, 4] and [regions]; BAD_DATA for other shapes."""
-    check_rank(rois, 2)
     count = rois.shape[0]
     check_shape(rois, (count, 4))
     check_shape(batch_split, (count,))

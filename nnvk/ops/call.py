@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnvk.ops.signature import Param
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import OperandType, Shape
 
@@ -70,6 +71,11 @@ class Tensor:
         self._shape = shape
 
     @property
+    def known_shape(self) -> Shape | None:
+        """All dimensions; None where they are not known yet."""
+        return self._shape
+
+    @property
     def rank(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
@@ -113,15 +119,22 @@ class Call:
     parameter's default where the operand was left out. Outputs are there under their names too.
     """
 
-    __slots__ = ("_values", "code", "outputs", "relaxed", "unknown")
+    __slots__ = ("_values", "code", "outputs", "relaxed", "tensors", "unknown")
 
     def __init__(
-        self, code: OperationCode, values: Mapping[str, Any], outputs: list[Tensor], relaxed: bool = False
+        self,
+        code: OperationCode,
+        values: Mapping[str, Any],
+        outputs: list[Tensor],
+        relaxed: bool = False,
+        tensors: Sequence[tuple[Param, Tensor]] = (),
     ) -> None:
         self.code = code
         self._values = values
         self.outputs = outputs
         self.relaxed = relaxed
+        self.tensors = tensors
+        """The inputs that are tensors, with the parameters that they are given for."""
         self.unknown: UnknownValue | None = None
         """What inference lacked, where it could not tell the outputs' shapes."""
 

@@ -12,7 +12,6 @@ from nnvk.ops.shapes import (
     MOVED,
     MOVED_INT_3,
     axis_index,
-    check_rank_range,
     check_same_quantisation,
     keeps_quantisation,
 )
@@ -23,7 +22,6 @@ from nnvk.types.operand import Shape
 
 def _concatenated_shape(call: Call) -> list[Shape]:
     first = call.inputs[0]
-    check_rank_range(first, 1, 4)
     if not 0 <= call.axis < first.rank:
         raise bad_data(f"axis must be in [0, {first.rank}), got {call.axis}")
     sizes = list(first.shape)
@@ -74,11 +72,11 @@ def _concatenate(call: Call) -> np.ndarray:
 
 def _packed_shape(call: Call) -> list[Shape]:
     shape = call.inputs[0].shape
-    if not 0 <= call.axis <= len(shape):
-        raise bad_data(f"axis must be in [0, {len(shape) + 1}), got {call.axis}")
     for number, source in enumerate(call.inputs):
         if source.shape != shape:
             raise bad_data(f"inputs[{number}] must have the shape {list(shape)} of inputs[0], got {list(source.shape)}")
+    if not 0 <= call.axis <= len(shape):
+        raise bad_data(f"axis must be in [0, {len(shape) + 1}), got {call.axis}")
     return [(*shape[: call.axis], len(call.inputs), *shape[call.axis :])]
 
 
@@ -111,7 +109,7 @@ def _split(call: Call) -> list[np.ndarray]:
 define(
     OperationCode.CONCATENATION,
     types=MOVED,
-    signatures=Signature(tensor("inputs", variadic=True), i32("axis")),
+    signatures=Signature(tensor("inputs", rank=(1, 4), variadic=True), i32("axis")),
     infer=_concatenated_shape,
     reference=_concatenate,
 )

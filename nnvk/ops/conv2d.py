@@ -8,9 +8,8 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import (
-    BIAS_TYPES,
     EXPLICIT_PADDING,
-    FILTER_TYPES,
+    FILTERED,
     IMPLICIT_PADDING,
     STRIDES,
     apply_filter,
@@ -20,8 +19,8 @@ from nnvk.ops.linear import (
     filter_signatures,
 )
 from nnvk.ops.registry import define
-from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, activation, boolean, i32, tensor
-from nnvk.ops.window import Axis, axes, check_rank, layout_shape, nhwc_shape
+from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, activation, boolean, i32
+from nnvk.ops.window import Axis, axes, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -43,10 +42,8 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
     check_channels(call, call.filter.shape[0])
-    check_rank(call, "input", 4)
     groups = group_count(call)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     depth_out, _, _, depth = call.filter.shape
@@ -72,9 +69,7 @@ def _reference(call: Call) -> np.ndarray:
 
 _GROUPED = tuple(
     Signature(
-        tensor("input"),
-        tensor("filter", FILTER_TYPES),
-        tensor("bias", BIAS_TYPES),
+        *FILTERED,
         *padding,
         *STRIDES,
         i32("num_groups"),

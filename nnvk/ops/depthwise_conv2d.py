@@ -15,7 +15,7 @@ from nnvk.ops.linear import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, QUANT8, i32
-from nnvk.ops.window import Axis, axes, check_rank, layout_shape, nhwc_shape
+from nnvk.ops.window import Axis, axes, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -31,10 +31,8 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
     check_channels(call, call.filter.shape[3])
-    check_rank(call, "input", 4)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     first, _, _, depth_out = call.filter.shape
     if call.depth_multiplier < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops.boxes import best_first, check_rank, hard_nms
+from nnvk.ops.boxes import best_first, hard_nms
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize
 from nnvk.ops.registry import define
@@ -22,11 +22,9 @@ _NOT_NEGATIVE = ("score_threshold", "iou_threshold")
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call.scores, 3)
     batches, anchors, classes = call.scores.shape
     if classes < 2:
         raise bad_data(f"scores must have at least 2 classes, background and another, got {classes}")
-    check_rank(call.deltas, 3)
     encoding = call.deltas.shape[2]
     if encoding < 4:
         raise bad_data(f"deltas must have at least 4 numbers for a box, got {encoding}")
@@ -99,9 +97,9 @@ define(
     OperationCode.DETECTION_POSTPROCESSING,
     types={F32: 3, F16: 3},
     signatures=Signature(
-        tensor("scores"),
-        tensor("deltas"),
-        tensor("anchors"),
+        tensor("scores", rank=3),
+        tensor("deltas", rank=3),
+        tensor("anchors", rank=2),
         real("scale_y"),
         real("scale_x"),
         real("scale_h"),

@@ -54,7 +54,7 @@ def _rank(call: Call) -> np.ndarray:
 define(
     OperationCode.FILL,
     types=dict.fromkeys(_TENSORS, 4),
-    signatures=Signature(tensor("dims", one_of(I32)), Param("value", same)),
+    signatures=Signature(tensor("dims", one_of(I32), rank=1), Param("value", same)),
     leading="value",
     outputs=(tensor("output", by_type(_TENSORS)),),
     infer=_filled_shape,

@@ -9,9 +9,8 @@ from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import BIAS_TYPES, centred, check_bias_scale, finish, products
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import check_rank_range, check_shape
+from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import FLOATS, QUANT8, Signature, activation, tensor
-from nnvk.ops.window import check_rank
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -21,11 +20,9 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "weights", 2)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
     units, size = call.weights.shape
     check_shape(call.bias, (units,))
-    check_rank_range(call.input, 2, 4)
     if not size or call.input.size % size:
         raise bad_data(
             f"input must have a multiple of {size} elements, the input size of weights {list(call.weights.shape)}, "
@@ -46,7 +43,9 @@ def _reference(call: Call) -> np.ndarray:
 define(
     OperationCode.FULLY_CONNECTED,
     types={**FLOATS, **QUANT8},
-    signatures=Signature(tensor("input"), tensor("weights"), tensor("bias", BIAS_TYPES), activation()),
+    signatures=Signature(
+        tensor("input", rank=(2, 4)), tensor("weights", rank=2), tensor("bias", BIAS_TYPES, rank=1), activation()
+    ),
     infer=_infer,
     reference=_reference,
     validate=_validate,

@@ -9,7 +9,6 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
-from nnvk.ops.window import check_rank
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -36,7 +35,6 @@ def _gather(call: Call) -> np.ndarray:
 
 
 def _check_lookup(call: Call) -> None:
-    check_rank(call, "lookup", 1)
     if call.value.rank < 2:
         raise bad_data(f"value must have rank 2 or more, got shape {list(call.value.shape)}")
 
@@ -92,7 +90,7 @@ define(
 define(
     OperationCode.EMBEDDING_LOOKUP,
     types={F32: 1, I32: 3, Q8: 3, F16: 4, Q8S: 4},
-    signatures=Signature(tensor("lookup", _INTEGERS), tensor("value")),
+    signatures=Signature(tensor("lookup", _INTEGERS, rank=1), tensor("value")),
     leading="value",
     infer=_embedding_shape,
     reference=_embedding_lookup,
@@ -101,7 +99,7 @@ define(
 define(
     OperationCode.HASHTABLE_LOOKUP,
     types={F32: 1, I32: 1, Q8: 1},
-    signatures=Signature(tensor("lookup", _INTEGERS), tensor("key", _INTEGERS), tensor("value")),
+    signatures=Signature(tensor("lookup", _INTEGERS, rank=1), tensor("key", _INTEGERS, rank=1), tensor("value")),
     leading="value",
     outputs=(tensor("output"), tensor("hits", one_of(Q8))),
     infer=_hashtable_shapes,

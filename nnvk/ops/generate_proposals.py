@@ -12,7 +12,6 @@ from nnvk.ops.boxes import (
     boxes_of,
     check_box_scale,
     check_ordered,
-    check_rank,
     hard_nms,
     once_per_call,
     refine,
@@ -35,7 +34,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call.scores, 4)
     batches, height, width, anchors = nhwc_shape(call.scores.shape, call.nchw)
     check_shape(call.deltas, layout_shape((batches, height, width, anchors * 4), call.nchw))
     check_shape(call.anchors, (anchors, 4))
@@ -91,10 +89,10 @@ define(
     OperationCode.GENERATE_PROPOSALS,
     types=BOX_TYPES,
     signatures=Signature(
-        tensor("scores"),
-        tensor("deltas"),
-        tensor("anchors", by_type({Q8: Q16_SYMM, Q8S: Q16_SYMM})),
-        tensor("image_info", boxes_of),
+        tensor("scores", rank=4),
+        tensor("deltas", rank=4),
+        tensor("anchors", by_type({Q8: Q16_SYMM, Q8S: Q16_SYMM}), rank=2),
+        tensor("image_info", boxes_of, rank=2),
         real("height_stride"),
         real("width_stride"),
         i32("pre_nms_max"),

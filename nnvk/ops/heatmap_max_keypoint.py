@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops.boxes import BOX_TYPES, boxes_of, check_box_scale, check_ordered, check_rank
+from nnvk.ops.boxes import BOX_TYPES, boxes_of, check_box_scale, check_ordered
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
@@ -24,7 +24,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call.heatmap, 4)
     boxes, height, width, keypoints = nhwc_shape(call.heatmap.shape, call.nchw)
     if height != width or height < 2:
         raise bad_data(f"heatmap must be square and at least 2 x 2, got shape {list(call.heatmap.shape)}")
@@ -85,7 +84,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 define(
     OperationCode.HEATMAP_MAX_KEYPOINT,
     types=BOX_TYPES,
-    signatures=Signature(tensor("heatmap"), tensor("boxes", boxes_of), boolean("nchw")),
+    signatures=Signature(tensor("heatmap", rank=4), tensor("boxes", boxes_of, rank=2), boolean("nchw")),
     outputs=(tensor("scores"), tensor("keypoints", boxes_of)),
     infer=_infer,
     reference=_reference,

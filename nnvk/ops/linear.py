@@ -48,6 +48,12 @@ FILTER_TYPES: Accepts = by_type({Q8: frozenset({Q8, Q8_CHANNEL}), Q8S: frozenset
 BIAS_TYPES: Accepts = by_type({Q8: I32, Q8S: I32})
 """A bias's type beside the input's."""
 
+FILTERED = (
+    tensor("input", rank=4),
+    tensor("filter", FILTER_TYPES, rank=4),
+    tensor("bias", BIAS_TYPES, rank=1),
+)
+"""What every convolution begins with."""
 EXPLICIT_PADDING = tuple(i32(f"padding_{side}") for side in ("left", "right", "top", "bottom"))
 IMPLICIT_PADDING = (i32("padding"),)
 STRIDES = (i32("stride_width"), i32("stride_height"))
@@ -63,9 +69,7 @@ def filter_signatures(*middle: Param) -> tuple[Signature, ...]:
     """CONV_2D's overloads: explicit or implicit padding, with or without dilation; ``middle`` follows the strides."""
     return tuple(
         Signature(
-            tensor("input"),
-            tensor("filter", FILTER_TYPES),
-            tensor("bias", BIAS_TYPES),
+            *FILTERED,
             *padding,
             *STRIDES,
             *middle,

@@ -10,7 +10,6 @@ from nnvk.ops.farmhash import fingerprint64
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, I32, Q8, Signature, i32, one_of, optional_tensor, tensor
-from nnvk.ops.window import check_rank
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -18,7 +17,6 @@ SPARSE_DEPRECATED, DENSE, SPARSE = 1, 2, 3
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "hash", 2)
     functions, bits = call.hash.shape
     if not call.input.shape or not call.input.size:
         raise bad_data(f"input must have rank 1 or more and elements, got shape {list(call.input.shape)}")
@@ -69,9 +67,9 @@ define(
     OperationCode.LSH_PROJECTION,
     types={F32: 1, F16: 3},
     signatures=Signature(
-        tensor("hash"),
+        tensor("hash", rank=2),
         tensor("input", one_of(F32, F16, I32, Q8)),
-        optional_tensor("weight"),
+        optional_tensor("weight", rank=1),
         i32("type"),
     ),
     outputs=(tensor("output", one_of(I32)),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnvk.ops.call import Call
@@ -31,18 +33,19 @@ def _reference(call: Call) -> list[np.ndarray]:
     return [np.zeros(call.outputs[0].shape, dtype), output, cell_state.astype(dtype), output.copy()]
 
 
+_INPUTS = (
+    tensor("input", rank=2),
+    *weight_params(),
+    *state_params(),
+    i32("activation"),
+    real("cell_clip"),
+    real("proj_clip"),
+)
+
 define(
     OperationCode.LSTM,
     types=FLOATS,
-    signatures=Signature(
-        tensor("input"),
-        *weight_params(),
-        *state_params(),
-        i32("activation"),
-        real("cell_clip"),
-        real("proj_clip"),
-        *norm_params(),
-    ),
+    signatures=(Signature(*_INPUTS), Signature(*_INPUTS, *(replace(param, listed=True) for param in norm_params()))),
     outputs=(tensor("scratch_buffer"), tensor("output_state_out"), tensor("cell_state_out"), tensor("result")),
     infer=_infer,
     reference=_reference,

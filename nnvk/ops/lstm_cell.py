@@ -36,8 +36,10 @@ _NORM_EPSILON = np.float32(1e-8)
 # --- parameters ----------------------------------------------------------------------------------------------
 
 
-def _gates(template: str, gates: Sequence[str], accepts: Accepts, optional: Sequence[str]) -> list[Param]:
-    return [(optional_tensor if gate in optional else tensor)(template.format(gate), accepts) for gate in gates]
+def _gates(template: str, rank: int, gates: Sequence[str], accepts: Accepts, optional: Sequence[str]) -> list[Param]:
+    return [
+        (optional_tensor if gate in optional else tensor)(template.format(gate), accepts, rank=rank) for gate in gates
+    ]
 
 
 def weight_params(
@@ -45,28 +47,28 @@ def weight_params(
 ) -> list[Param]:
     """The 17 weights and biases of a cell, in the order of all operations."""
     return [
-        *_gates(prefix + "input_to_{}_weights", GATES, weights, ["input"]),
-        *_gates(prefix + "recurrent_to_{}_weights", GATES, weights, ["input"]),
-        *_gates(prefix + "cell_to_{}_weights", _PEEPHOLE_GATES, peephole, _PEEPHOLE_GATES),
-        *_gates(prefix + "{}_gate_bias", GATES, bias, ["input"]),
-        optional_tensor(prefix + "projection_weights", weights),
-        optional_tensor(prefix + "projection_bias", bias),
+        *_gates(prefix + "input_to_{}_weights", 2, GATES, weights, ["input"]),
+        *_gates(prefix + "recurrent_to_{}_weights", 2, GATES, weights, ["input"]),
+        *_gates(prefix + "cell_to_{}_weights", 1, _PEEPHOLE_GATES, peephole, _PEEPHOLE_GATES),
+        *_gates(prefix + "{}_gate_bias", 1, GATES, bias, ["input"]),
+        optional_tensor(prefix + "projection_weights", weights, rank=2),
+        optional_tensor(prefix + "projection_bias", bias, rank=1),
     ]
 
 
 def state_params(prefix: str = "", output: Accepts = same, cell: Accepts = same) -> list[Param]:
     """Output state and cell state before the first step."""
-    return [tensor(prefix + "output_state_in", output), tensor(prefix + "cell_state_in", cell)]
+    return [tensor(prefix + "output_state_in", output, rank=2), tensor(prefix + "cell_state_in", cell, rank=2)]
 
 
 def norm_params(prefix: str = "", accepts: Accepts = same) -> list[Param]:
     """Weights of the layer normalisation."""
-    return _gates(prefix + "{}_layer_norm_weights", GATES, accepts, GATES)
+    return _gates(prefix + "{}_layer_norm_weights", 1, GATES, accepts, GATES)
 
 
 def aux_params(prefix: str) -> list[Param]:
     """Weights of the auxiliary input."""
-    return _gates(prefix + "aux_input_to_{}_weights", GATES, same, GATES)
+    return _gates(prefix + "aux_input_to_{}_weights", 2, GATES, same, GATES)
 
 
 def aux_names(call: Call, prefix: str) -> list[str]:

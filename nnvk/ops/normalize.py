@@ -8,9 +8,8 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import axis_index, check_rank_range
+from nnvk.ops.shapes import axis_index
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, Signature, boolean, i32, real, tensor
-from nnvk.ops.window import check_rank
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -26,7 +25,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     axis_index("axis", call.axis, call.input.rank)
     return [call.input.shape]
 
@@ -58,7 +56,6 @@ def _local_response(call: Call) -> np.ndarray:
 
 
 def _infer_instance(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
     return [call.input.shape]
 
 
@@ -75,7 +72,7 @@ def _instance(call: Call) -> np.ndarray:
 define(
     OperationCode.L2_NORMALIZATION,
     types={F32: 1, F16: 3, Q8: 3, Q8S: 4},
-    signatures=Signature(tensor("input"), i32("axis", -1, since=3)),
+    signatures=Signature(tensor("input", rank=(1, 4)), i32("axis", -1, since=3)),
     infer=_infer,
     reference=_l2,
     validate=_validate,
@@ -84,7 +81,7 @@ define(
     OperationCode.LOCAL_RESPONSE_NORMALIZATION,
     types=FLOATS,
     signatures=Signature(
-        tensor("input"), i32("radius"), real("bias"), real("alpha"), real("beta"), i32("axis", -1, since=3)
+        tensor("input", rank=(1, 4)), i32("radius"), real("bias"), real("alpha"), real("beta"), i32("axis", -1, since=3)
     ),
     infer=_infer_local,
     reference=_local_response,
@@ -92,7 +89,7 @@ define(
 define(
     OperationCode.INSTANCE_NORMALIZATION,
     types={F32: 3, F16: 3},
-    signatures=Signature(tensor("input"), real("gamma"), real("beta"), real("epsilon"), boolean("nchw")),
+    signatures=Signature(tensor("input", rank=4), real("gamma"), real("beta"), real("epsilon"), boolean("nchw")),
     infer=_infer_instance,
     reference=_instance,
 )

@@ -10,7 +10,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import MOVED_2, MOVED_3, MOVED_INT_7, check_rank_range, check_shape, keeps_quantisation
+from nnvk.ops.shapes import MOVED_2, MOVED_3, MOVED_INT_7, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, by_type, i32, one_of, real, tensor
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
@@ -42,7 +42,6 @@ def _padded(call: Call) -> list[Shape]:
 
 
 def _pad_shape(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     if is_quantised(call.input.code):
         low, high = limits(call.input.code)
         if not low <= pad_value(call) <= high:
@@ -51,9 +50,10 @@ def _pad_shape(call: Call) -> list[Shape]:
 
 
 def _mirrored_shape(call: Call) -> list[Shape]:
+    pairs = paddings(call)
     if call.mode not in _MODES:
         raise bad_data(f"mode must be 0 (REFLECT) or 1 (SYMMETRIC), got {call.mode}")
-    for axis, (pair, size) in enumerate(zip(paddings(call), call.input.shape, strict=True)):
+    for axis, (pair, size) in enumerate(zip(pairs, call.input.shape, strict=True)):
         most = size - 1 if call.mode == REFLECT else size
         if max(pair) > most:
             raise bad_data(f"paddings of axis {axis}, which has size {size}, must be at most {most}, got {list(pair)}")
@@ -70,7 +70,9 @@ def _mirror(call: Call) -> np.ndarray:
     return padded
 
 
-_INPUTS = (tensor("input"), tensor("paddings", one_of(I32)))
+_PADDINGS = tensor("paddings", one_of(I32), rank=2)
+_INPUTS = (tensor("input", rank=(1, 4)), _PADDINGS)
+_MIRRORED = Signature(tensor("input"), _PADDINGS, i32("mode"))
 _VALUE = real(
     "pad_value",
     accepts=by_type(
@@ -81,7 +83,7 @@ _VALUE = real(
 for _code, _types, _signature, _infer, _reference in (
     (OperationCode.PAD, MOVED_2, Signature(*_INPUTS), _pad_shape, _pad),
     (OperationCode.PAD_V2, MOVED_3, Signature(*_INPUTS, _VALUE), _pad_shape, _pad),
-    (OperationCode.MIRROR_PAD, MOVED_INT_7, Signature(*_INPUTS, i32("mode")), _mirrored_shape, _mirror),
+    (OperationCode.MIRROR_PAD, MOVED_INT_7, _MIRRORED, _mirrored_shape, _mirror),
 ):
     define(
         _code,

@@ -10,21 +10,21 @@ from nnvk.ops.fused import activate, check_activation
 from nnvk.ops.quant import is_quantised, limits, round_half_away
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, LAYOUT, QUANT8, Signature, activation, i32, tensor
-from nnvk.ops.window import Axis, axes, check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc, windows
+from nnvk.ops.window import Axis, axes, from_nhwc, layout_shape, nhwc_shape, to_nhwc, windows
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 _WINDOW = (i32("stride_width"), i32("stride_height"), i32("filter_width"), i32("filter_height"), activation(), LAYOUT)
 SIGNATURES = (
     Signature(
-        tensor("input"),
+        tensor("input", rank=4),
         i32("padding_left"),
         i32("padding_right"),
         i32("padding_top"),
         i32("padding_bottom"),
         *_WINDOW,
     ),
-    Signature(tensor("input"), i32("padding"), *_WINDOW),
+    Signature(tensor("input", rank=4), i32("padding"), *_WINDOW),
 )
 
 
@@ -48,7 +48,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
     check_activation(call.activation)
     vertical, horizontal = pool_axes(call)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)

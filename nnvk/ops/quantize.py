@@ -7,7 +7,6 @@ import numpy as np
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import check_rank_range
 from nnvk.ops.signature import (
     BOOL8,
     F16,
@@ -32,11 +31,6 @@ _CASTS: Codes = frozenset({F32, F16, I32, Q8})
 
 
 def _same_shape(call: Call) -> list[Shape]:
-    return [call.input.shape]
-
-
-def _infer_dequantize(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     return [call.input.shape]
 
 
@@ -80,9 +74,9 @@ define(
 define(
     OperationCode.DEQUANTIZE,
     types={Q8: 1, Q8_SYMM: 3, Q8_CHANNEL: 3, Q8S: 4},
-    signatures=Signature(tensor("input")),
+    signatures=Signature(tensor("input", rank=(1, 4))),
     outputs=(tensor("output", one_of(F32, F16)),),
-    infer=_infer_dequantize,
+    infer=_same_shape,
     reference=_dequantize,
 )
 define(

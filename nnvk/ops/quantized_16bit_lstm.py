@@ -87,9 +87,9 @@ define(
     OperationCode.QUANTIZED_16BIT_LSTM,
     types={Q8: 3},
     signatures=Signature(
-        tensor("input"),
-        *(tensor(name) for name in _WEIGHTS),
-        *(tensor(name, one_of(I32)) for name in _BIASES),
+        tensor("input", rank=2),
+        *(tensor(name, rank=2) for name in _WEIGHTS),
+        *(tensor(name, one_of(I32), rank=1) for name in _BIASES),
         *reversed(state_params(cell=one_of(Q16_SYMM))),
     ),
     outputs=(tensor("cell_state_out", one_of(Q16_SYMM)), tensor("output_state_out")),

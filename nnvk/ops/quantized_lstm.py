@@ -151,7 +151,7 @@ define(
     OperationCode.QUANTIZED_LSTM,
     types={Q8S: 4},
     signatures=Signature(
-        tensor("input"),
+        tensor("input", rank=2),
         *weight_params(weights=one_of(Q8_SYMM), peephole=one_of(Q16_SYMM), bias=one_of(I32)),
         *state_params(cell=one_of(Q16_SYMM)),
         *norm_params(accepts=one_of(Q16_SYMM)),

@@ -15,7 +15,6 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import vector
 from nnvk.ops.signature import F16, F32, I32, Signature, i32, one_of, tensor
-from nnvk.ops.window import check_rank
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -47,7 +46,6 @@ def uniform(count: int, seed: int, seed2: int) -> np.ndarray:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 2)
     batches, classes = call.input.shape
     if not classes:
         raise bad_data(f"input must have classes, got shape {[batches, classes]}")
@@ -77,7 +75,7 @@ def _reference(call: Call) -> np.ndarray:
 define(
     OperationCode.RANDOM_MULTINOMIAL,
     types={F32: 3, F16: 3},
-    signatures=Signature(tensor("input"), i32("samples"), tensor("seeds", one_of(I32))),
+    signatures=Signature(tensor("input", rank=2), i32("samples"), tensor("seeds", one_of(I32), rank=1)),
     outputs=(tensor("output", one_of(I32)),),
     infer=_infer,
     reference=_reference,

@@ -13,7 +13,6 @@ from nnvk.ops.shapes import (
     MOVED_INT_3,
     MOVED_INT_7,
     axis_index,
-    check_rank_range,
     keeps_quantisation,
     vector,
 )
@@ -24,7 +23,6 @@ from nnvk.types.operand import Shape
 
 def permutation(call: Call) -> list[int]:
     """The input's axis that each axis of a TRANSPOSE's output comes from; all reversed where perm is left out."""
-    check_rank_range(call.input, 1, 4)
     axes = list(range(call.input.rank))
     if call.perm is None or call.perm.shape == (0,):
         return axes[::-1]
@@ -56,7 +54,6 @@ def _tile(call: Call) -> np.ndarray:
 
 def reversed_axis(call: Call) -> int:
     """The one axis that a REVERSE reverses."""
-    check_rank_range(call.input, 1, 8)
     (axis,) = vector(call.axis, 1)
     if not 0 <= axis < call.input.rank:
         raise bad_data(f"axis must be in [0, {call.input.rank}), got {axis}")
@@ -73,7 +70,6 @@ def _reverse(call: Call) -> np.ndarray:
 
 
 def _shuffled_shape(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     channels = call.input.shape[axis_index("axis", call.axis, call.input.rank)]
     if call.num_groups < 1 or channels % call.num_groups:
         raise bad_data(f"num_groups must be at least 1 and divide the {channels} channels, got {call.num_groups}")
@@ -95,28 +91,28 @@ for _code, _types, _signature, _infer, _reference in (
     (
         OperationCode.TRANSPOSE,
         MOVED_2,
-        Signature(tensor("input"), optional_tensor("perm", _INTEGERS)),
+        Signature(tensor("input", rank=(1, 4)), optional_tensor("perm", _INTEGERS, rank=1)),
         _transposed_shape,
         _transpose,
     ),
     (
         OperationCode.TILE,
         MOVED_INT_3,
-        Signature(tensor("input"), tensor("multiples", _INTEGERS)),
+        Signature(tensor("input"), tensor("multiples", _INTEGERS, rank=1)),
         _tiled_shape,
         _tile,
     ),
     (
         OperationCode.REVERSE,
         MOVED_INT_7,
-        Signature(tensor("input"), tensor("axis", _INTEGERS)),
+        Signature(tensor("input", rank=(1, 8)), tensor("axis", _INTEGERS, rank=1)),
         _reversed_shape,
         _reverse,
     ),
     (
         OperationCode.CHANNEL_SHUFFLE,
         MOVED_3,
-        Signature(tensor("input"), i32("num_groups"), i32("axis")),
+        Signature(tensor("input", rank=(1, 4)), i32("num_groups"), i32("axis")),
         _shuffled_shape,
         _shuffle,
     ),

@@ -44,7 +44,7 @@ def present(call: Call, name: str) -> bool:
 
     Left out is an operand without a value, which a model input is that an execution omits, and one with no elements.
     """
-    operand = getattr(call, name)
+    operand = getattr(call, name) if call.has(name) else None
     if operand is None:
         return False
     if operand.is_constant:
@@ -86,11 +86,8 @@ def check(call: Call, name: str, *shape: int) -> None:
 
 
 def matrix(call: Call, name: str) -> tuple[int, int]:
-    """The shape of an operand of rank 2; BAD_DATA where it has another rank."""
-    operand = getattr(call, name)
-    if operand.rank != 2:
-        raise bad_data(f"{name} must have rank 2, got shape {list(operand.shape)}")
-    rows, columns = operand.shape
+    """Rows and columns of an operand of rank 2."""
+    rows, columns = getattr(call, name).shape
     return rows, columns
 
 
@@ -99,10 +96,7 @@ def matrix(call: Call, name: str) -> tuple[int, int]:
 
 def sequence_shape(call: Call, name: str = "input") -> tuple[int, int, int]:
     """Time steps, batches and elements of a sequence, which is time-major or batch-major as ``time_major`` says."""
-    operand = getattr(call, name)
-    if operand.rank != 3:
-        raise bad_data(f"{name} must have rank 3, got shape {list(operand.shape)}")
-    first, second, size = operand.shape
+    first, second, size = getattr(call, name).shape
     return (first, second, size) if call.time_major else (second, first, size)
 
 

@@ -16,7 +16,6 @@ from nnvk.ops.shapes import (
     MOVED_3,
     at_least_1d,
     axis_index,
-    check_rank_range,
     keeps_quantisation,
     vector,
 )
@@ -31,7 +30,6 @@ def reduced_axes(call: Call) -> tuple[int, ...]:
 
 
 def _reduced_shape(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     axes, shape = reduced_axes(call), call.input.shape
     if call.keep_dims > 0:
         return [tuple(1 if axis in axes else size for axis, size in enumerate(shape))]
@@ -74,7 +72,7 @@ def _folded(fold: Fold) -> Callable[[Call], np.ndarray]:
     return run
 
 
-_INPUTS = (tensor("input"), tensor("axes", one_of(I32)))
+_INPUTS = (tensor("input", rank=(1, 4)), tensor("axes", one_of(I32), rank=1))
 
 define(
     OperationCode.MEAN,

@@ -96,6 +96,7 @@ def bind(
     signature, leading = _choose(definition, operation, operands)
     params = signature.spread(len(operation.inputs))
     named: dict[str, Any] = {param.name: [] if param.variadic else param.default for param in signature.params}
+    tensors: list[tuple[Param, Tensor]] = []
     for param, index in zip(params, operation.inputs, strict=True):
         operand = operands[index]
         value: Any
@@ -105,6 +106,7 @@ def bind(
             value = operand.subgraph
         elif operand.type.is_tensor:
             value = Tensor(param.name, index, operand.type, shapes(index), values(index))
+            tensors.append((param, value))
         else:
             known = values(index)
             value = Unknown(param.name, index) if known is None else known.reshape(()).item()
@@ -114,7 +116,7 @@ def bind(
             named[param.name] = value
     outputs = _bind_outputs(definition, operation, operands, leading, shapes)
     named.update({output.name: output for output in outputs})
-    return Call(definition.code, named, outputs, relaxed)
+    return Call(definition.code, named, outputs, relaxed, tensors)
 
 
 def _bind_outputs(
@@ -156,7 +158,7 @@ def _match(
     if count < least or (most is not None and count > most):
         return -1, nothing, f"expected {_range(least, most)} inputs, got {count}"
     params = signature.spread(count)
-    absent = [param.name for param in signature.params[count:] if not param.optional]
+    absent = [param.name for param in signature.params[count:] if not param.optional or param.listed]
     if absent and not signature.variadic:
         return -1, nothing, f"{absent[0]} (input {count + len(absent) - 1}) is required, got {count} inputs"
     names = [param.name for param in params]
@@ -202,11 +204,24 @@ def at_execution() -> Iterator[None]:
         raise UnfitData(error.reason) from error
 
 
+def _check_rank(param: Param, source: Tensor) -> None:
+    """Raise BAD_DATA where a tensor's rank, known or declared, is none that its parameter takes."""
+    shape = source.type.dimensions if source.known_shape is None else source.known_shape
+    if param.rank is None or not shape or (param.optional and 0 in shape):  # one without elements is left out
+        return
+    least, most = param.rank
+    if not least <= len(shape) <= most:
+        expected = f"{most} at most" if not least else str(most) if least == most else f"{least} to {most}"
+        raise bad_data(f"{param.name} must have rank {expected}, got shape {list(shape)}")
+
+
 def infer(call: Call) -> list[Shape] | None:
     """Validate a call and set its outputs' shapes. None: not known before execution."""
     definition = lookup(call.code)
     try:
         with naming(call.code):
+            for param, source in call.tensors:
+                _check_rank(param, source)
             if definition.validate:
                 definition.validate(call)
             shapes = definition.infer(call)

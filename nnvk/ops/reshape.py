@@ -15,7 +15,6 @@ from nnvk.ops.shapes import (
     MOVED_INT_3,
     at_least_1d,
     axis_index,
-    check_rank_range,
     keeps_quantisation,
     vector,
 )
@@ -25,7 +24,6 @@ from nnvk.types.operand import Shape
 
 
 def _reshape(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     sizes = vector(call.shape)
     elements = call.input.size
     wild = [position for position, size in enumerate(sizes) if size == -1]
@@ -39,7 +37,6 @@ def _reshape(call: Call) -> list[Shape]:
 
 
 def _squeeze(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     shape = call.input.shape
     listed = [] if call.axes is None else vector(call.axes)
     squeezed = {axis_index("axes", axis, len(shape)) for axis in listed}
@@ -65,15 +62,15 @@ def reshaped(call: Call) -> np.ndarray:
 
 _INTEGERS = one_of(I32)
 
-for _code, _types, _parameter, _infer in (
-    (OperationCode.RESHAPE, {**MOVED, I32: 6}, tensor("shape", _INTEGERS), _reshape),
-    (OperationCode.SQUEEZE, MOVED_2, optional_tensor("axes", _INTEGERS), _squeeze),
-    (OperationCode.EXPAND_DIMS, MOVED_INT_3, i32("axis"), _expand_dims),
+for _code, _types, _rank, _parameter, _infer in (
+    (OperationCode.RESHAPE, {**MOVED, I32: 6}, (1, 4), tensor("shape", _INTEGERS, rank=1), _reshape),
+    (OperationCode.SQUEEZE, MOVED_2, (1, 4), optional_tensor("axes", _INTEGERS, rank=1), _squeeze),
+    (OperationCode.EXPAND_DIMS, MOVED_INT_3, None, i32("axis"), _expand_dims),
 ):
     define(
         _code,
         types=_types,
-        signatures=Signature(tensor("input"), _parameter),
+        signatures=Signature(tensor("input", rank=_rank), _parameter),
         infer=_infer,
         reference=reshaped,
         validate=keeps_quantisation(),

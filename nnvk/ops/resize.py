@@ -12,14 +12,14 @@ from nnvk.ops.quant import is_quantised, limits, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_3, keeps_quantisation
 from nnvk.ops.signature import F32, LAYOUT, Signature, boolean, i32, real, tensor
-from nnvk.ops.window import check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc
+from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 _OPTIONS = (LAYOUT, boolean("align_corners", False, since=4), boolean("half_pixel_centers", False, since=4))
 SIGNATURES = (
-    Signature(tensor("input"), i32("output_width"), i32("output_height"), *_OPTIONS),
-    Signature(tensor("input"), real("width_scale", since=3), real("height_scale", since=3), *_OPTIONS),
+    Signature(tensor("input", rank=4), i32("output_width"), i32("output_height"), *_OPTIONS),
+    Signature(tensor("input", rank=4), real("width_scale", since=3), real("height_scale", since=3), *_OPTIONS),
 )
 
 
@@ -42,7 +42,6 @@ def _output_size(call: Call, what: str, size: int) -> int:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "input", 4)
     if call.align_corners and call.half_pixel_centers:
         raise bad_data("align_corners must be false where half_pixel_centers is true, got true")
     batches, height, width, channels = nhwc_shape(call.input.shape, call.nchw)

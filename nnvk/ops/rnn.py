@@ -30,7 +30,8 @@ _AUX_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
 
 
 def _cell_params(prefix: str = "") -> list[Param]:
-    return [tensor(prefix + name) for name in ("weights", "recurrent_weights", "bias", "hidden_state_in")]
+    ranks = {"weights": 2, "recurrent_weights": 2, "bias": 1, "hidden_state_in": 2}
+    return [tensor(prefix + name, rank=rank) for name, rank in ranks.items()]
 
 
 def _check_cell(call: Call, prefix: str, batches: int, input_size: int) -> int:
@@ -84,7 +85,7 @@ def _reference_step(call: Call) -> list[np.ndarray]:
 define(
     OperationCode.RNN,
     types=FLOATS,
-    signatures=Signature(tensor("input"), *_cell_params(), activation()),
+    signatures=Signature(tensor("input", rank=2), *_cell_params(), activation()),
     outputs=(tensor("hidden_state_out"), tensor("result")),
     infer=_infer_step,
     reference=_reference_step,
@@ -111,7 +112,7 @@ def _reference_sequence(call: Call) -> list[np.ndarray]:
 define(
     OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
     types=FLOATS_3,
-    signatures=Signature(tensor("input"), *_cell_params(), activation(), i32("time_major")),
+    signatures=Signature(tensor("input", rank=3), *_cell_params(), activation(), i32("time_major")),
     outputs=(tensor("result"), optional_tensor("hidden_state_out", since=4)),
     infer=_infer_sequence,
     reference=_reference_sequence,
@@ -146,12 +147,12 @@ define(
     OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
     types=FLOATS_3,
     signatures=Signature(
-        tensor("input"),
+        tensor("input", rank=3),
         *_cell_params("fw_"),
         *_cell_params("bw_"),
-        optional_tensor("aux_input"),
-        optional_tensor("fw_aux_weights"),
-        optional_tensor("bw_aux_weights"),
+        optional_tensor("aux_input", rank=3),
+        optional_tensor("fw_aux_weights", rank=2),
+        optional_tensor("bw_aux_weights", rank=2),
         activation(),
         boolean("time_major"),
         boolean("merge_outputs"),

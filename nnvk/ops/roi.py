@@ -13,7 +13,6 @@ from nnvk.ops.boxes import (
     check_batch_indexes,
     check_box_scale,
     check_ordered,
-    check_rank,
     check_rois,
 )
 from nnvk.ops.call import Call
@@ -40,9 +39,9 @@ _WEIGHT_STEP = np.float32(1) / np.float32(255)
 
 def _params(*options: Param) -> Signature:
     return Signature(
-        tensor("input"),
-        tensor("rois", boxes_of),
-        tensor("batch_split", one_of(I32)),
+        tensor("input", rank=4),
+        tensor("rois", boxes_of, rank=2),
+        tensor("batch_split", one_of(I32), rank=1),
         i32("output_height"),
         i32("output_width"),
         real("height_stride"),
@@ -53,7 +52,6 @@ def _params(*options: Param) -> Signature:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call.input, 4)
     count = check_rois(call.rois, call.batch_split)
     for name in ("output_height", "output_width", "height_stride", "width_stride"):
         if not getattr(call, name) > 0:

@@ -60,7 +60,7 @@ define(
     OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
     types=FLOATS_3,
     signatures=Signature(
-        tensor("input"), *weight_params(), *state_params(), *_OPTIONS, boolean("time_major"), *norm_params()
+        tensor("input", rank=3), *weight_params(), *state_params(), *_OPTIONS, boolean("time_major"), *norm_params()
     ),
     outputs=(
         tensor("result"),
@@ -110,12 +110,12 @@ define(
     OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
     types=FLOATS_3,
     signatures=Signature(
-        tensor("input"),
+        tensor("input", rank=3),
         *weight_params("fw_"),
         *weight_params("bw_"),
         *state_params("fw_"),
         *state_params("bw_"),
-        optional_tensor("aux_input"),
+        optional_tensor("aux_input", rank=3),
         *aux_params("fw_"),
         *aux_params("bw_"),
         *_OPTIONS,

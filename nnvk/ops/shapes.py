@@ -19,12 +19,6 @@ MOVED_INT_3: Mapping[OperandCode, int] = {**MOVED_3, I32: 3}
 MOVED_INT_7: Mapping[OperandCode, int] = dict.fromkeys((F32, F16, I32, Q8, Q8S), 7)
 
 
-def check_rank_range(tensor: Tensor, least: int, most: int) -> None:
-    """Raise BAD_DATA unless a tensor has a rank from ``least`` to ``most``."""
-    if not least <= tensor.rank <= most:
-        raise bad_data(f"{tensor.name} must have rank {least} to {most}, got shape {list(tensor.shape)}")
-
-
 def check_shape(tensor: Tensor, shape: Shape) -> None:
     """Raise BAD_DATA unless a tensor has this shape."""
     if tensor.shape != shape:

@@ -55,6 +55,10 @@ class Param:
     """Takes all operands that the other parameters leave over, as a list."""
     since: int = 1
     """Feature level (1 to 8) that brought this parameter."""
+    rank: tuple[int, int] | None = None
+    """The least and the largest rank that a tensor may have; None where that is not all that is said of it."""
+    listed: bool = False
+    """It must be among the operands, though it may be one without a value."""
 
     @property
     def optional(self) -> bool:
@@ -78,7 +82,7 @@ class Signature:
 
     def arity(self) -> tuple[int, int | None]:
         """The smallest and largest number of inputs (None: no limit)."""
-        required = sum(1 for param in self.params if not param.optional)
+        required = sum(1 for param in self.params if not param.optional or param.listed)
         return required, None if self.variadic else len(self.params)
 
     def spread(self, count: int) -> list[Param]:
@@ -119,19 +123,33 @@ real_scalar: Accepts = by_type(
 """A FLOAT16 scalar beside TENSOR_FLOAT16, a FLOAT32 scalar beside every other type."""
 
 
+UP_TO_4 = (0, 4)
+"""The ranks of operations that take at most 4."""
+
+
 # --- parameters that occur everywhere ------------------------------------------------------------------------
 
 
+Rank = int | tuple[int, int] | None
+"""One rank, or the least and the largest; None: any."""
+
+
 def tensor(
-    name: str, accepts: Accepts = same, default: Any = REQUIRED, *, variadic: bool = False, since: int = 1
+    name: str,
+    accepts: Accepts = same,
+    default: Any = REQUIRED,
+    *,
+    rank: Rank = None,
+    variadic: bool = False,
+    since: int = 1,
 ) -> Param:
-    """A tensor, by default of the leading type."""
-    return Param(name, accepts, default, variadic, since)
+    """A tensor, by default of the leading type and of any rank."""
+    return Param(name, accepts, default, variadic, since, (rank, rank) if isinstance(rank, int) else rank)
 
 
-def optional_tensor(name: str, accepts: Accepts = same, *, since: int = 1) -> Param:
+def optional_tensor(name: str, accepts: Accepts = same, *, rank: Rank = None, since: int = 1) -> Param:
     """A tensor that may be left out; it is then None."""
-    return Param(name, accepts, None, False, since)
+    return tensor(name, accepts, None, rank=rank, since=since)
 
 
 def i32(name: str, default: Any = REQUIRED, *, since: int = 1) -> Param:

@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, check_rank_range, keeps_quantisation, vector
+from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, keeps_quantisation, vector
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -39,7 +39,6 @@ def _slice(call: Call) -> np.ndarray:
 
 def strided_axes(call: Call) -> list[range]:
     """The indices that a STRIDED_SLICE takes along each axis of its input, masks applied."""
-    check_rank_range(call.input, 1, 4)
     rank = call.input.rank
     begins, ends, strides = (vector(getattr(call, name), rank) for name in ("begin", "end", "strides"))
     axes = []
@@ -75,7 +74,7 @@ _INTEGERS = one_of(I32)
 define(
     OperationCode.SLICE,
     types=MOVED_INT_3,
-    signatures=Signature(tensor("input"), tensor("begin", _INTEGERS), tensor("size", _INTEGERS)),
+    signatures=Signature(tensor("input"), tensor("begin", _INTEGERS, rank=1), tensor("size", _INTEGERS, rank=1)),
     infer=_slice_shape,
     reference=_slice,
     validate=keeps_quantisation(),
@@ -84,10 +83,8 @@ define(
     OperationCode.STRIDED_SLICE,
     types=MOVED_2,
     signatures=Signature(
-        tensor("input"),
-        tensor("begin", _INTEGERS),
-        tensor("end", _INTEGERS),
-        tensor("strides", _INTEGERS),
+        tensor("input", rank=(1, 4)),
+        *(tensor(name, _INTEGERS, rank=1) for name in ("begin", "end", "strides")),
         i32("begin_mask"),
         i32("end_mask"),
         i32("shrink_axis_mask"),

@@ -8,7 +8,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised, quantize
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import axis_index, check_rank_range
+from nnvk.ops.shapes import axis_index
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, i32, real, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -23,7 +23,6 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank_range(call.input, 1, 4)
     axis_index("axis", call.axis, call.input.rank)
     if not call.beta > 0:
         raise bad_data(f"beta must be positive, got {call.beta:g}")
@@ -63,7 +62,7 @@ def _log_softmax(call: Call) -> np.ndarray:
 define(
     OperationCode.SOFTMAX,
     types={**FLOATS, **QUANT8},
-    signatures=Signature(tensor("input"), real("beta"), i32("axis", -1, since=3)),
+    signatures=Signature(tensor("input", rank=(1, 4)), real("beta"), i32("axis", -1, since=3)),
     infer=_infer,
     reference=_softmax,
     validate=_validate,

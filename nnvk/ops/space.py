@@ -13,13 +13,12 @@ from nnvk.ops.quant import is_quantised
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED, MOVED_2, check_shape, keeps_quantisation, vector
 from nnvk.ops.signature import I32, LAYOUT, Signature, i32, one_of, tensor
-from nnvk.ops.window import check_rank, from_nhwc, layout_shape, nhwc_shape, to_nhwc
+from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
 def _block_size(call: Call) -> int:
-    check_rank(call, "input", 4)
     size: int = call.block_size
     if size < 1:
         raise bad_data(f"block_size must be at least 1, got {size}")
@@ -28,7 +27,6 @@ def _block_size(call: Call) -> int:
 
 def block_shape(call: Call) -> tuple[int, int]:
     """Height and width of a block, for the operations on batches."""
-    check_rank(call, "input", 4)
     height, width = vector(call.block_shape, 2)
     if min(height, width) < 1:
         raise bad_data(f"block_shape must be at least 1, got {[height, width]}")
@@ -115,9 +113,9 @@ def _batch_to_space(call: Call) -> np.ndarray:
     return from_nhwc(blocks.transpose(2, 3, 0, 4, 1, 5).reshape(shape), call.nchw)
 
 
-_DEPTH = Signature(tensor("input"), i32("block_size"), LAYOUT)
-_BLOCKS = (tensor("input"), tensor("block_shape", one_of(I32)))
-_PADDINGS = tensor("paddings", one_of(I32))
+_DEPTH = Signature(tensor("input", rank=4), i32("block_size"), LAYOUT)
+_BLOCKS = (tensor("input", rank=4), tensor("block_shape", one_of(I32), rank=1))
+_PADDINGS = tensor("paddings", one_of(I32), rank=2)
 
 for _code, _types, _signature, _infer, _reference in (
     (OperationCode.SPACE_TO_DEPTH, MOVED, _DEPTH, _space_to_depth_shape, _space_to_depth),

@@ -8,9 +8,8 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import (
-    BIAS_TYPES,
     EXPLICIT_PADDING,
-    FILTER_TYPES,
+    FILTERED,
     STRIDES,
     apply_filter,
     check_channels,
@@ -19,15 +18,14 @@ from nnvk.ops.linear import (
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import vector
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, activation, boolean, i32, one_of, tensor
-from nnvk.ops.window import Axis, check_rank, layout_shape, nhwc_shape
+from nnvk.ops.window import Axis, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode, PaddingCode
 from nnvk.types.operand import Shape
 
-_FILTER = (tensor("input"), tensor("filter", FILTER_TYPES), tensor("bias", BIAS_TYPES))
 _REST = (*STRIDES, activation(), boolean("nchw"))
 SIGNATURES = (
-    Signature(*_FILTER, *EXPLICIT_PADDING, *_REST),
-    Signature(*_FILTER, tensor("output_shape", one_of(I32)), i32("padding"), *_REST),
+    Signature(*FILTERED, *EXPLICIT_PADDING, *_REST),
+    Signature(*FILTERED, tensor("output_shape", one_of(I32), rank=1), i32("padding"), *_REST),
 )
 
 
@@ -84,10 +82,8 @@ def _validate(call: Call) -> None:
 
 
 def _infer(call: Call) -> list[Shape]:
-    check_rank(call, "filter", 4)  # mostly a constant: what is wrong with it shows before input's shape is known
     check_activation(call.activation)
     check_channels(call, call.filter.shape[0])
-    check_rank(call, "input", 4)
     batches, _, _, channels = nhwc_shape(call.input.shape, call.nchw)
     depth_out, _, _, depth = call.filter.shape
     if depth != channels or not channels or not depth_out:

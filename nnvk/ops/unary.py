@@ -11,7 +11,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.fused import activate
 from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
-from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, QUANT8, Signature, tensor
+from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, QUANT8, UP_TO_4, Signature, tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -82,11 +82,12 @@ _MAPS: dict[OperationCode, _Row] = {
     OperationCode.SQRT: (np.sqrt, {F32: 3, F16: 3}, None),
     OperationCode.TANH: (np.tanh, {F32: 1, F16: 3, Q8: 3, Q8S: 4}, _SYMMETRIC_UNIT),
 }
+_AT_MOST_4 = (OperationCode.LOGISTIC, OperationCode.TANH)
 for _code, (_map, _types, _rule) in _MAPS.items():
     define(
         _code,
         types=_types,
-        signatures=Signature(tensor("input")),
+        signatures=Signature(tensor("input", rank=UP_TO_4 if _code in _AT_MOST_4 else None)),
         infer=same_shape,
         reference=_reference(_map),
         validate=_rule,
@@ -101,7 +102,7 @@ for _code, _activation in _CLIPS.items():
     define(
         _code,
         types={**FLOATS, **QUANT8},
-        signatures=Signature(tensor("input")),
+        signatures=Signature(tensor("input", rank=UP_TO_4)),
         infer=same_shape,
         reference=_clip_reference(_activation),
         validate=_same_quantisation,

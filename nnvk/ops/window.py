@@ -145,10 +145,3 @@ def nhwc_shape(shape: Shape, nchw: bool) -> Shape:
 def layout_shape(nhwc: Shape, nchw: bool) -> Shape:
     """An NHWC shape in the layout asked for."""
     return (nhwc[0], nhwc[3], nhwc[1], nhwc[2]) if nchw else nhwc
-
-
-def check_rank(call: Call, name: str, rank: int) -> None:
-    """Raise BAD_DATA unless an operand has this rank."""
-    operand = getattr(call, name)
-    if operand.rank != rank:
-        raise bad_data(f"{name} must have rank {rank}, got shape {list(operand.shape)}")

@@ -154,7 +154,7 @@ def test_cross_linking_widens_both_inputs(ops):
     [
         (0, (7, 4), "weights must have 5 columns as the input has, got 4"),
         (1, (7, 6), "recurrent_weights must have shape [7, 7], got [7, 6]"),
-        (2, (1, 7), "bias must have shape [7], got [1, 7]"),
+        (2, (1, 7), "bias must have rank 1, got shape [1, 7]"),
         (3, (2, 7), "hidden_state_in must have shape [3, 7], got [2, 7]"),
     ],
 )
