@@ -23,7 +23,7 @@ from nnvk.ops.quant import (
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, UP_TO_4, Signature, activation, tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
-from nnvk.types.operand import Shape
+from nnvk.types.operand import OperandType, Shape
 
 _Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -99,6 +99,20 @@ def product_multiplier(call: Call) -> tuple[int, int]:
     return quantize_multiplier(float(product / np.float32(call.output.scale)))
 
 
+def allows_product(first: OperandType, second: OperandType, output: OperandType) -> bool:
+    """Whether the output of a quantised MUL has a larger scale than the products, as it must."""
+    return bool(np.float32(output.scale) > np.float32(first.scale) * np.float32(second.scale))
+
+
+def _check_product_scale(call: Call) -> None:
+    first, second, output = call.input0, call.input1, call.output
+    if is_quantised(output.code) and not allows_product(first.type, second.type, output.type):
+        raise bad_data(
+            f"output must have a larger scale than {first.scale * second.scale:g}, the product of input0's "
+            f"{first.scale:g} and input1's {second.scale:g}, got {output.scale:g}"
+        )
+
+
 def _product_steps(call: Call) -> np.ndarray:
     product = centred_steps(call.input0) * centred_steps(call.input1)
     return multiply_by_quantized_multiplier(product, *product_multiplier(call)) + call.output.zero_point
@@ -140,6 +154,7 @@ for _code, (_function, _integer, _steps, _types) in _FUSED.items():
         types=_types,
         signatures=Signature(tensor("input0", rank=UP_TO_4), tensor("input1", rank=UP_TO_4), activation()),
         infer=_infer_fused,
+        validate=_check_product_scale if _code is OperationCode.MUL else None,
         reference=_fused(_function, _integer, _steps),
     )
 

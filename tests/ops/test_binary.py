@@ -167,6 +167,7 @@ def test_prelu(ops, dtype):
 
 ONE = np.ones(1, np.float32)
 INTS = np.ones(3, np.int32)
+BYTES = np.ones(3, np.uint8)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +176,7 @@ INTS = np.ones(3, np.int32)
         pytest.param("ADD", (np.ones((2, 3), np.float32), np.ones(2, np.float32), 0), "BAD_DATA", "input1 must have a shape that broadcasts with [2, 3] of input0, got [2]", id="shapes"),  # noqa: E501
         pytest.param("ADD", (np.ones((1, 0), np.float32), np.ones(2, np.float32), 0), "BAD_DATA", "broadcasts with [1, 0]", id="zero_beside_two"),  # noqa: E501
         pytest.param("MUL", (np.ones((1,) * 5, np.float32), ONE, 0), "BAD_DATA", "input0 must have rank 4 at most, got shape [1, 1, 1, 1, 1]", id="rank"),  # noqa: E501
+        pytest.param("MUL", ((BYTES, 1.0, 3), (BYTES, 1.0, 3), 0), "BAD_DATA", "output must have a larger scale than 1, the product of input0's 1 and input1's 1, got 1", id="product_scale"),  # noqa: E501
         pytest.param("SUB", (ONE, ONE, 4), "BAD_DATA", "activation must be a FuseCode (0 to 3), got 4", id="fuse_code"),
         pytest.param("ADD", (INTS, INTS, 1), "BAD_DATA", "activation must be NONE (0) for TENSOR_INT32, got 1", id="int32_activation"),  # noqa: E501
         pytest.param("ADD", (ONE, INTS, 0), "BAD_DATA", "input1 (input 1) must be TENSOR_FLOAT32, got TENSOR_INT32[3]", id="types"),  # noqa: E501

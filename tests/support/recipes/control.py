@@ -50,7 +50,7 @@ def _if(d: Draw, code: Op, t: OperandCode) -> Case:
     first = d.any(d.pick((F32, F16, Q8, I32)))
     second = d.new(first.type)
     branches = []
-    for operation in d.pick(((Op.MAXIMUM, Op.MINIMUM), (Op.ADD, Op.MAXIMUM), (Op.ADD, Op.MUL))):
+    for operation in d.pick(((Op.MAXIMUM, Op.MINIMUM), (Op.ADD, Op.MAXIMUM), (Op.ADD, Op.SUB))):
         branch = _Builder([first.type, second.type])
         fused = () if operation in (Op.MAXIMUM, Op.MINIMUM) else (branch.constant(OperandType(OperandCode.INT32), 0),)
         result = branch.add(operation, (0, 1, *fused), first.type)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnvk.ops import registry
+from nnvk.ops.quant import is_quantised
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8_CHANNEL, Q8_SYMM, Q8S
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
@@ -59,7 +62,11 @@ def _arithmetic(d: Draw, code: Op, t: OperandCode) -> Case:
     first, second = pair(d, t)
     if code is Op.DIV and t is I32:
         second = given(OperandType(I32), np.where(d.values(OperandType(I32, second.shape)) > 0, 3, -2))
-    return Case(code, (first, second, i32(0 if t is I32 else d.integer(0, 3))), (d.quantised(t),))
+    output = d.quantised(t)
+    product = np.float32(first.type.scale) * np.float32(second.type.scale)
+    if code is Op.MUL and is_quantised(t) and not np.float32(output.scale) > product:
+        output = replace(output, scale=float(product) * d.pick((1.25, 1.5, 4.0)))
+    return Case(code, (first, second, i32(0 if t is I32 else d.integer(0, 3))), (output,))
 
 
 @recipe(Op.MAXIMUM, Op.MINIMUM, Op.POW, Op.PRELU)

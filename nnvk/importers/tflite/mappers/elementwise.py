@@ -11,6 +11,7 @@ from nnvk.importers.tflite.context import BOOL8, F32, I32, NONE, Context, is_qua
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import MAX_RANK, Value
 from nnvk.importers.tflite.registry import builtin
+from nnvk.ops.binary import allows_product
 
 Op = OperationCode
 
@@ -189,13 +190,14 @@ _FUSED = {
 
 @builtin(*_FUSED)
 def arithmetic(c: Context) -> Value:
-    """With a fused activation. NNAPI divides real numbers and integers only."""
+    """With a fused activation. NNAPI divides real numbers and integers only, and its products lose precision."""
     code, table = _FUSED[c.operator.name]
     first, second = pair(c)
     if code is Op.DIV:
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
-    if out.code not in (first.code, F32.code):
+    grows = code is Op.MUL and is_quantised(first) and not allows_product(first.type, second.type, out)
+    if grows or out.code not in (first.code, F32.code):
         first, second, out = c.real(first), c.real(second), F32
     if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
         return _truncated_quotient(c, first, second)
