@@ -161,7 +161,7 @@ def test_work_that_outlasts_its_deadline_when_no_thread_is_left(
     """It is abandoned all the same, and its recording comes back later."""
     prepared = prepare(own, increment(SIZE).frozen)
     assert isinstance(prepared, VulkanPreparedModel)
-    (plan,) = prepared._plans.values()
+    (plan,) = prepared._program.single._plans.values()
     output = np.zeros(SIZE, np.float32)
     execution = prepared.create_reusable_execution(Request(host(numbers()), to_host(output)))
     fence = execution.execute_fenced((), ExecuteOptions(deadline_ns=time.monotonic_ns() + 10**12))
