@@ -249,3 +249,23 @@ def test_a_constant_output_is_copied() -> None:
 def test_weights_with_scales_per_channel_keep_their_channels() -> None:
     with pytest.raises(TfliteImportError, match="scales per channel can't be reshaped"):
         check("RESHAPE", [q8c(4, 6, scale=[0.1] * 4), i32c(6, 4)], q8c(6, 4), "ReshapeOptions")
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [
+        (1.0, [Op.RESHAPE]),
+        (1 + 2**-23, [Op.RESHAPE]),  # a float32's last bit, as converters round
+        (1.0001, [Op.RESHAPE, Op.DEQUANTIZE, Op.QUANTIZE]),
+        (0.9999, [Op.RESHAPE, Op.DEQUANTIZE, Op.QUANTIZE]),
+    ],
+    ids=["same", "rounded", "larger", "smaller"],
+)
+def test_scales_that_differ_by_more_than_rounding_are_different(factor: float, expected: list[Op]) -> None:
+    """The output is in the scale that the file declares for it, which is not quite the input's."""
+    source = T("INT8", (2, 3), scale=0.5, zero_point=3)
+    result = T("INT8", (3, 2), scale=0.5 * factor, zero_point=3)
+    net = Net([source], [result])
+    net.op("RESHAPE", [source, i32c(3, 2)], result, "ReshapeOptions")
+    imported = load(write(net))
+    assert codes(imported) == expected

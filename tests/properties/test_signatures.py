@@ -38,15 +38,37 @@ def test_numbers_of_inputs(code: Op) -> None:
         assert f"got {len(more.inputs)}" in reason
 
 
+VARIADIC = {
+    Op.SPLIT: "num_splits must be the number of outputs, {}",
+    Op.IF: "then_model must have {} outputs, got",
+    Op.WHILE: "body_model must have {} to ",
+}
+"""Operations with any number of outputs, and what ties it to their inputs."""
+
+
 @EVERY
-def test_numbers_of_outputs(code: Op) -> None:
-    case = base(code)
-    if any(param.variadic for param in registry.lookup(code).outputs):
-        return
-    more = replace(case, outputs=(*case.outputs, *[case.outputs[0]] * 9))
-    reason = refused(build(more)[0].finish)
-    assert f"{code.name}: expected" in reason
-    assert "outputs" in reason
+def test_too_many_outputs(code: Op) -> None:
+    case, params = base(code), registry.lookup(code).outputs
+    assert (code in VARIADIC) == any(param.variadic for param in params)
+    for extra in (1, 9):
+        more = replace(case, outputs=(*case.outputs, *[case.outputs[0]] * extra))
+        if code not in VARIADIC and len(more.outputs) <= len(params):
+            continue  # it has optional outputs
+        reason = refused(build(more)[0].finish)
+        expected = VARIADIC[code].format(len(more.outputs)) if code in VARIADIC else "expected"
+        assert reason.startswith(f"{code.name}: {expected}"), reason
+        assert "outputs" in reason
+
+
+@EVERY
+def test_too_few_outputs(code: Op) -> None:
+    """Less than the required ones; WHILE may give the first of its state only, but something."""
+    case, params = base(code), registry.lookup(code).outputs
+    required = sum(not param.optional for param in params)
+    least = len(case.outputs) if code in (Op.SPLIT, Op.IF) else required
+    for count in range(least):
+        fewer = replace(case, outputs=case.outputs[:count])
+        assert code.name in refused(lambda fewer=fewer: build(fewer)[0].finish())
 
 
 def wrong_type(code: Op, place: int, count: int, leading: OperandCode) -> OperandCode | None:

@@ -46,7 +46,7 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
             _log.debug("%d %s -> %s", number, operation, [array.shape for array in outputs])
         for index, array in zip(operation.outputs, outputs, strict=True):
             values[index] = array
-        for index in operation.inputs:
+        for index in (*operation.inputs, *operation.outputs):
             if last_use.get(index) == number:
                 values[index] = None
     return [_present(values[index], position) for position, index in enumerate(model.outputs)]
@@ -67,11 +67,11 @@ def _present(array: np.ndarray | None, position: int) -> np.ndarray:
 
 
 def _last_uses(model: Model) -> dict[int, int]:
-    """For each temporary, the last operation that reads it: its memory can go then."""
+    """For each temporary, the last operation that reads it, or else writes it: its memory can go then."""
     uses = {
         index: number
         for number, operation in enumerate(model.operations)
-        for index in operation.inputs
+        for index in (*operation.inputs, *operation.outputs)
         if model.operands[index].lifetime is Lifetime.TEMPORARY_VARIABLE
     }
     kept = set(model.outputs)

@@ -1,6 +1,7 @@
 """The reference executor: control flow, omitted inputs, limits of time."""
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -154,3 +155,48 @@ def test_optional_operand_omitted_at_execution():
     source = np.zeros((1, 3, 1), np.float32)
     assert run(squeeze, [source, None], UNLIMITED)[0].shape == (3,)
     assert run(squeeze, [source, np.array([0], np.int32)], UNLIMITED)[0].shape == (3, 1)
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+def peak_of(made, inputs):
+    """Bytes that a run allocates, at most at once."""
+    tracemalloc.start()
+    try:
+        outputs = run(made, inputs, UNLIMITED)
+        return tracemalloc.get_traced_memory()[1], outputs
+    finally:
+        tracemalloc.stop()
+
+
+def test_temporaries_go_when_they_were_read_for_the_last_time():
+    """Of twenty in a row, few are there at once."""
+    source = np.ones(1 << 16, np.float32)
+    operations = [(OperationCode.ABS, (number,), (number + 1,)) for number in range(20)]
+    operands = [(F32, IN), *[(F32, TEMPORARY)] * 19, (F32, OUT)]
+    peak, (result,) = peak_of(model(operands, *operations), [source])
+    assert (result == 1).all()
+    assert peak < 5 * source.nbytes
+
+
+def test_temporaries_that_nothing_reads_go_at_once():
+    source = np.ones(1 << 16, np.float32)
+    operations = [(OperationCode.ABS, (0,), (number + 1,)) for number in range(20)]
+    operands = [(F32, IN), *[(F32, TEMPORARY)] * 19, (F32, OUT)]
+    peak, (result,) = peak_of(model(operands, *operations), [source])
+    assert (result == 1).all()
+    assert peak < 5 * source.nbytes
+
+
+def test_temporaries_stay_while_somebody_will_read_them():
+    """The first one is read again by the last operation, and all outputs stay."""
+    source = np.ones(1 << 16, np.float32)
+    none = np.array(0, np.int32)
+    steps = [(OperationCode.NEG, (number,), (number + 1,)) for number in range(9)]
+    operands = [(F32, IN), *[(F32, TEMPORARY)] * 8, (F32, OUT), (F32, OUT), none]
+    last = (OperationCode.ADD, (1, 9, 11), (10,))
+    peak, (first, second) = peak_of(model(operands, *steps, last), [source])
+    assert (first == -1).all()
+    assert (second == -2).all()
+    assert peak < 7 * source.nbytes

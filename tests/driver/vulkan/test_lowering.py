@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from networks import random_graph
+from profiles import DISCRETE, UNIFIED
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -24,18 +25,6 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
 
-DISCRETE = DeviceProfile(
-    name="a discrete GPU",
-    is_cpu=False,
-    unified_memory=False,
-    subgroup_size=32,
-    max_buffer=1 << 20,
-    max_groups=100,
-    max_invocations=128,
-    max_shared_memory=16384,
-    features=frozenset(),
-)
-UNIFIED = replace(DISCRETE, unified_memory=True)
 F32 = OperandCode.TENSOR_FLOAT32
 
 

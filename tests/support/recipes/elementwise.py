@@ -61,7 +61,8 @@ def pair(d: Draw, t: OperandCode) -> tuple[Arg, Arg]:
 def _arithmetic(d: Draw, code: Op, t: OperandCode) -> Case:
     first, second = pair(d, t)
     if code is Op.DIV and t is I32:
-        second = given(OperandType(I32), np.where(d.values(OperandType(I32, second.shape)) > 0, 3, -2))
+        divisors = np.array([3, -2, 0, -1, 1000])
+        second = given(OperandType(I32), divisors[d.values(OperandType(I32, second.shape)) % 5])
     output = d.quantised(t)
     product = np.float32(first.type.scale) * np.float32(second.type.scale)
     if code is Op.MUL and is_quantised(t) and not np.float32(output.scale) > product:
