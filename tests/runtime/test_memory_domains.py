@@ -303,6 +303,35 @@ def test_memory_of_a_scalar(cpu: nnvk.Device) -> None:
         desc.set_dimensions([1])
 
 
+def test_a_role_of_a_scalar_after_dimensions(cpu: nnvk.Device) -> None:
+    """In either order they contradict each other, and what is refused changes nothing."""
+    build = Builder()
+    source = build.operand(f32(3, 4))
+    rank = build.operation(OperationCode.RANK, [source], OperandType(OperandCode.INT32))
+    compilation = compiled(build.finish([source], [rank]), cpu)
+    desc = MemoryDesc()
+    desc.set_dimensions([2])
+    with raises(ResultCode.BAD_DATA, "a scalar has no dimensions"):
+        desc.add_output_role(compilation, 0)
+    assert not desc.roles
+    with raises(ResultCode.BAD_DATA, "at least one role"):
+        desc.finish()
+    desc = MemoryDesc()
+    desc.add_output_role(compilation, 0)
+    desc.set_dimensions([])
+    desc.finish()
+    assert Memory.create_from_desc(desc).size == 4
+
+
+def test_device_memory_is_less_than_4_gib(cpu: nnvk.Device) -> None:
+    desc = MemoryDesc()
+    desc.add_output_role(compiled(unary_model(type_=f32(0, 0)), cpu), 0)
+    desc.set_dimensions([2**16, 2**16])
+    desc.finish()
+    with raises(ResultCode.BAD_DATA, "4 GiB"):
+        Memory.create_from_desc(desc)
+
+
 # --- on the device -----------------------------------------------------------------------------------------------
 
 
