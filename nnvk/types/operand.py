@@ -112,7 +112,9 @@ class OperandType:
 
     def with_dimensions(self, dimensions: Sequence[int]) -> OperandType:
         """The same type with other dimensions."""
-        return OperandType(self.code, tuple(dimensions), self.scale, self.zero_point, self.channel_quant)
+        return OperandType(
+            self.code, wholes("the dimensions", dimensions), self.scale, self.zero_point, self.channel_quant
+        )
 
     def check(self, what: str) -> None:
         """Raise BAD_DATA where the parts of the type contradict each other. ``what`` names the operand."""
