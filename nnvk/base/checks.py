@@ -49,13 +49,14 @@ def whole(what: str, value: Any, least: int | None = None, most: int | None = No
 
 def wholes(what: str, values: Any, least: int | None = None, most: int | None = None) -> tuple[int, ...]:
     """Whole numbers in a sequence or a NumPy array of one dimension."""
-    return tuple(whole(f"each of {what}", value, least, most) for value in sequence(what, values))
+    each = f"each of {what}"
+    return tuple([whole(each, value, least, most) for value in sequence(what, values)])
 
 
 def sequence(what: str, values: Any) -> Sequence[Any]:
     """A list, tuple, other sequence or NumPy array, but no text."""
     is_array = isinstance(values, np.ndarray) and values.ndim > 0
-    if isinstance(values, (str, bytes)) or not (is_array or isinstance(values, Sequence)):
+    if isinstance(values, (str, bytes)) or not (is_array or isinstance(values, (tuple, list, Sequence))):
         raise TypeError(f"{what} must be a list or another sequence, got {values!r:.200}")
     found: Sequence[Any] = values
     return found
@@ -68,6 +69,8 @@ def instances(what: str, values: Any, kind: type[T]) -> tuple[T, ...]:
 
 def real(what: str, value: Any) -> float:
     """A real number, of Python or NumPy."""
+    if type(value) is float:  # the usual case, and abstract classes are slow
+        return value
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{what} must be a number, got {value!r:.200}")
     try:
