@@ -19,19 +19,30 @@ T = TypeVar("T")
 E = TypeVar("E", bound=IntEnum)
 LARGEST_DESCRIPTOR = 2**31 - 1
 """Descriptors of files are of type int in C."""
+_MOST_BITS = 256
+"""Larger numbers are no use anywhere, and can't even be printed from some size on."""
+
+
+def shown(value: Any) -> str:
+    """An object for people, in some 200 characters; whatever it is, and however large."""
+    try:
+        described = repr(value)
+    except Exception:  # of an integer of thousands of digits, say
+        described = f"a {type(value).__name__}"
+    return described if len(described) <= 200 else f"{described[:200]}..."
 
 
 def instance(what: str, value: Any, kind: type[T]) -> T:
     """An object of a class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {value!r:.200}")
+        raise TypeError(f"{what} must be a {kind.__module__.partition('.')[0]}.{kind.__name__}, got {shown(value)}")
     return value
 
 
 def text(what: str, value: Any) -> str:
     """A string."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, got {value!r:.200}")
+        raise TypeError(f"{what} must be a string, got {shown(value)}")
     return value
 
 
@@ -40,7 +51,9 @@ def whole(what: str, value: Any, least: int | None = None, most: int | None = No
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} must be a whole number, got {value!r:.200}") from None
+        raise TypeError(f"{what} must be a whole number, got {shown(value)}") from None
+    if number.bit_length() > _MOST_BITS:
+        raise bad_data(f"{what} is a number of {number.bit_length()} bits, far too large")
     if (least is not None and number < least) or (most is not None and number > most):
         limits = f"at least {least}" if most is None else f"at most {most}" if least is None else f"{least} to {most}"
         raise bad_data(f"{what} must be {limits}, got {number}")
@@ -57,7 +70,7 @@ def sequence(what: str, values: Any) -> Sequence[Any]:
     """A list, tuple, other sequence or NumPy array, but no text."""
     is_array = isinstance(values, np.ndarray) and values.ndim > 0
     if isinstance(values, (str, bytes)) or not (is_array or isinstance(values, (tuple, list, Sequence))):
-        raise TypeError(f"{what} must be a list or another sequence, got {values!r:.200}")
+        raise TypeError(f"{what} must be a list or another sequence, got {shown(values)}")
     found: Sequence[Any] = values
     return found
 
@@ -72,7 +85,7 @@ def real(what: str, value: Any) -> float:
     if type(value) is float:  # the usual case, and abstract classes are slow
         return value
     if not isinstance(value, numbers.Real):
-        raise TypeError(f"{what} must be a number, got {value!r:.200}")
+        raise TypeError(f"{what} must be a number, got {shown(value)}")
     try:
         return float(value)
     except OverflowError:

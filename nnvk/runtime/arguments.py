@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.base.checks import instance, whole
+from nnvk.base.checks import instance, shown, whole
 from nnvk.base.errors import bad_data
 from nnvk.ops.registry import compatible
 from nnvk.runtime.graph import as_array, check_dtype, check_shape
@@ -57,7 +57,7 @@ def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = Fa
     try:
         buffer = value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8)
     except (TypeError, ValueError, BufferError) as error:
-        raise bad_data(f"{what}: expected a writable array or buffer, got {value!r}: {error}") from None
+        raise bad_data(f"{what}: expected a writable array or buffer, got {shown(value)}: {error}") from None
     if not buffer.flags.c_contiguous or not buffer.flags.writeable:
         raise bad_data(f"{what}: the array must be C-contiguous and writable")
     check_dtype(buffer, operand, what)

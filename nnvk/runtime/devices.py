@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from nnvk.base.checks import instance, text
+from nnvk.base.checks import instance, shown, text
 from nnvk.base.errors import bad_data, bad_state, driving, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import IDevice, Support
@@ -82,10 +82,10 @@ def check_distinct(devices: Collection[Device]) -> None:
     expected = "expected Device objects, as get_devices() and get_device() give them,"
     given: Any = devices
     if isinstance(given, str) or not isinstance(given, Collection):
-        raise TypeError(f"{expected} in a list, got {given!r}")
+        raise TypeError(f"{expected} in a list, got {shown(given)}")
     for device in given:
         if not isinstance(device, Device):
-            raise TypeError(f"{expected} got {device!r}")
+            raise TypeError(f"{expected} got {shown(device)}")
     if not devices:
         raise bad_data("devices must not be empty")
     if len(set(map(id, devices))) != len(devices):
@@ -160,7 +160,7 @@ def get_device(name: str) -> Device:
         if device.name == name:
             return device
     names = ", ".join(device.name for device in manager.devices())
-    raise bad_data(f"there is no device {name!r}; the devices are {names}")
+    raise bad_data(f"there is no device {shown(name)}; the devices are {names}")
 
 
 def unavailable() -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.base.checks import shown
 from nnvk.base.errors import bad_data
 from nnvk.ops.check import check_calls
 from nnvk.ops.control_flow import check_nesting
@@ -36,7 +37,7 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
         try:
             array = np.frombuffer(value, np.uint8)
         except (TypeError, ValueError, BufferError) as error:
-            raise bad_data(f"{what}: expected an array, a buffer or a number, got {value!r}: {error}") from None
+            raise bad_data(f"{what}: expected an array, a buffer or a number, got {shown(value)}: {error}") from None
     if not array.flags.c_contiguous:
         raise bad_data(f"{what}: the array must be C-contiguous")
     needed = math.prod(type.dimensions) * type.dtype.itemsize
@@ -75,12 +76,12 @@ def _converted(value: Any, type: OperandType, what: str) -> np.ndarray:
             raise TypeError("it is no real number")
         array = np.asarray(value, type.dtype)
     except (ValueError, OverflowError, TypeError) as error:
-        raise bad_data(f"{what}: {value!r} is no {type}: {error}") from None
+        raise bad_data(f"{what}: {shown(value)} is no {type}: {error}") from None
     if given.dtype.kind == "f" and array.dtype.kind != "f" and given.size:
-        raise bad_data(f"{what}: {value!r} is no {type}: it takes whole numbers")
+        raise bad_data(f"{what}: {shown(value)} is no {type}: it takes whole numbers")
     if array.dtype.kind in "iu" and (array != given).any():  # NumPy's own numbers wrap round
         limits = np.iinfo(array.dtype)
-        raise bad_data(f"{what}: {value!r} is no {type}: it takes {limits.min} to {limits.max}")
+        raise bad_data(f"{what}: {shown(value)} is no {type}: it takes {limits.min} to {limits.max}")
     return array
 
 

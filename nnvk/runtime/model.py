@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nnvk.base.checks import flag, instance, reals, text, whole, wholes
+from nnvk.base.checks import flag, instance, reals, shown, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.hal import Support
@@ -146,18 +145,17 @@ class Model:
         text("the extension", extension)
         code = whole("the code", code)
         if not extension or not 0 <= code < 1 << EXTENSION_LOW_BITS:
-            raise bad_data(f"an extension needs a name, and codes from 0 to 65535, got {extension!r} and {code}")
+            raise bad_data(f"an extension needs a name, and codes from 0 to 65535, got {shown(extension)} and {code}")
         if extension not in self._extensions:
             self._extensions.append(extension)
         return (self._extensions.index(extension) + 1) << EXTENSION_LOW_BITS | code
 
     def _operation_code(self, code: Any) -> OperationCode | ExtensionCode:
         try:
-            number = operator.index(code)
+            number = whole("the operation's code", code)
         except TypeError:
-            raise TypeError(
-                f"expected an OperationCode, such as OperationCode.ADD, or its number, got {code!r}"
-            ) from None
+            expected = "an OperationCode, such as OperationCode.ADD, or its number"
+            raise TypeError(f"expected {expected}, got {shown(code)}") from None
         prefix = number >> EXTENSION_LOW_BITS
         if 0 < prefix <= len(self._extensions):
             return ExtensionCode(self._extensions[prefix - 1], number & ((1 << EXTENSION_LOW_BITS) - 1))

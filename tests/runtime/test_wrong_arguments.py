@@ -35,6 +35,7 @@ from samples import (
 
 import nnvk
 from nnvk import NnapiError, OperandCode, OperandType, OperationCode, ResultCode
+from nnvk.base.checks import shown
 
 CPU = nnvk.get_device("nnapi-reference")
 VALUES = np.arange(4, dtype=np.float32)
@@ -43,7 +44,7 @@ PER_CHANNEL = OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (2, 3))
 # --- what is wrong -----------------------------------------------------------------------------------------------
 
 _OBJECTS = [None, object(), int, SimpleNamespace(), "text", b"bytes", [], {}, 0.0, 1.5, math.nan]
-_HUGE = [2**64, 2**200, -(2**64)]
+_HUGE = [2**64, 2**200, -(2**64), 10**5000]
 _FLOATS = [0.0, 1.5, math.nan, math.inf, np.float32(1)]
 _NO_NUMBERS = [None, object(), int, "1", b"1", [0], {}, np.array([0]), np.array(["1"]), 1j]
 
@@ -53,14 +54,39 @@ NUMBER = [*_NO_NUMBERS, *_FLOATS, *_HUGE]
 REAL = [*_NO_NUMBERS, 10**400, math.nan, -1.0]
 FLAG = [*_NO_NUMBERS, *_FLOATS, *_HUGE, 2]
 TEXT = [None, object(), 5, 1.5, b"bytes", ["a"]]
-NUMBERS = [None, object(), 5, 1.5, "ab", {}, {0}, [None], ["0"], [0.0], [1.5], [[0]], [2**64], [2**200], [-(2**64)]]
+NUMBERS = [
+    None,
+    object(),
+    5,
+    1.5,
+    "ab",
+    {},
+    {0},
+    [None],
+    ["0"],
+    [0.0],
+    [1.5],
+    [[0]],
+    [2**64],
+    [2**200],
+    [-(2**64)],
+    [10**5000],
+]
 NUMBERS += [np.array([0.0]), np.array([[0]]), np.array(0), np.array(["0"])]
 REALS = [None, object(), 5, 1.5, "ab", {}, [None], ["0.5", "0.5"], [[0.5], [0.5]], [10**400, 1.0], [math.nan] * 2]
 OBJECTS = [None, object(), 5, "ab", {}, [None], [object()], ["a"], [5]]
 PATH = [None, object(), 5, 1.5, [], "x" * 300, "/x" * 5000, "absent"]
 BYTES = [None, object(), 5, 1.5, "x" * 32, b"x" * 31, [300] * 32, [-1] * 32, [0.0] * 32, [None] * 32, [1] * 31]
 DATA = [object(), int, "text", {}, 1j, ["1"] * 4, [None] * 4, [[1, 2], [3]], [1j] * 4, np.array(["1"] * 4)]
-DATA += [np.ones(4, complex), np.ones(4, object), np.ones(4, "M8[s]"), np.array([0.5] * 5), b"123"]
+DATA += [
+    10**5000,
+    [10**5000] * 4,
+    np.ones(4, complex),
+    np.ones(4, object),
+    np.ones(4, "M8[s]"),
+    np.array([0.5] * 5),
+    b"123",
+]
 BUFFER = [object(), int, "text", {}, 1.5, [0.0] * 4, bytes(16), np.ones(4, complex), np.ones(4, object)]
 
 
@@ -68,7 +94,7 @@ def described(value: object) -> str:
     """A test's name for a value; the same in every process."""
     if isinstance(value, np.ndarray):
         return f"array of {value.dtype}{list(value.shape)}"
-    text = repr(value)
+    text = shown(value)
     return (text if len(text) < 24 else f"{text[:20]}...") if "0x" not in text else type(value).__name__
 
 
