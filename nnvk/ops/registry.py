@@ -206,9 +206,10 @@ def at_execution() -> Iterator[None]:
 
 def _check_rank(param: Param, source: Tensor) -> None:
     """Raise BAD_DATA where a tensor's rank, known or declared, is none that its parameter takes."""
-    shape = source.type.dimensions if source.known_shape is None else source.known_shape
-    if param.rank is None or not shape or (param.optional and 0 in shape):  # one without elements is left out
-        return
+    known, declared = source.known_shape, source.type.dimensions
+    shape = declared if known is None else known
+    if param.rank is None or (known is None and not declared) or (param.optional and 0 in shape):
+        return  # an optional one without elements is left out
     least, most = param.rank
     if not least <= len(shape) <= most:
         expected = f"{most} at most" if not least else str(most) if least == most else f"{least} to {most}"

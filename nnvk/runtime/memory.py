@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from nnvk.base.checks import LARGEST_DESCRIPTOR, instance, whole
+from nnvk.base.checks import LARGEST_DESCRIPTOR, instance, shown, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driving, system_error
 from nnvk.types.operand import OperandType, Shape
 
@@ -100,7 +100,7 @@ class Memory:
         BAD_STATE: the descriptor is not finished. OP_FAILED: its dimensions are not fully specified.
         """
         if not isinstance(desc, Description):
-            raise TypeError(f"the descriptor must be a nnvk.MemoryDesc, got {desc!r:.200}")
+            raise TypeError(f"the descriptor must be a nnvk.MemoryDesc, got {shown(desc)}")
         return desc.create_memory()
 
     @staticmethod

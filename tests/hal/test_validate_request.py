@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from rows import parse
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.hal import IBuffer, IDevice, IPreparedModel
@@ -212,3 +214,17 @@ def test_a_fenced_execution_tells_its_result_as_often_as_it_is_asked(prepared: I
     target.buffer[:] = 0
     assert fence.result() == first
     assert not target.buffer.any()  # and writes its outputs once
+
+
+def test_an_array_without_dimensions_is_no_tensor_of_any_rank(driver: IDevice) -> None:
+    """Where the model leaves the rank open, the operations tell."""
+    row = parse("FULLY_CONNECTED f32[2,3] f32[4,3] f32[4] NONE")
+    operands = tuple(
+        replace(operand, type=operand.type.with_dimensions(())) if operand.type.is_tensor else operand
+        for operand in row.model.operands
+    )
+    prepared = driver.prepare_model(replace(row.model, operands=operands), PrepareOptions())
+    for place in range(3):
+        inputs = [InputArgument(array) for array in row.inputs]
+        inputs[place] = InputArgument(np.ones((), np.float32))
+        assert refused(prepared, Request(inputs, [output(32)])).code in (ResultCode.BAD_DATA, ResultCode.OP_FAILED)

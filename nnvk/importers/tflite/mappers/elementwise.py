@@ -190,14 +190,14 @@ _FUSED = {
 
 @builtin(*_FUSED)
 def arithmetic(c: Context) -> Value:
-    """With a fused activation. NNAPI divides real numbers and integers only, and its products lose precision."""
+    """With a fused activation. NNAPI divides no quantised numbers, and multiplies them into larger scales only."""
     code, table = _FUSED[c.operator.name]
     first, second = pair(c)
     if code is Op.DIV:
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
-    grows = code is Op.MUL and is_quantised(first) and not allows_product(first.type, second.type, out)
-    if grows or out.code not in (first.code, F32.code):
+    is_too_fine = code is Op.MUL and is_quantised(first) and not allows_product(first.type, second.type, out)
+    if is_too_fine or out.code not in (first.code, F32.code):
         first, second, out = c.real(first), c.real(second), F32
     if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
         return _truncated_quotient(c, first, second)
