@@ -32,9 +32,9 @@ from nnvk.runtime.devices import (
 )
 from nnvk.runtime.event import Event
 from nnvk.runtime.execution import Execution
+from nnvk.runtime.execution_plan import Step
 from nnvk.runtime.memory import HardwareBuffer, Memory
 from nnvk.runtime.model import Model
-from nnvk.runtime.plan import Step
 from nnvk.types.codes import (
     DeviceTypeCode,
     DurationCode,

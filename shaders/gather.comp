@@ -1,6 +1,6 @@
 #version 450
 // GATHER, and what else takes rows of a tensor by their numbers: of (outer, size, inner) elements, with the middle
-// dimension in the order that indices say. An invocation writes four consecutive elements.
+// dimension in the order that indices say. An invocation writes four consecutive elements, and checks an index.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -40,9 +40,6 @@ uint locate(uint index) {
     uint outer = row / taken;
     int found = indices[indices_offset + row - outer * taken];
     bool inside = uint(found) < size;
-#ifdef INDICES_CHECKED
-    if (!inside) COMPLAIN(found)
-#endif
     return inside ? (outer * size + uint(found)) * inner + index - row * inner : OUTSIDE;
 }
 
@@ -53,6 +50,9 @@ uint load(uint index) {
 
 void main() {
     uint i = flat_invocation();
+#ifdef INDICES_CHECKED
+    if (i < taken && uint(indices[indices_offset + i]) >= size) COMPLAIN(indices[indices_offset + i])
+#endif
     if (i >= count) return;
     uvec4 result;
     if (ROWS) {

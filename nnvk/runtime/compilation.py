@@ -13,8 +13,8 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
+from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Step
 from nnvk.runtime.model import Model
-from nnvk.runtime.plan import Cache, Plan, Planner, Step
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
 from nnvk.types.request import PrepareOptions, deadline_after
@@ -41,7 +41,7 @@ class Compilation:
         self._priority = PriorityCode.MEDIUM
         self._timeout_ns = 0
         self._cache: Cache | None = None
-        self._plan: Plan | None = None
+        self._plan: ExecutionPlan | None = None
         self._finish_called = False
 
     @classmethod
@@ -102,28 +102,28 @@ class Compilation:
         deadline = deadline_after(time.monotonic_ns(), self._timeout_ns) if self._timeout_ns else None
         options = PrepareOptions(self._preference, self._priority, deadline)
         if self._devices is not None:
-            plan = Planner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
+            plan = ExecutionPlanner(self._in_order(self._devices), options, cache=self._cache).plan(self._model)
         else:
             plan = self._planned_by_choice(options)
         if deadline is not None and time.monotonic_ns() > deadline:
             raise NnapiError(ResultCode.MISSED_DEADLINE_PERSISTENT, "the compilation's deadline has passed")
         self._plan = plan
 
-    def _planned_by_choice(self, options: PrepareOptions) -> Plan:
+    def _planned_by_choice(self, options: PrepareOptions) -> ExecutionPlan:
         """All devices, as NNVK_PARTITION says: 0 the CPU alone, 1 with the CPU as fallback, 2 without."""
         devices = get_devices()
         cpu = next(device for device in reversed(devices) if device.type is DeviceTypeCode.CPU)
         mode = settings().partition
         if mode == 0:
-            return Planner([cpu], options, cache=self._cache).plan(self._model)
-        planner = Planner(self._in_order(devices), options, cpu if mode == 1 else None, self._cache)
+            return ExecutionPlanner([cpu], options, cache=self._cache).plan(self._model)
+        planner = ExecutionPlanner(self._in_order(devices), options, cpu if mode == 1 else None, self._cache)
         try:
             return planner.plan(self._model)
         except Exception as error:
             if mode == 2:
                 raise
             try:
-                plan = Planner([cpu], options).plan(self._model)
+                plan = ExecutionPlanner([cpu], options).plan(self._model)
             except NnapiError:
                 raise error from None
             _log.warning("the whole model goes to %s: %r", cpu.name, error)
@@ -182,7 +182,7 @@ class Compilation:
         )
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ExecutionPlan:
         """How the model is executed. BAD_STATE before `finish`."""
         if self._plan is None:
             raise bad_state("finish failed" if self._finish_called else "the compilation is not finished")

@@ -12,7 +12,7 @@ from nnvk.base.errors import NnapiError, ResultCode, UnfitData, driver_error, op
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
 from nnvk.ops import flow
-from nnvk.runtime.plan import ControlStep, Plan, Step
+from nnvk.runtime.execution_plan import ControlStep, ExecutionPlan, Step
 from nnvk.types.model import Model
 from nnvk.types.request import (
     ExecuteOptions,
@@ -45,7 +45,7 @@ _DEVICE_FAILURES = frozenset(
 class BoundPlan(IExecution):
     """A request bound to a plan."""
 
-    def __init__(self, plan: Plan, request: Request) -> None:
+    def __init__(self, plan: ExecutionPlan, request: Request) -> None:
         self._plan = plan
         self._request = request
         self._bound = _BoundStep(plan.single, request) if plan.single is not None else None
@@ -131,7 +131,7 @@ class _BoundStep(IExecution):
         return prepared
 
 
-def _run(plan: Plan, request: Request, options: ExecuteOptions) -> ExecutionResult:
+def _run(plan: ExecutionPlan, request: Request, options: ExecuteOptions) -> ExecutionResult:
     """Execute the steps of a plan in order. The result has no timing: no clock is common to all devices."""
     values = dict(zip(plan.model.inputs, request.inputs, strict=True))
     targets = dict(zip(plan.model.outputs, request.outputs, strict=True))
@@ -148,7 +148,7 @@ def _run(plan: Plan, request: Request, options: ExecuteOptions) -> ExecutionResu
     return ExecutionResult(ResultCode.NO_ERROR, tuple(shapes[index] for index in plan.model.outputs))
 
 
-def _evaluate(plan: Plan, inputs: Sequence[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
+def _evaluate(plan: ExecutionPlan, inputs: Sequence[InputArgument], options: ExecuteOptions) -> list[InputArgument]:
     """Outputs of a plan as inputs of what follows; their memory is made as it is needed."""
     model = plan.model
     sizes = [type_.size for type_ in model.output_types()]
@@ -201,7 +201,7 @@ def _run_control(
 
     results = flow.run(
         operation,
-        step.models,
+        step.plans,
         [argument(index) for index in flow.handed_on(operation)],
         lambda plan, inputs: _evaluate(plan, inputs, options),
         lambda condition: condition.array,

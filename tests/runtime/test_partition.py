@@ -26,7 +26,7 @@ from samples import (
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
 from nnvk.hal import IDevice, Support
-from nnvk.runtime.plan import ControlStep
+from nnvk.runtime.execution_plan import ControlStep
 from nnvk.types.model import Lifetime, Model
 
 FOUR = f32(4)

@@ -17,19 +17,19 @@ HASHTABLE_LOOKUP = Shader("hashtable_lookup")
 LOCAL = 64
 
 
-@kernel(OperationCode.GATHER, shaders=(GATHER,))
+@kernel(OperationCode.GATHER, shaders=(GATHER,), checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
     """Lower GATHER."""
     _gather_checked(g, call.input, call.axis % call.input.rank, call.indices, call.output)
 
 
-@kernel(OperationCode.EMBEDDING_LOOKUP, shaders=(GATHER,))
+@kernel(OperationCode.EMBEDDING_LOOKUP, shaders=(GATHER,), checks_data=True)
 def lower_embedding(call: Call, g: Lowering) -> None:
     """GATHER along the first axis."""
     _gather_checked(g, call.value, 0, call.lookup, call.output)
 
 
-@kernel(OperationCode.HASHTABLE_LOOKUP, shaders=(HASHTABLE_LOOKUP, GATHER))
+@kernel(OperationCode.HASHTABLE_LOOKUP, shaders=(HASHTABLE_LOOKUP, GATHER), checks_data=True)
 def lower_hashtable(call: Call, g: Lowering) -> None:
     """Keys become rows, -1 for those that are not there, whose elements are zeros."""
     lookups, keys = call.lookup.size, call.key.size
@@ -64,9 +64,10 @@ def _gather(
 ) -> None:
     inner = math.prod(source.shape[axis + 1 :])
     count = -(-output.size // 4)
+    checked = 0 if flag is None else taken
     g.dispatch(
         GATHER.variant(INDICES="known" if flag is None else "checked", DTYPE=moved(source)),
-        groups=g.flat(count, LOCAL),
+        groups=g.flat(max(count, checked), LOCAL),
         spec={"local_x": LOCAL, "ROWS": inner % 4 == 0},
         tensors={
             "src": g.tensor(source),

@@ -22,13 +22,15 @@ class Kernel:
     lower: Lower
     shaders: tuple[Shader, ...]
     refuse: Refuse | None
+    checks_data: bool
+    """Whether it may complain of data (`Lowering.flag`), and so runs also where all outputs are empty."""
 
 
 _kernels: dict[OperationCode, Kernel] = {}
 
 
 def kernel(
-    *codes: OperationCode, shaders: Sequence[Shader] = (), refuse: Refuse | None = None
+    *codes: OperationCode, shaders: Sequence[Shader] = (), refuse: Refuse | None = None, checks_data: bool = False
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -36,7 +38,7 @@ def kernel(
         for code in codes:
             if code in _kernels:
                 raise ValueError(f"{code.name} has two kernels")
-            _kernels[code] = Kernel(lower, tuple(shaders), refuse)
+            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data)
         return lower
 
     return register

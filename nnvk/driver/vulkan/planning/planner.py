@@ -122,12 +122,13 @@ def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str]) -> None:
             output.shape = shape
     elif call.unknown is not None:
         raise call.unknown
-    if any(output.size for output in call.outputs):
+    kernel = kernels()[call.code]
+    if kernel.checks_data or any(output.size for output in call.outputs):
         reason = refuse(call)
         if reason:
             raise op_failed(f"{call.code.name}: {reason}")
         with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-            kernels()[call.code].lower(call, g)
+            kernel.lower(call, g)
 
 
 def _placed(

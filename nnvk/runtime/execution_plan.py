@@ -46,12 +46,12 @@ class ControlStep:
     operations: tuple[int, ...]
     """The position of the one operation."""
     operation: Operation
-    models: tuple[Plan, Plan]
+    plans: tuple[ExecutionPlan, ExecutionPlan]
     """The branches of IF (then, else), or WHILE's condition and body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExecutionPlan:
     """How a model is executed: its steps, in order."""
 
     model: Model
@@ -68,7 +68,7 @@ class Plan:
         found: list[Step] = []
         seen: set[int] = set()
 
-        def gather(plan: Plan) -> None:
+        def gather(plan: ExecutionPlan) -> None:
             if id(plan) in seen:
                 return
             seen.add(id(plan))
@@ -76,7 +76,7 @@ class Plan:
                 if isinstance(step, Step):
                     found.append(step)
                 else:
-                    for model in step.models:
+                    for model in step.plans:
                         gather(model)
 
         gather(self)
@@ -99,7 +99,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class ExecutionPlanner:
     """Plans a model, and each that its control flow refers to once, for a list of devices, the preferred first."""
 
     devices: Sequence[Device]
@@ -107,21 +107,21 @@ class Planner:
     fallback: Device | None = None
     """The device that takes over where one fails to prepare or to execute; None where errors are the caller's."""
     cache: Cache | None = None
-    _plans: dict[Model, Plan] = field(default_factory=dict, init=False)
+    _plans: dict[Model, ExecutionPlan] = field(default_factory=dict, init=False)
     _support: dict[Model, list[list[Support]]] = field(default_factory=dict, init=False)
 
-    def plan(self, model: Model) -> Plan:
+    def plan(self, model: Model) -> ExecutionPlan:
         """Partition and prepare. BAD_DATA: an operation that no device supports; else what a device raises."""
         return self._plan(model, "")
 
-    def _plan(self, model: Model, nested: str) -> Plan:
+    def _plan(self, model: Model, nested: str) -> ExecutionPlan:
         """``nested``: the way of control flow operations that led to the model, to tell their caches apart."""
         known = self._plans.get(model)
         if known is None:
             known = self._plans[model] = self._new_plan(model, nested)
         return known
 
-    def _new_plan(self, model: Model, nested: str) -> Plan:
+    def _new_plan(self, model: Model, nested: str) -> ExecutionPlan:
         support = self._answers(model)
         answers = [[answer.supported for answer in of_device] for of_device in support]
         try:
@@ -135,7 +135,7 @@ class Planner:
                 steps.append(self._control(model, cut.operations[0], nested))
             else:
                 steps.append(self._step(model, self.devices[cut.device], cut.operations, nested))
-        return Plan(model, tuple(steps))
+        return ExecutionPlan(model, tuple(steps))
 
     def _answers(self, model: Model) -> list[list[Support]]:
         """What each device says of each operation."""
