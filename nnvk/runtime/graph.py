@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -102,8 +102,9 @@ def freeze(
     relaxed: bool,
 ) -> Model:
     """Check everything that can be known and build the frozen model, operations in the order of execution."""
-    writer = _writers(operations, values, subgraphs, inputs)
-    operands = tuple(_operand(index, type_, values, subgraphs, inputs, outputs) for index, type_ in enumerate(types))
+    given, wanted = frozenset(inputs), frozenset(outputs)
+    writer = _writers(operations, values, subgraphs, given)
+    operands = tuple(_operand(index, type_, values, subgraphs, given, wanted) for index, type_ in enumerate(types))
     for index, operand in enumerate(operands):
         operand.type.check_channels(f"operand {index}")
         if operand.type.code is OperandCode.MODEL and operand.subgraph is None:
@@ -122,7 +123,7 @@ def _writers(
     operations: Sequence[Operation],
     values: Mapping[int, np.ndarray | None],
     subgraphs: Mapping[int, Model],
-    inputs: tuple[int, ...],
+    inputs: Set[int],
 ) -> dict[int, int]:
     """Which operation (by position) writes each operand. Each has one writer, and constants and inputs have none."""
     writer: dict[int, int] = {}
@@ -143,8 +144,8 @@ def _operand(
     type_: OperandType,
     values: Mapping[int, np.ndarray | None],
     subgraphs: Mapping[int, Model],
-    inputs: tuple[int, ...],
-    outputs: tuple[int, ...],
+    inputs: Set[int],
+    outputs: Set[int],
 ) -> Operand:
     if index in subgraphs:
         return Operand(type_, Lifetime.SUBGRAPH, subgraph=subgraphs[index])

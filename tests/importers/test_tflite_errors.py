@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from pathlib import Path
 
 import flatbuffers
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tflite_net import Net, T, write
 
 from nnvk.api import NnapiError, ResultCode
-from nnvk.importers.tflite import TfliteImportError, load
+from nnvk.importers.tflite import TfliteImportError, importer, load
 
 
 def floats(*shape: int) -> T:
@@ -227,6 +228,48 @@ def test_a_tensor_written_twice() -> None:
         load(write(net))
 
 
+def test_names_are_escaped_and_cut() -> None:
+    name = "\x1b[31m\u202e\n" + "long" * 1000
+    source = floats(2)
+    net = Net([source], [floats(2)])
+    net.op(name, [source], net.outputs[0], custom=b"")
+    late, result = T("FLOAT32", (2,), name=name), floats(2)
+    net.op("NEG", [late], result)
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(net))
+    assert caught.value.problems[0].operation == name, "the program gets it as it is"
+    for problem in caught.value.problems:
+        assert r"\x1b[31m\u202e\nlonglong" in str(problem)
+        assert len(str(problem)) < 250
+
+
+def test_a_custom_operator_of_a_long_name_many_times_over() -> None:
+    """No message is made that nobody will read."""
+    source = floats(2)
+    net = Net([source], [])
+    for _ in range(1000):
+        net.outputs.append(net.op("x" * 3_000_000, [source], floats(2), custom=b""))
+    began = time.process_time()
+    with pytest.raises(TfliteImportError, match="and 980 more"):
+        load(write(net))
+    assert time.process_time() - began < 1
+
+
+def test_what_is_no_model_is_not_read() -> None:
+    with pytest.raises(TfliteImportError, match="no TFLite model"):
+        load("/dev/zero")
+
+
+def test_too_little_memory_has_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: bytes) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(importer, "File", fail)
+    with pytest.raises(NnapiError, match="too little memory") as caught:
+        load(CORPUS["classifier"])
+    assert caught.value.code is ResultCode.OUT_OF_MEMORY
+
+
 def test_the_path_is_in_the_message(tmp_path: Path) -> None:
     path = tmp_path / "broken.tflite"
     path.write_bytes(b"not a model at all")
@@ -306,7 +349,7 @@ def test_constants_can_not_fill_the_memory() -> None:
         net.op("BROADCAST_TO", [one, T("INT32", data=[4096, 4096])], big)
         net.op("ADD", [big, source], result)
         net.outputs.append(result)
-    with pytest.raises(TfliteImportError, match="computed at import grow beyond"):
+    with pytest.raises(TfliteImportError, match=r"operator 2 \(BROADCAST_TO\): constants, .* take more"):
         load(write(net))
 
 

@@ -39,6 +39,11 @@ class T:
     signature: tuple[int, ...] | None = None
     raw: bytes | None = None
     """The bytes of a constant whose elements NumPy does not have."""
+    sparse: bool = False
+    buffer_of: T | None = None
+    """A constant, among the tensors before it, whose buffer this one refers to as well."""
+    buffer: int = 0
+    """Index of the buffer in the file that was written last."""
 
     def __post_init__(self) -> None:
         if self.data is not None:
@@ -48,7 +53,7 @@ class T:
     @property
     def is_free(self) -> bool:
         """Whether it is neither a constant nor a variable."""
-        return self.data is None and self.raw is None and not self.variable
+        return self.data is None and self.raw is None and self.buffer_of is None and not self.variable
 
 
 @dataclass
@@ -209,6 +214,8 @@ def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, b
 
 def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], outside: Outside | None = None) -> int:
     buffer = 0
+    if tensor.buffer_of is not None:
+        buffer = tensor.buffer_of.buffer
     payload = tensor.raw if tensor.raw is not None else None if tensor.data is None else tensor.data.tobytes()
     if payload:
         buffer = len(buffers)
@@ -219,6 +226,7 @@ def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], 
             b.head -= len(payload)
             b.Bytes[b.head : b.head + len(payload)] = payload
             buffers.append(_table(b, "Buffer", Data=b.EndVector()))
+    tensor.buffer = buffer
     fields: dict[str, Any] = {
         "Shape": _ints(b, tensor.shape or ()),
         "Type": getattr(tflite.TensorType, tensor.type),
@@ -229,6 +237,8 @@ def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], 
     }
     if tensor.signature is not None:
         fields["ShapeSignature"] = _ints(b, tensor.signature)
+    if tensor.sparse:
+        fields["Sparsity"] = _table(b, "SparsityParameters")
     if tensor.scale is not None:
         scales = np.atleast_1d(np.array(tensor.scale, np.float32))
         zero_points = np.full(scales.size, tensor.zero_point, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -559,3 +560,12 @@ def test_a_finished_model_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         build.finish([source], [build.operation(OperationCode.ADD, [source, amount], f32(3))])
     (record,) = (record for record in caplog.records if record.name == "nnvk.model")
     assert record.getMessage() == "finished: operations 1, operands 4, inputs 1, outputs 1, bytes of constants 16"
+
+
+def test_many_inputs_take_no_more_than_their_share_of_time() -> None:
+    build = Builder()
+    sources = [build.operand(f32(2)) for _ in range(20_000)]
+    result = build.operation(OperationCode.NEG, sources[:1], f32(2))
+    began = time.process_time()
+    build.finish(sources, [result])
+    assert time.process_time() - began < 0.8

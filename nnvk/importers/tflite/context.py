@@ -35,6 +35,8 @@ _AFTER = {
 }
 _SCALE_TOLERANCE = 1e-6
 """Relative difference of scales that converters leave by rounding, and that means the same."""
+_MOST_NUMBERS = 64
+"""Numbers of a parameter that has some for each axis."""
 
 
 class Context:
@@ -80,12 +82,17 @@ class Context:
         return [self.input(position) for position in range(max(1, len(self.inputs)))]
 
     def ints(self, position: int, what: str) -> list[int]:
-        """The numbers of an integer input, which must be a constant. ``what`` names it in the error."""
+        """The numbers of an integer input, which must be a constant. ``what`` names it in the error.
+
+        They are few: for axes, or one for each output.
+        """
         array = self.input(position).array
         if array is None:
             raise Unmapped(f"{what} (input {position}) must be a constant")
         if array.dtype.kind not in "iu":
             raise Unmapped(f"{what} (input {position}) must be whole numbers, got {array.dtype}")
+        if array.size > (most := max(_MOST_NUMBERS, len(self.outputs))):
+            raise Unmapped(f"{what} (input {position}) must be at most {most} numbers, got {array.size}")
         numbers: list[int] = array.reshape(-1).tolist()
         return numbers
 
@@ -149,9 +156,14 @@ class Context:
         """Add an operation of several outputs; their dimensions count where inference does not tell them."""
         return self.graph.emit(code, inputs, outs, declared=[out.dimensions for out in outs])
 
-    def constant(self, array: np.ndarray | Sequence[float] | float, type: OperandType) -> Value:
-        """A constant of elements (steps where the type is quantised)."""
-        return self.graph.constant(np.atleast_1d(np.asarray(array, type.dtype)), type)
+    def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
+        """A constant of elements (steps where the type is quantised) that are few, or there already."""
+        array = np.atleast_1d(np.asarray(elements, type.dtype))
+        return self.computed(array.shape, type, lambda: array)
+
+    def computed(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
+        """A constant whose elements ``make`` gives, which is called once there is room for them."""
+        return self.graph.constant(type.with_dimensions(shape), make)
 
     # --- activation ----------------------------------------------------------------------------------------------
 
@@ -175,8 +187,7 @@ class Context:
 
     def _real(self, value: Value) -> Value:
         if value.array is not None:
-            self.graph.budget.check(value.size * F32.dtype.itemsize)
-            return self.graph.constant(dequantized(value), F32)
+            return self.computed(value.shape, F32, lambda: dequantized(value))
         if value.code is OperandCode.TENSOR_QUANT16_SYMM:
             raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
         return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
@@ -185,9 +196,9 @@ class Context:
         """`real`, and FLOAT16 in FLOAT32."""
         if value.code is not OperandCode.TENSOR_FLOAT16:
             return self.real(value)
-        if value.array is None:
+        if (array := value.array) is None:
             return self.unshaped(OperationCode.CAST, value, out=F32)
-        return self.graph.constant(value.array.astype(np.float32), F32)
+        return value.once("real", lambda: self.computed(value.shape, F32, lambda: array.astype(np.float32)))
 
     def like(self, value: Value, leading: Value) -> Value:
         """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""
@@ -243,9 +254,8 @@ class Context:
         padded = (1,) * (len(shape) - len(value.shape)) + value.shape
         if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
-        if value.array is not None:
-            self.graph.budget.check(math.prod(shape) * value.array.itemsize)
-            return self.graph.constant(np.broadcast_to(value.array, shape), value.type)
+        if (array := value.array) is not None:
+            return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
         repeats = [full // size for size, full in zip(padded, shape, strict=True)]
@@ -253,8 +263,7 @@ class Context:
 
     def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
         """A constant of one number (a step where the type is quantised) everywhere."""
-        self.graph.budget.check(math.prod(shape) * type.dtype.itemsize)
-        return self.graph.constant(np.full(tuple(shape), number, type.dtype), type)
+        return self.computed(shape, type, lambda: np.full(tuple(shape), number, type.dtype))
 
     # --- booleans ------------------------------------------------------------------------------------------------
 
@@ -286,11 +295,14 @@ def same_quantisation(one: OperandType, other: OperandType) -> bool:
 def dequantized(value: Value) -> np.ndarray:
     """Real numbers, float32, of a quantised constant."""
     assert value.array is not None
-    steps = value.array.astype(np.float32) - np.float32(value.type.zero_point)
+    real = value.array.astype(np.float32)  # and then in place: a large constant's copies are large
+    real -= np.float32(value.type.zero_point)
     channels = value.type.channel_quant
-    if channels is None:
-        with np.errstate(over="ignore"):
-            return steps * np.float32(value.type.scale)
-    shape = [1] * len(value.shape)
-    shape[channels.channel_dim] = -1
-    return steps * np.array(channels.scales, np.float32).reshape(shape)
+    scale = np.float32(value.type.scale)
+    if channels is not None:
+        shape = [1] * len(value.shape)
+        shape[channels.channel_dim] = -1
+        scale = np.array(channels.scales, np.float32).reshape(shape)
+    with np.errstate(over="ignore"):
+        real *= scale
+    return real

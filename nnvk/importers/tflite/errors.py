@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.text import printable
 
 _SHOWN = 20
 """Problems that a message lists; `TfliteImportError.problems` has them all."""
+_LONGEST_REASON = 500
+NAME_SHOWN = 80
+"""Characters of a name that messages show. Converters join names with ``;`` into very long ones."""
 
 
 class Unmapped(Exception):
     """Raised while one operator is mapped: why NNAPI can't express it. The importer adds which operator it is."""
+
+
+class OverBudget(Unmapped):
+    """Raised where an import would take too much memory, which ends it."""
 
 
 class Malformed(Exception):
@@ -30,11 +38,15 @@ class Problem:
     reason: str
     subgraph: int = 0
 
+    def __post_init__(self) -> None:
+        """Cut what is too long to be read."""
+        object.__setattr__(self, "reason", printable(self.reason, _LONGEST_REASON))
+
     def __str__(self) -> str:
         where = f" of subgraph {self.subgraph}" if self.subgraph else ""
         if self.operation in ("input", "output"):
             return f"{self.operation} {self.index}{where}: {self.reason}"
-        return f"operator {self.index} ({self.operation}){where}: {self.reason}"
+        return f"operator {self.index} ({printable(self.operation, NAME_SHOWN)}){where}: {self.reason}"
 
 
 class TfliteImportError(NnapiError, ValueError):

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
+from nnvk.importers.tflite.budget import PART_COST, SCALE_COST, Budget
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
@@ -31,24 +32,7 @@ _FOLDED = frozenset(
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
 _MAX_FOLDED = 1 << 22
-"""Elements up to which a constant is computed at import."""
-
-
-class Budget:
-    """A limit on the constants that an import computes, so that a small file can't fill the memory."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = self._limit = limit
-
-    def check(self, nbytes: int) -> None:
-        """Raise `Unmapped` where ``nbytes`` more are too many."""
-        if nbytes > self._left:
-            raise Unmapped(f"the constants computed at import grow beyond {self._limit} bytes")
-
-    def charge(self, nbytes: int) -> None:
-        """Take ``nbytes`` off."""
-        self.check(nbytes)
-        self._left -= nbytes
+"""Elements up to which the constants that an operation gives are computed at import."""
 
 
 @dataclass(slots=True, eq=False)
@@ -109,10 +93,10 @@ class Graph:
         self._inputs.append(edge.index)
         return edge if edge.shape == type.dimensions else Value(type, origin=edge)
 
-    def constant(self, array: np.ndarray, type: OperandType) -> Value:
-        """A constant that was computed and not read from the file; ``type`` gets the array's shape."""
-        self.budget.charge(array.nbytes)
-        return Value(type.with_dimensions(array.shape), np.ascontiguousarray(array, type.dtype))
+    def constant(self, type: OperandType, make: Callable[[], np.ndarray]) -> Value:
+        """A constant of a type with all its dimensions; ``make`` gives the elements once there is room for them."""
+        self.budget.charge(type.size)
+        return Value(type, np.ascontiguousarray(make(), type.dtype).reshape(type.dimensions))
 
     def emit(
         self,
@@ -142,6 +126,7 @@ class Graph:
                 return folded
         read = [self._place(argument, operand) for argument, operand in zip(inputs, operands, strict=True)]
         values = [Value(type_, index=self._add(Operand(type_, Lifetime.TEMPORARY_VARIABLE))) for type_ in types]
+        self.budget.charge(PART_COST)
         self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
         return values
 
@@ -162,8 +147,8 @@ class Graph:
         if shape == value.shape:
             return value
         type_ = value.type.with_dimensions(shape)
-        if value.array is not None:
-            return Value(type_, value.array.reshape(shape))
+        if (array := value.array) is not None:
+            return value.once(shape, lambda: Value(type_, array.reshape(shape)))
         source = value.origin or value
         return source if source.shape == shape else source.once(shape, lambda: Value(type_, origin=source))
 
@@ -173,21 +158,24 @@ class Graph:
         for value in outputs:
             self._materialize(value)
         written = {index for operation in self._operations for index in operation.outputs}
-        results: list[int] = []
+        results: dict[int, None] = {}
         for value in outputs:
             if value.index not in written or value.index in results:
                 value = self.copy(value)
-            results.append(value.index)
+            results[value.index] = None
         live, operations = set(results), []
         for operation in reversed(self._operations):
             if not live.isdisjoint(operation.outputs):
                 live.update((*operation.inputs, *operation.outputs))
                 operations.append(operation)
-        return self._build(sorted(live.union(self._inputs)), operations[::-1], results)
+        return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results))
 
     # --- internals -----------------------------------------------------------------------------------------------
 
     def _add(self, operand: Operand) -> int:
+        channels, value = operand.type.channel_quant, operand.value
+        scales = 0 if channels is None else SCALE_COST * len(channels.scales)
+        self.budget.charge(PART_COST + scales + (0 if value is None else value.nbytes))
         self._operands.append(operand)
         return len(self._operands) - 1
 
@@ -212,12 +200,15 @@ class Graph:
     def _fold(self, call: Call, types: Sequence[OperandType]) -> list[Value] | None:
         """What the operation's reference makes of constants; None where that is too much to keep."""
         reference = registry.lookup(call.code).reference
-        if reference is None or any(math.prod(type_.dimensions) > _MAX_FOLDED for type_ in types):
+        if reference is None or sum(math.prod(type_.dimensions) for type_ in types) > _MAX_FOLDED:
             return None
+        self.budget.charge(sum(type_.size for type_ in types))
         with np.errstate(all="ignore"):
             result = reference(call)
         arrays = result if isinstance(result, list) else [result]
-        return [self.constant(array, type_) for array, type_ in zip(arrays, types, strict=True)]
+        return [
+            Value(type_, np.ascontiguousarray(array, type_.dtype)) for array, type_ in zip(arrays, types, strict=True)
+        ]
 
     def _build(self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int]) -> Model:
         model = Model()

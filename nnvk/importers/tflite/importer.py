@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from nnvk.api import Model
-from nnvk.base.errors import NnapiError
+from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers the mappers)
+from nnvk.importers.tflite.budget import Budget
 from nnvk.importers.tflite.context import Context, same_quantisation
-from nnvk.importers.tflite.errors import Malformed, Problem, TfliteImportError, Unmapped
-from nnvk.importers.tflite.graph import Budget, Graph, Value, edge_shape
+from nnvk.importers.tflite.errors import Malformed, OverBudget, Problem, TfliteImportError, Unmapped
+from nnvk.importers.tflite.graph import Graph, Value, edge_shape
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
 from nnvk.importers.tflite.ports import ImportedModel, Port, State
 from nnvk.importers.tflite.registry import find
-from nnvk.importers.tflite.schema import File, Operator, Subgraph, Tensor
+from nnvk.importers.tflite.schema import HEAD, File, Operator, Subgraph, Tensor, is_model
 from nnvk.types.operand import QUANT8_CODES
 
-_COMPUTED_BASE, _COMPUTED_FACTOR = 64 << 20, 16
-"""Bytes of constants that an import may compute: so many, and so many times the file's size."""
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
-_DAMAGED = (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, MemoryError, AttributeError)
+_DAMAGED = (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError)
 """What a mapper may raise on options or shapes that make no sense."""
 _NOTHING = np.zeros(0, np.uint8)
 """The bytes of a constant without elements, which has no buffer."""
@@ -40,18 +40,27 @@ def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True, r
     model is faster and nearer to what was trained, and its results differ from TFLite's by that rounding.
     ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
-    Raises `TfliteImportError` where the file is malformed, or has operators that NNAPI can't express: it then
-    lists them all. Raises OSError where the path can't be read.
+    Raises `TfliteImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
+    make more of a small file than its size warrants (`nnvk.importers.tflite.budget`): it then lists them all. Raises
+    OSError where the path can't be read, and OUT_OF_MEMORY.
     """
     if isinstance(source, bytes):
         data, name = source, "the model"
     else:
-        data, name = Path(source).read_bytes(), os.fspath(source)
+        data, name = _read(Path(source)), os.fspath(source)
     try:
-        budget = Budget(_COMPUTED_BASE + _COMPUTED_FACTOR * len(data))
-        return _Import(File(data), name, budget, round_hybrid, relaxed).run()
+        return _Import(File(data), name, Budget(len(data)), round_hybrid, relaxed).run()
     except Malformed as error:
         raise TfliteImportError(name, f"malformed: {error}") from error
+    except MemoryError as error:
+        raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
+
+
+def _read(path: Path) -> bytes:
+    """A file, or what begins it where that is no model: other files may be endless."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        return head + file.read() if is_model(head) else head
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +87,9 @@ class _Import:
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
-        done = self.subgraph(0)
+        done = None
+        with suppress(OverBudget):  # which is among the problems
+            done = self.subgraph(0)
         if done is None:
             raise TfliteImportError(self.name, "NNAPI can't express this model:", self.problems)
         return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
@@ -166,6 +177,8 @@ class _Builder:
             if mapper is None:
                 kind = "custom operator" if operator.is_custom else "operator"
                 raise Unmapped(f"NNAPI has no counterpart of this {kind}")
+            if len(set(operator.outputs)) < len(operator.outputs):
+                raise Unmapped("a tensor is its output twice")
             inputs = [None if index < 0 else self._value(tensors[index]) for index in operator.inputs]
             context = Context(self._graph, operator, inputs, tensors, self._owner.branch, self._owner.round_hybrid)
             result = mapper(context)
@@ -218,10 +231,12 @@ class _Builder:
     def _first_value(self, tensor: Tensor) -> Value:
         type_ = operand_type(tensor)
         if tensor.is_variable and tensor.data is None:
+            self._owner.budget.charge(type_.size)  # who executes the model keeps it
             value = self._states[tensor.index] = self._graph.input(type_)
             return value
         if tensor.data is None and tensor.elements:
             raise Unmapped(f"{tensor} is read before an operator writes it")
+        self._owner.budget.charge(type_.size)
         array = constant(tensor if tensor.data is not None else replace(tensor, data=_NOTHING))
         return Value(type_.with_dimensions(array.shape), array)
 
@@ -248,3 +263,5 @@ class _Builder:
         else:
             reason = f"its options or shapes make no sense ({error})"
         self._owner.problems.append(Problem(name, index, reason, self._subgraph.index))
+        if isinstance(error, OverBudget):
+            raise error  # what comes after would fail too

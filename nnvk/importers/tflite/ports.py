@@ -9,6 +9,8 @@ import numpy as np
 
 from nnvk.api import Model, OperandType
 from nnvk.base.errors import bad_data
+from nnvk.base.text import printable
+from nnvk.importers.tflite.errors import NAME_SHOWN
 from nnvk.importers.tflite.operands import DTYPES
 from nnvk.types.operand import QUANT8_CODES, Shape
 
@@ -29,6 +31,9 @@ class Port:
     """Name of the TFLite tensor's type: "FLOAT32", "INT8", "UINT8", "INT64", ..."""
     shape: Shape
     """Shape of the TFLite tensor."""
+
+    def __str__(self) -> str:
+        return f"'{printable(self.name, NAME_SHOWN)}'"
 
     @property
     def dtype(self) -> np.dtype:
@@ -54,17 +59,17 @@ class Port:
         """An array of the TFLite tensor's dtype and shape as the operand has it. BAD_DATA names the tensor."""
         array = np.asarray(array)
         if array.dtype != self.dtype:
-            raise bad_data(f"'{self.name}' must be an array of {self.dtype}, got {array.dtype}")
+            raise bad_data(f"{self} must be an array of {self.dtype}, got {array.dtype}")
         if array.shape not in (self.shape, self.type.dimensions):
-            raise bad_data(f"'{self.name}' must have shape {list(self.shape)}, got {list(array.shape)}")
+            raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}")
         if array.dtype == np.int64 and np.any(array != array.astype(np.int32)):
-            raise bad_data(f"'{self.name}' must have values of 32 bits, got {array.min()} to {array.max()}")
+            raise bad_data(f"{self} must have values of 32 bits, got {array.min()} to {array.max()}")
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)
 
     def decode(self, array: np.ndarray) -> np.ndarray:
         """What the operand holds, in the TFLite tensor's dtype and shape."""
         if array.dtype != self.type.dtype or array.shape != self.type.dimensions:
-            raise bad_data(f"'{self.name}' must hold {self.type}, got {array.dtype}{list(array.shape)}")
+            raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
         return array.reshape(self.shape).astype(self.dtype, copy=False)
 
     def quantize(self, real: np.ndarray) -> np.ndarray:

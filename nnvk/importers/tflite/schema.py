@@ -21,16 +21,18 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from nnvk.importers.tflite.errors import Malformed, Unmapped
+from nnvk.base.text import printable
+from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, Unmapped
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
+HEAD = 8
+"""Bytes up to the end of the identifier."""
 SCHEMA_VERSION = 3
 MAX_RANK = 8
 """The largest rank that TFLite's kernels know."""
 MAX_BYTES = 2**32 - 1
 """The largest tensor that NNAPI can describe."""
-_NAME_SHOWN = 80
 _TABLE_COST, _ELEMENT_COST = 16, 4
 """Bytes that an operator or tensor, and an element of a vector, take up at least in a file."""
 
@@ -153,8 +155,8 @@ class Subgraph:
 
 
 def describe(index: int, name: str) -> str:
-    """How messages call a tensor. Converters join names with ``;`` into very long ones."""
-    return f"tensor {index} '{name if len(name) <= _NAME_SHOWN else name[:_NAME_SHOWN] + '...'}'"
+    """How messages call a tensor."""
+    return f"tensor {index} '{printable(name, NAME_SHOWN)}'"
 
 
 @contextmanager
@@ -162,15 +164,20 @@ def _guarded(what: str) -> Iterator[None]:
     """Turn whatever the generated accessors raise on a damaged file into `Malformed`."""
     try:
         yield
-    except (struct.error, IndexError, ValueError, TypeError, OverflowError, MemoryError) as error:
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError) as error:
         raise Malformed(f"{what} leads outside the file ({error})") from error
+
+
+def is_model(data: bytes) -> bool:
+    """Whether these bytes, at least the first `HEAD` of a file, begin one."""
+    return len(data) >= HEAD and data[4:HEAD] == FILE_IDENTIFIER
 
 
 class File:
     """A model file. Subgraphs are read when they are asked for, once."""
 
     def __init__(self, data: bytes) -> None:
-        if len(data) < 8 or data[4:8] != FILE_IDENTIFIER:
+        if not is_model(data):
             raise Malformed(f"no TFLite model: bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
         self._data = data
         self._budget = 2 * len(data) + 4096
@@ -248,7 +255,7 @@ class File:
         if code >= len(self._codes):
             raise Malformed(f"operator {index} refers to operator code {code}, there are {len(self._codes)}")
         name, is_custom, version = self._codes[code]
-        what = f"operator {index} ({name})"
+        what = f"operator {index} ({printable(name, NAME_SHOWN)})"
         return Operator(
             index,
             name,

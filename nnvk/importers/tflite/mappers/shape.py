@@ -89,8 +89,8 @@ def sequence(c: Context) -> Value:
     if not delta or not all(map(math.isfinite, (start, limit, delta))):
         raise Unmapped(f"start, limit and delta must be finite and delta not 0, got {start}, {limit}, {delta}")
     out = c.out()
-    c.graph.budget.check(max(0, math.ceil((limit - start) / delta)) * out.dtype.itemsize)
-    return c.constant(np.arange(start, limit, delta).astype(out.dtype), out)
+    count = max(0, math.ceil((limit - start) / delta))
+    return c.computed((count,), out, lambda: np.arange(start, limit, delta))
 
 
 @builtin("ZEROS_LIKE")
@@ -285,8 +285,9 @@ def _joined_shape(values: list[Value], axis: int) -> tuple[int, ...]:
 
 def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
     shape = _joined_shape(values, axis)
-    if all(value.array is not None for value in values):
-        return c.constant(np.concatenate([value.array for value in values if value.array is not None], axis), I32)
+    arrays = [value.array for value in values if value.array is not None]
+    if len(arrays) == len(values):
+        return c.computed(shape, I32, lambda: np.concatenate(arrays, axis))
     size = math.gcd(*(value.shape[axis] for value in values))
     if shape[axis] // size > _MAX_PIECES:
         raise Unmapped(f"NNAPI joins no integers, and {shape[axis] // size} pieces of one size are too many to pack")

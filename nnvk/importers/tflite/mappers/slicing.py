@@ -219,7 +219,7 @@ def one_hot(c: Context) -> Value:
     if depth < 1:
         raise Unmapped(f"the depth (input 1) must be positive, got {depth}")
     full = [*shape[:axis], depth, *shape[axis:]]
-    numbers = c.constant(np.arange(depth).reshape([depth, *[1] * (len(shape) - axis)]), I32)
+    numbers = c.computed([depth, *[1] * (len(shape) - axis)], I32, lambda: np.arange(depth, dtype=np.int32))
     hot = c.emit(Op.EQUAL, c.reshape(indices, [*shape[:axis], 1, *shape[axis:]]), numbers, out=BOOL8)
     on, off = (c.broadcast(c.input(position), tuple(full)) for position in (2, 3))
     return c.emit(Op.SELECT, hot, on, off, out=on.type)

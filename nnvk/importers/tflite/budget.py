@@ -1,0 +1,31 @@
+"""The memory that an import may take: a file of a few hundred bytes can describe gigabytes."""
+
+from __future__ import annotations
+
+from nnvk.importers.tflite.errors import OverBudget
+
+BASE, FACTOR = 128 << 20, 32
+"""Bytes that an import may take: so many, and so many times the file's size. Of 4 bits it makes 32, twice."""
+PART_COST = 1024
+"""Bytes that an operand or an operation of the model takes, and its share of what builds and checks the model."""
+SCALE_COST = 64
+"""Bytes that a scale of a channel takes in an operand."""
+
+
+class Budget:
+    """What an import may still take for constants, states and the parts of the model.
+
+    Everything whose size is a number out of the file is charged before it is allocated: constants when they are read
+    or computed, and again as operands, because devices pack each of them anew.
+    """
+
+    def __init__(self, file_size: int) -> None:
+        self._left = self._limit = BASE + FACTOR * file_size
+
+    def charge(self, nbytes: int) -> None:
+        """Take ``nbytes`` off. Raises `OverBudget` where they are too many."""
+        if nbytes > self._left:
+            raise OverBudget(
+                f"constants, states and operations take more than the {self._limit} bytes that a file of this size may"
+            )
+        self._left -= nbytes

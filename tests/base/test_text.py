@@ -1,0 +1,41 @@
+"""Text that came from elsewhere, as a terminal may show it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnvk.base.text import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("conv2d/Relu:0", "conv2d/Relu:0"),
+        ("größer 犬 🐕", "größer 犬 🐕"),
+        (r"C:\model", r"C:\model"),
+        ("\x1b[2Jgone", r"\x1b[2Jgone"),
+        ("a\nb\tc\0", r"a\nb\tc\x00"),
+        ("\x9b31m", r"\x9b31m"),
+        ("left\u202etfel", r"left\u202etfel"),
+        ("\u2066a\u2069\u200b", r"\u2066a\u2069\u200b"),
+        ("line\u2028end", r"line\u2028end"),
+        ("\udcff", r"\udcff"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_is_not_seen_is_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_long_text_is_cut() -> None:
+    assert printable("x" * 200) == "x" * 200
+    assert printable("x" * 201) == "x" * 200 + "..."
+    assert printable("\n" * 9, most=2) == r"\n\n..."
+
+
+@given(st.text(st.characters()))
+def test_the_result_can_be_shown(text: str) -> None:
+    assert printable(text).isprintable()
+    assert len(printable(text)) <= 10 * 200 + 3
