@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,7 @@ import numpy as np
 from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
 from nnvk.conformance import compare
 from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath, NotApplicable
-from nnvk.conformance.vectors import VectorOperand, VectorTest, build_model, read_test
+from nnvk.conformance.vectors import MOST_BYTES, VectorOperand, VectorTest, build_model, read_test
 
 GUARD = 64
 """Bytes on either side of an output's buffer that a driver must leave alone."""
@@ -126,7 +127,9 @@ class _Output:
     def __init__(self, operand: VectorOperand) -> None:
         self.operand = operand
         type_ = operand.type
-        size = int(np.prod(type_.dimensions, dtype=np.int64)) * type_.dtype.itemsize
+        size = math.prod(type_.dimensions) * type_.dtype.itemsize
+        if size > MOST_BYTES:
+            raise ValueError(f"an output of {type_} takes {size} bytes, no vector has more than {MOST_BYTES}")
         self._raw = np.full(size + 2 * GUARD, PATTERN, np.uint8)
         inside = self._raw[GUARD : GUARD + size]
         inside[:] = NANS if type_.dtype.kind == "f" else PATTERN

@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.api import Model
+from nnvk.api import Model, NnapiError
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import ChannelQuant, OperandType
 
 SUFFIXES = (".json.gz", ".json")
+MOST_BYTES = 32 << 20
+"""The longest JSON that is read, and the largest output: a small file can be compressed from gigabytes."""
 LIFETIMES = frozenset(
     {
         "CONSTANT_COPY",
@@ -140,7 +143,7 @@ def read_test(path: Path, index: int) -> VectorTest:
             _model(test["main"]),
             tuple(_model(model) for model in test["referenced"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, NnapiError) as error:
         raise ValueError(f"{path}: test {index} is malformed: {error!r}") from error
 
 
@@ -190,12 +193,14 @@ def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], withi
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*.json*") if file.name.endswith(SUFFIXES))
+        found = sorted(file for file in path.rglob("*.json*") if file.name.endswith(SUFFIXES) and file.is_file())
         if not found:
             raise ValueError(f"{path}: no {' or '.join('*' + suffix for suffix in SUFFIXES)} in this folder")
         return found
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or folder")
+    if not path.is_file():
+        raise ValueError(f"{path} is no regular file")
     return [path]
 
 
@@ -220,13 +225,24 @@ def _operation_under_test(operations: Sequence[Mapping[str, Any]]) -> str:
 @lru_cache(maxsize=4)
 def _document(path: Path) -> dict[str, Any]:
     try:
-        raw = path.read_bytes()
-        document = json.loads(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw)
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        document = json.loads(_content(path))
+    except (ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is no file of conformance vectors: {error}") from error
     if not isinstance(document, dict) or "spec" not in document or not isinstance(document.get("tests"), list):
         raise ValueError(f'{path} is no file of conformance vectors: expected {{"spec": ..., "tests": [...]}}')
     return document
+
+
+def _content(path: Path) -> bytes:
+    """The JSON of a file. Raises ValueError where it is longer than `MOST_BYTES`."""
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        with gzip.GzipFile(fileobj=file) if is_compressed else nullcontext(file) as plain:
+            content = plain.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    return content
 
 
 def _model(model: Mapping[str, Any]) -> VectorModel:
@@ -247,5 +263,7 @@ def _operand(operand: Mapping[str, Any]) -> VectorOperand:
     channels = ChannelQuant(tuple(quant["scales"]), quant["dim"]) if quant else None
     if operand["lifetime"] not in LIFETIMES:
         raise ValueError(f"unknown lifetime {operand['lifetime']!r}")
+    if not isinstance(operand["data"], str | None):
+        raise TypeError(f"data must be text, got {operand['data']!r}")
     type_ = OperandType(code, tuple(operand["dims"]), operand["scale"], operand["zero_point"], channels)
     return VectorOperand(type_, operand["lifetime"], operand["data"], bool(operand.get("ignored")))

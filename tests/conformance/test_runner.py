@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
+import random
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nnvk import Compilation, Execution, NnapiError, ResultCode, get_device
 from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath
 from nnvk.conformance.runner import Status, Verdict, connect, run_test
-from nnvk.conformance.vectors import read_test
+from nnvk.conformance.vectors import find_cases, read_test
 
 CPU = "nnapi-reference"
 
@@ -43,6 +49,73 @@ def test_ignored_outputs_are_not_compared(run: Any, write_vectors: Any, make_vec
     assert run(write_vectors([test]), 0).status is Status.PASSED
 
 
+def test_an_output_larger_than_any_file(run: Any, write_vectors: Any, make_vector: Any, make_operand: Any) -> None:
+    test = make_vector("huge", "RELU", [1] * 4, [], expect_failure=True)
+    test["main"]["operands"] = [
+        make_operand("SUBGRAPH_INPUT", [1] * 4),
+        make_operand("SUBGRAPH_OUTPUT", None, (1 << 14, 1 << 14), ignored=True),
+        make_operand("CONSTANT_COPY", None, (2,), type="TENSOR_INT32", data=encoded(np.int32([1 << 12, 1 << 14]))),
+    ]
+    test["main"]["operations"] = [{"type": "TILE", "inputs": [0, 2], "outputs": [1]}]
+    test["main"]["operands"][0]["dims"] = [4, 1]
+    tracemalloc.start()
+    verdict = run(write_vectors([test]), 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert verdict.status is Status.FAILED
+    assert "takes 1073741824 bytes, no vector has more than" in verdict.reason
+    assert peak < 1 << 26
+
+
+def nodes(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a document: what it is in, and its key there."""
+    keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+    return [place for key in keys for place in ((value, key), *nodes(value[key]))]
+
+
+ODD = [
+    None,
+    True,
+    -1,
+    0,
+    3,
+    10**400,
+    1e308,
+    float("nan"),
+    "",
+    "RELU",
+    "AAAA",
+    "é",
+    [],
+    [[]],
+    [0, 1],
+    {},
+    {"type": "ADD"},
+]
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 4))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_tests_fail_or_are_errors_of_their_file(
+    write_vectors: Any, make_vector: Any, seed: int, count: int
+) -> None:
+    choice = random.Random(seed)
+    document = {"tests": [make_vector("one", "RELU", [1] * 4, [1] * 4)], "spec": "spec"}
+    for _ in range(count):
+        inside, key = choice.choice(nodes(document)[1:])
+        inside[key] = choice.choice(ODD)
+    path = write_vectors(spec=f"damaged-{seed}-{count}")  # files that were read are remembered
+    path.write_bytes(json.dumps(document).encode())
+    run = connect(CPU, "sync")
+    with suppress(ValueError):  # which names the file
+        for case in find_cases([path]):
+            assert isinstance(run(case.path, case.index), Verdict)
+
+
+def encoded(array: Any) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
 def test_sizes_known_only_at_run_time(run: Any, write_vectors: Any, make_vector: Any, make_operand: Any) -> None:
     """The intermediate result has dimensions of 0; the output's are compared."""
     test = make_vector("dynamic", "RELU", [-1, 0, 1, 2], [0, 0, 1, 1])
@@ -55,9 +128,6 @@ def test_sizes_known_only_at_run_time(run: Any, write_vectors: Any, make_vector:
 
 
 def test_random_draws_are_compared_by_frequency(run: Any, write_vectors: Any, make_vector: Any) -> None:
-    def encoded(array: Any) -> str:
-        return base64.b64encode(array.tobytes()).decode()
-
     def operand(type_: str, dims: list[int], lifetime: str, data: Any) -> dict[str, Any]:
         return {"type": type_, "dims": dims, "scale": 0.0, "zero_point": 0, "lifetime": lifetime, "data": encoded(data)}
 

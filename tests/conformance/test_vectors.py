@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from nnvk import NnapiError, OperandCode
-from nnvk.conformance.vectors import build_model, find_cases, read_test
+from nnvk.conformance.vectors import MOST_BYTES, build_model, find_cases, read_test
 
 
 def test_names_are_set_spec_test(write_vectors: Any) -> None:
@@ -81,12 +83,36 @@ def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
         (b"[]", "expected"),
         (b'{"spec": "x", "tests": [{"name": "y"}]}', "main"),
         (gzip.compress(b'{"spec": "x", "tests": []}', mtime=0)[:-12], "no file of conformance vectors"),
+        (b"[" * 1_000_000, "no file of conformance vectors"),
+        (b" " * (MOST_BYTES + 1), "has more than 33554432 bytes"),
+        (gzip.compress(b" " * (MOST_BYTES + 1), 1, mtime=0), "has more than 33554432 bytes"),
     ],
+    ids=range(8),
 )
 def test_a_file_of_something_else_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"bad\.json.*{reason}"):
+        find_cases([path])
+
+
+def test_a_compressed_file_is_not_unpacked_further_than_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(bytes(10 * MOST_BYTES), 1))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="more than"):
+        find_cases([path])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * MOST_BYTES
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path, write_vectors: Any) -> None:
+    path = tmp_path / "V1_0" / "pipe.json"
+    cases = find_cases([write_vectors().parent])
+    os.mkfifo(path)
+    assert find_cases([path.parent]) == cases
+    with pytest.raises(ValueError, match=r"pipe\.json is no regular file"):
         find_cases([path])
 
 
@@ -103,8 +129,8 @@ def test_what_is_not_there_is_named(tmp_path: Path, write_vectors: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"type": "TENSOR_COMPLEX"}, {"lifetime": "FOREVER"}, {"dims": None}],
-    ids=lambda change: next(iter(change)),
+    [{"type": "TENSOR_COMPLEX"}, {"lifetime": "FOREVER"}, {"dims": None}, {"dims": ["4"]}, {"data": 7}],
+    ids=str,
 )
 def test_a_malformed_operand_is_an_error_of_its_test(
     write_vectors: Any, make_vector: Any, change: dict[str, Any]
