@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ _LONG_GREY_FORMATS = ("PNG", "PPM")
 _LARGEST = float(np.finfo(np.float32).max)
 _BROKEN = (
     Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
     SyntaxError,
     EOFError,
     ValueError,
@@ -63,15 +65,17 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
     It is turned upright, laid on white where it is transparent (unless there are four channels), made grey for
     one channel, and resized (bilinear). Without ``normalization`` uint8 gets the pixels as they are, int8 the pixels
     minus 128, and float the pixels divided by 255; with it, the real numbers that it gives, quantised where the type
-    is. Pixels of 16 bits are first divided by 257. Raises ValueError for a type that can't take an image and for
-    a broken image, and OSError for a file that is none.
+    is. Pixels of 16 bits are first divided by 257. Raises ValueError for a type that can't take an image, for a broken
+    image and one of more than 89,478,485 pixels, Pillow's limit, and OSError for a file that is none.
     """
     height, width, channels = _image_dimensions(path, type)
     try:
-        with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image)
-            upright.format = image.format
-            flat = _flatten(_eight_bits(upright), _MODES[channels])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)  # some 90 million pixels
+            with Image.open(path) as image:
+                ImageOps.exif_transpose(image, in_place=True)
+                flat = _flatten(_eight_bits(image), _MODES[channels])
+                resized = flat.resize((width, height), Image.Resampling.BILINEAR)
     except UnidentifiedImageError:
         raise
     except OSError as error:
@@ -80,7 +84,7 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
         raise ValueError(f"{path} can't be read as an image: {error}") from error
     except _BROKEN as error:
         raise ValueError(f"{path} can't be read as an image: {error}") from error
-    pixels = np.asarray(flat.resize((width, height), Image.Resampling.BILINEAR), np.uint8)
+    pixels = np.asarray(resized, np.uint8)
     array = _scale(pixels.reshape(height, width, channels), type, normalization).reshape(type.dimensions)
     if not np.isfinite(array).all():
         raise ValueError(f"{path}: mean and std give numbers that {type.code.name} does not have")
@@ -103,7 +107,7 @@ def _flatten(image: Image.Image, mode: str) -> Image.Image:
     if mode != "RGBA" and (image.mode in _ALPHA_MODES or "transparency" in image.info):
         paper = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(paper, image.convert("RGBA"))
-    return image.convert(mode)
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _image_dimensions(path: Path, type: OperandType) -> tuple[int, int, int]:

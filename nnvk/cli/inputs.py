@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import lzma
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, BinaryIO
 
 import numpy as np
 
@@ -31,6 +34,10 @@ _BROKEN = (
     lzma.LZMAError,
 )
 """What NumPy and zipfile raise for files that are broken, encrypted, or compressed in a way they don't know."""
+_NPY, _ZIP = b"\x93NUMPY", b"PK"
+_LONGEST_HEADER = 16 << 10
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+"""Readers by version; version 3 is for structures whose fields have names beyond Latin-1."""
 
 
 def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Normalization | None) -> list[np.ndarray]:
@@ -62,49 +69,77 @@ def _from_file(path: Path, port: Port, normalization: Normalization | None) -> n
 
 
 def _from_npz(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
-    names = [str(index) for index in range(len(ports))]
-    arrays = _load(path)
-    if not isinstance(arrays, dict):
-        raise ValueError(f"{path} has one array without a name, not an archive of arrays: call it .npy")
-    if sorted(arrays) != sorted(names):
-        raise ValueError(f"{path}: expected arrays named {', '.join(names)}, found {', '.join(arrays)}")
-    return [_fitting(f"{path}[{name}]", arrays[name], port) for name, port in zip(names, ports, strict=True)]
+    with path.open("rb") as file:
+        if _begins_with(path, file, _NPY):
+            raise ValueError(f"{path} has one array without a name, not an archive of arrays: call it .npy")
+        with _reading(path):
+            archive = zipfile.ZipFile(file)
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        names = [str(index) for index in range(len(ports))]
+        if sorted(members) != sorted(names):
+            raise ValueError(f"{path}: expected arrays named {', '.join(names)}, found {', '.join(members)}")
+        arrays = []
+        for name, port in zip(names, ports, strict=True):
+            with _reading(path):
+                member = archive.open(members[name])
+            with member:
+                arrays.append(_array(path, f"member '{name}'", member, port))
+        return arrays
 
 
 def _from_npy(path: Path, port: Port) -> np.ndarray:
-    array = _load(path)
-    if isinstance(array, dict):
-        raise ValueError(f"{path} is an archive of arrays, not one array: call it .npz")
-    return _fitting(str(path), array, port)
+    with path.open("rb") as file:
+        if _begins_with(path, file, _ZIP):
+            raise ValueError(f"{path} is an archive of arrays, not one array: call it .npz")
+        return _array(path, "", file, port)
 
 
-def _load(path: Path) -> np.ndarray | dict[str, np.ndarray]:
-    """What a .npy or .npz holds, whatever it is called. Raises ValueError for anything else, OSError if absent."""
+def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
+    with _reading(path):
+        found = file.read(len(magic)) == magic
+        file.seek(0)
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever NumPy and zipfile raise becomes a ValueError that names the file."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
-        for name, array in arrays.items():
-            if not isinstance(array, np.ndarray):
-                raise ValueError(f"its member {name!r} is no array")
-        return arrays
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise ValueError(f"{path} is no array file of NumPy: {error}") from error
-    except _BROKEN as error:
+        yield
+    except (OSError, *_BROKEN) as error:
         raise ValueError(f"{path} is no array file of NumPy: {error}") from error
 
 
-def _fitting(what: str, array: np.ndarray, port: Port) -> np.ndarray:
-    """The array in the tensor's shape, from which it may differ in ones."""
-    if array.dtype.newbyteorder("=") != port.dtype:
-        raise ValueError(f"{what}: expected {_describe(port)}, got {array.dtype}")
-    if _without_ones(array.shape) != _without_ones(port.shape):
-        raise ValueError(f"{what}: expected {_describe(port)}, got {list(array.shape)}")
+def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
+    """An array in the tensor's shape, from which it may differ in ones; what does not fit is not read.
+
+    ``member`` names it in an archive. Raises ValueError.
+    """
+    with _reading(path):
+        shape, dtype = _header(file, member)
+    what = f"{path}, {member}" if member else str(path)
+    if dtype.newbyteorder("=") != port.dtype:
+        raise ValueError(f"{what}: expected {_describe(port)}, got {dtype}")
+    if _without_ones(shape) != _without_ones(port.shape):
+        raise ValueError(f"{what}: expected {_describe(port)}, got {list(shape)}")
+    with _reading(path):
+        file.seek(0)
+        array = np.lib.format.read_array(file, allow_pickle=False)
     return np.ascontiguousarray(array, port.dtype).reshape(port.shape)
+
+
+def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of an array, without reading further than a header may reach."""
+    start = io.BytesIO(file.read(_LONGEST_HEADER))
+    if not start.getvalue().startswith(_NPY):
+        raise ValueError(f"its {member} is no array" if member else "it does not begin as one")
+    version = np.lib.format.read_magic(start)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version[0]}.{version[1]} is for arrays that no model takes")
+    shape, _, dtype = _HEADERS[version](start)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its shape is {list(shape)}")
+    return shape, dtype
 
 
 def _describe(port: Port) -> str:

@@ -205,3 +205,14 @@ def test_photos_become_the_inputs_that_came_with_them(photo: Path) -> None:
     array = load_image(photo, OperandType(code, wanted.shape, 0.0 if code is OperandCode.TENSOR_FLOAT32 else 1.0))
     assert array.dtype == wanted.dtype
     assert np.abs(array.astype(np.float64) - wanted).max() < 1e-7
+
+
+@pytest.mark.parametrize("side", [9460, 12_000])
+def test_an_image_of_too_many_pixels_is_not_decoded(tmp_path: Path, side: int) -> None:
+    """A small file: of one colour, with one bit a pixel."""
+    path = tmp_path / "large.png"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+        Image.new("1", (side, side)).save(path)
+    with pytest.raises(ValueError, match=rf"large\.png can't be read as an image: .*{side * side} pixels\) exceeds"):
+        load_image(path, UINT8)
