@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,9 +12,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_device, get_devices
+from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_devices
 from nnvk.api import run as run_compilation
-from nnvk.cli.models import choose_devices, compile_model, device_of_operations, load_model
+from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, report
+from nnvk.cli.models import choose_devices, compile_model, device_of_operations, find_device, load_model
 from nnvk.cli.output import check_writable, milliseconds, print_table, progress, write_json
 from nnvk.cli.profile import print_profile
 from nnvk.types.operand import OperandType
@@ -47,6 +49,7 @@ class Measurement:
 
 
 def command(
+    ctx: typer.Context,
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite files.")],
     devices: Annotated[
         list[str] | None,
@@ -68,29 +71,55 @@ def command(
 ) -> None:
     """Measure how long models take on devices, with random inputs.
 
-    Operations that a device doesn't support run on the CPU reference device, as the table shows.
+    Operations that a device doesn't support run on the CPU reference device, as the table shows. Where one of several
+    models can't be measured, the others are; the exit code is 2 then.
     """
     if profile and json_file is not None:
         raise ValueError("--profile has no figures for --json to write: give one of them")
     check_writable(json_file)
-    chosen = [get_device(name) for name in devices] if devices else get_devices()
-    loaded = [(path, load_model(path).model) for path in models]
-    if profile:
-        for path, model in loaded:
+    chosen = [find_device(name) for name in devices] if devices else get_devices()
+    failures = _Failures(ctx.find_root().params["traceback"])
+    measurements: list[Measurement] = []
+    with progress("Measuring", len(models) * len(chosen)) as advance:
+        for path in models:
+            title = _title(path, models)
+            try:
+                model = load_model(path).model
+            except REPORTED_ERRORS as error:
+                failures.add(error)
+                continue
             for device in chosen:
-                compilation, _ = prepare(model, device)
-                title = f"{_title(path, models)} on {device.name}"
-                print_profile(title, compilation, random_inputs(compilation), runs or PROFILED_RUNS)
-        return
-    measurements = []
-    with progress("Measuring", len(loaded) * len(chosen)) as advance:
-        for path, model in loaded:
-            for device in chosen:
-                measurements.append(measure(_title(path, models), model, device, runs))
-                advance(f"{path.name} on {device.name}")
-    _print(measurements)
-    if json_file is not None:
-        write_json(json_file, [asdict(measurement) for measurement in measurements])
+                what = f"{title} on {device.name}"
+                try:
+                    if profile:
+                        compilation, _ = prepare(model, device)
+                        print_profile(what, compilation, random_inputs(compilation), runs or PROFILED_RUNS)
+                    else:
+                        measurements.append(measure(title, model, device, runs))
+                except REPORTED_ERRORS as error:
+                    failures.add(error, what)
+                advance(what)
+    if measurements:
+        _print(measurements)
+        if json_file is not None:
+            write_json(json_file, [asdict(measurement) for measurement in measurements])
+    if failures.count:
+        raise typer.Exit(FAILURE)
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Errors that leave the rest of the work to be done."""
+
+    traceback: bool
+    """Whether to raise them all the same, to show where they come from."""
+    count: int = 0
+
+    def add(self, error: Exception, about: str = "") -> None:
+        if self.traceback:
+            raise error
+        report(error, about)
+        self.count += 1
 
 
 def measure(title: str, model: Model, device: Device, runs: int | None) -> Measurement:
@@ -172,8 +201,13 @@ def _hardware(execution: Execution) -> int:
 
 
 def random_inputs(compilation: Compilation) -> list[np.ndarray]:
-    """Something for every input of the model."""
-    return [_random(type_) for type_ in compilation.model.input_types()]
+    """Something for every input of the model. Raises MemoryError where the machine has too little for it."""
+    types = compilation.model.input_types()
+    needed = sum(type_.size for type_ in (*types, *compilation.model.output_types()))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise MemoryError(f"inputs and outputs take {needed} bytes, the machine has {memory}")
+    return [_random(type_) for type_ in types]
 
 
 def _random(type: OperandType) -> np.ndarray:
@@ -182,7 +216,10 @@ def _random(type: OperandType) -> np.ndarray:
         raise ValueError(f"the model leaves dimensions of an input open ({type}), it can't be measured")
     generator = np.random.default_rng(0)
     if type.dtype.kind == "f":
-        return generator.uniform(-1, 1, type.dimensions).astype(type.dtype)
+        array = generator.random(type.dimensions, np.float32)
+        array *= 2
+        array -= 1
+        return array.astype(type.dtype, copy=False)
     if type.scale:
         limits = np.iinfo(type.dtype)
         return generator.integers(limits.min, limits.max, type.dimensions, type.dtype, endpoint=True)

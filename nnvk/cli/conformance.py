@@ -12,7 +12,9 @@ from typing import Annotated
 
 import typer
 
-from nnvk.api import get_device, get_devices
+from nnvk.api import get_devices
+from nnvk.cli.lines import print_line
+from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, plural, print_table, progress, write_json
 from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases
@@ -61,7 +63,7 @@ def command(
     if execution_path not in EXECUTION_PATHS:
         raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}")
     check_writable(json_file)
-    name = get_device(device).name if device else get_devices()[0].name
+    name = find_device(device).name if device else get_devices()[0].name
     cases = find_cases(paths, pattern)
     started = time.monotonic()
     results: list[Result] = []
@@ -105,7 +107,7 @@ def _print(device: str, results: Sequence[Result], seconds: float) -> None:
     columns = ["operation", *(status.value for status in Status)]
     print_table(columns, rows, title=f"Conformance of {device}", right=" ".join(columns[1:]))
     for result in _with_status(results, Status.FAILED):
-        typer.echo(f"FAILED {result.case.name}: {result.verdict.reason}")
+        print_line(f"FAILED {result.case.name}: {result.verdict.reason}")
     total = Counter(result.verdict.status for result in results)
     summary = ", ".join(f"{total[status]} {status.value}" for status in Status)
-    typer.echo(f"{device}: {plural(len(results), 'test')}, {summary} in {seconds:.1f} s")
+    print_line(f"{device}: {plural(len(results), 'test')}, {summary} in {seconds:.1f} s")

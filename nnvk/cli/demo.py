@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nnvk.api import get_device
+from nnvk.cli.lines import print_line
+from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, print_table, writing
 from nnvk.demo import run_demo
 
@@ -32,10 +33,9 @@ def command(
     One is float, one int8. Prints the devices, accuracy, latency and where each operation ran, and draws a
     contact sheet.
     """
-    if device is not None:
-        get_device(device)  # fails before a folder is made
+    name = None if device is None else find_device(device).name  # fails before a folder is made
     sheet = output if output.suffix.lower() == ".png" else output / SHEET
     sheet.parent.mkdir(parents=True, exist_ok=True)
     check_writable(sheet)
     with writing(sheet):
-        raise typer.Exit(run_demo(sheet, device, print_table, typer.echo))
+        raise typer.Exit(run_demo(sheet, name, print_table, print_line))

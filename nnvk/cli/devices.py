@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import Device, get_devices, unavailable
+from nnvk.cli.lines import print_line
 from nnvk.cli.output import print_json, print_table
 
 
@@ -24,7 +25,7 @@ def command(
     rows = [[device.name, device.type.name, device.version, device.feature_level.name] for device in devices]
     print_table(["device", "type", "version", "feature level"], rows)
     for reason in reasons:
-        typer.echo(f"not available: {reason}")
+        print_line(f"not available: {reason}")
 
 
 def _describe(device: Device) -> dict[str, Any]:

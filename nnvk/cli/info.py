@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from nnvk.api import Device, Model, get_device, get_devices
-from nnvk.cli.models import compile_model, device_of_operations, load_model
+from nnvk.api import Device, Model, get_devices
+from nnvk.cli.lines import print_line
+from nnvk.cli.models import compile_model, device_of_operations, find_device, load_model
 from nnvk.cli.output import check_writable, plural, print_table, working, writing
 from nnvk.importers.tflite import Port
 from nnvk.runtime.graphviz import to_dot
@@ -33,7 +34,7 @@ def command(
     --device the operations are shared out as `nnvk run` does it.
     """
     check_writable(dot)
-    devices = get_devices() if device is None else [get_device(device)]
+    devices = get_devices() if device is None else [find_device(device)]
     imported = load_model(model)
     _print_ports("Inputs", imported.inputs)
     _print_ports("Outputs", imported.outputs)
@@ -44,13 +45,13 @@ def command(
         with working("Compiling"):
             places = device_of_operations(compile_model(imported.model, None))
     else:
-        places = ["none" if why else device for why in reasons]
+        places = ["none" if why else devices[0].name for why in reasons]
     frozen = imported.model.frozen
     if dot is not None:
         graph = to_dot(frozen, dict(enumerate(places)), model.stem)
         with writing(dot):
             dot.write_text(graph, encoding="utf-8")
-        typer.echo(f"wrote {dot}")
+        print_line(f"wrote {dot}")
     rows = [
         [
             str(number),
@@ -64,7 +65,7 @@ def command(
     print_table(["#", "operation", "output", "device", "why"], rows, title="Operations", right="#")
     counts = Counter(places)
     summary = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
-    typer.echo(f"{plural(len(rows), 'operation')}: {summary}")
+    print_line(f"{plural(len(rows), 'operation')}: {summary}")
 
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +14,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nnvk import NnapiError, __version__
+from nnvk import __version__
 from nnvk.base import log
-
-REPORTED_ERRORS = (NnapiError, OSError, ValueError, ModuleNotFoundError, MemoryError)
-"""What a user can cause and mend: reported in one line. Anything else is a bug and shows its traceback."""
-FAILURE = 2
-"""Exit code of a command that could not do its work."""
+from nnvk.cli.lines import FAILURE, INTERRUPTED, REPORTED_ERRORS, print_line, report
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,15 @@ COMMANDS: Mapping[str, Entry] = {
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
 }
 
+
+def _open_closed_streams() -> None:
+    """What goes to a stream that the caller has closed goes nowhere, and not to the file that is opened next."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))  # the lowest descriptor: its own
+
+
+_open_closed_streams()
 _MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 
@@ -59,14 +66,17 @@ class Commands(TyperGroup):
         return name, _load(name), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the subcommand; an error that the user can mend becomes one line and exit code 2."""
+        """Run the subcommand; an error that the user can mend becomes one line and exit code 2, Ctrl-C one and 130."""
         try:
             return super().invoke(ctx)
         except REPORTED_ERRORS as error:
             if ctx.params["traceback"] or getattr(error, "errno", None) == errno.EPIPE:
                 raise
-            typer.echo(f"nnvk: {_one_line(error)}", err=True)
+            report(error)
             raise typer.Exit(FAILURE) from None
+        except KeyboardInterrupt:
+            print_line("nnvk: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def _load(name: str | None) -> Any:
@@ -75,14 +85,6 @@ def _load(name: str | None) -> Any:
     command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=_MARKUP)
     command.command(name)(importlib.import_module(COMMANDS[name].module).command)
     return typer.main.get_command(command)
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return f"not enough memory: {error}".removesuffix(": ")
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _print_version(wanted: bool) -> None:
@@ -110,4 +112,6 @@ def main(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")] = False,
 ) -> None:
     """Android's Neural Networks API on any Vulkan device."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that its encoding has not
     log.configure()  # an environment variable with a wrong value is an error of every command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_device, get_devices
@@ -19,6 +20,20 @@ def load_model(path: Path) -> tflite.ImportedModel:
     return tflite.load(path)
 
 
+def find_device(name: str) -> Device:
+    """The device of a name, or else the first of a type (``cpu``, ``gpu``), in upper or lower case.
+
+    Raises BAD_DATA that names the devices there are.
+    """
+    ways: Sequence[Callable[[Device], bool]] = (
+        lambda device: device.name == name,
+        lambda device: device.name.lower() == name.lower(),
+        lambda device: device.type.name.lower() == name.lower(),
+    )
+    found = (device for is_meant in ways for device in get_devices() if is_meant(device))
+    return next(found, None) or get_device(name)  # which says what there is
+
+
 def choose_devices(name: str | None, fallback: bool) -> list[Device] | None:
     """The devices to compile for; None leaves the choice to nnvk.
 
@@ -26,8 +41,8 @@ def choose_devices(name: str | None, fallback: bool) -> list[Device] | None:
     """
     if name is None:
         return None if fallback else get_devices()[:1]
-    device = get_device(name)
-    cpus = [other for other in get_devices() if other.type is DeviceTypeCode.CPU and other.name != name]
+    device = find_device(name)
+    cpus = [other for other in get_devices() if other.type is DeviceTypeCode.CPU and other is not device]
     return [device, *(cpus if fallback else ())]
 
 

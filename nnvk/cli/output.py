@@ -1,4 +1,7 @@
-"""What commands print and write: tables and progress on a terminal, plain lines elsewhere; files."""
+"""What commands print and write: tables and progress on a terminal, plain lines elsewhere; files.
+
+All text goes through `printable`, for names in models and vectors may hold anything.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,25 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from nnvk.base.text import printable
+from nnvk.cli.lines import print_line
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = "") -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
-    A column's name in ``right`` has "_" for " ". Not on a terminal: aligned text, nothing cut or wrapped.
+    A column's name in ``right`` has "_" for " ". Not on a terminal: aligned text, not wrapped.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     to_right = [name.replace(" ", "_") in right.split() for name in columns]
     console = Console()
     if console.is_terminal:
-        table = Table(title=title or None, title_justify="left")
+        table = Table(title=escape(printable(title)) or None, title_justify="left")
         for name, numeric in zip(columns, to_right, strict=True):
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in rows:
@@ -33,7 +41,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
         console.print(table)
         return
     if title:
-        typer.echo(title)
+        print_line(title)
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
         cells = [
@@ -61,14 +69,14 @@ def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
         TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(description, total=total, note="")
-        yield lambda note: bar.update(task, advance=1, note=note)
+        task = bar.add_task(escape(printable(description)), total=total, note="")
+        yield lambda note: bar.update(task, advance=1, note=printable(note))
 
 
 def working(description: str) -> AbstractContextManager[Any]:
     """A spinner on standard error, if that is a terminal, for work whose length nobody knows."""
     console = Console(stderr=True)
-    return console.status(description) if console.is_terminal else nullcontext()
+    return console.status(escape(printable(description))) if console.is_terminal else nullcontext()
 
 
 def print_json(value: Any) -> None:

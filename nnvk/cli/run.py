@@ -16,6 +16,7 @@ from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import read_inputs
+from nnvk.cli.lines import print_line
 from nnvk.cli.models import choose_devices, compile_model, load_model, placement
 from nnvk.cli.output import check_writable, milliseconds, plural, print_table, working, writing
 from nnvk.importers.tflite import Port
@@ -89,11 +90,11 @@ def command(
     if trace is not None and recorded is not None:
         with writing(trace):
             recorded.write(trace)
-    typer.echo(f"{model.name}: {milliseconds(elapsed)} ms, {placement(compilation)}")
+    print_line(f"{model.name}: {milliseconds(elapsed)} ms, {placement(compilation)}")
     _print_outputs(imported.outputs, outputs)
     for written in (trace, output):
         if written is not None:
-            typer.echo(f"wrote {written}")
+            print_line(f"wrote {written}")
     if wants_classes:
         _print_classes(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nnvk import OperandCode, OperandType, get_device, get_devices
+from nnvk import Compilation, Device, Model, NnapiError, OperandCode, OperandType, get_device, get_devices
 from nnvk.cli import bench, demo
 from nnvk.cli.models import load_model
 from nnvk.demo.assets import DATA
@@ -91,6 +91,45 @@ def test_errors_are_one_line(nnvk_command: Any) -> None:
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("nnvk: ")
         assert result.stderr.count("\n") == 1
+
+
+def test_a_bad_model_leaves_the_others_to_be_measured(nnvk_command: Any, tmp_path: Path) -> None:
+    bad, out = tmp_path / "bad\x1b[31m.tflite", tmp_path / "bench.json"
+    bad.write_bytes(b"no model")
+    result = nnvk_command("bench", FLOAT, bad, INT8, "absent", "--runs", 1, "--device", CPU, "--json", out)
+    assert result.exit_code == 2
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["model", FLOAT.name, INT8.name]
+    assert [one["model"] for one in json.loads(out.read_text())] == [FLOAT.name, INT8.name]
+    first, second = result.stderr.splitlines()
+    assert first.startswith(f"nnvk: BAD_DATA: {tmp_path}/bad\\x1b[31m.tflite: malformed: no TFLite model")
+    assert second == "nnvk: absent: no such file"
+    result = nnvk_command("bench", bad, FLOAT, "--profile", "--runs", 1, "--device", CPU)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert result.stdout.startswith(f"{FLOAT.name} on {CPU}: ")
+    assert isinstance(nnvk_command("--traceback", "bench", bad, FLOAT).exception, NnapiError)
+
+
+def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is short, say."""
+    measure = bench.measure
+
+    def fail(title: str, model: Model, device: Device, runs: int | None) -> bench.Measurement:
+        if title == INT8.name:
+            raise MemoryError("3 GiB")
+        return measure(title, model, device, runs)
+
+    monkeypatch.setattr(bench, "measure", fail)
+    result = nnvk_command("bench", INT8, FLOAT, "--runs", 1, "--device", CPU)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (2, 2)
+    assert result.stderr == f"nnvk: {INT8.name} on {CPU}: not enough memory: 3 GiB\n"
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = Compilation(load_model(FLOAT).model)
+    compilation.finish()
+    monkeypatch.setattr("os.sysconf", lambda name: 32)
+    with pytest.raises(MemoryError, match="inputs and outputs take 1064 bytes, the machine has 1024"):
+        bench.random_inputs(compilation)
 
 
 def test_targets_are_checked_before_the_work(
