@@ -1,4 +1,4 @@
-"""Puts the helpers beside the tests, `tflite_net` and `tflite_oracle`, on the path."""
+"""Puts the helper beside the tests, `tflite_oracle`, on the path."""
 
 import sys
 from pathlib import Path
