@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from typing import Protocol, runtime_checkable
@@ -26,7 +27,10 @@ class Description(Protocol):
 
 
 class HardwareBuffer:
-    """Shared memory of the BLOB format, in the place of Android's ``AHardwareBuffer``: a memfd."""
+    """Shared memory of the BLOB format, in the place of Android's ``AHardwareBuffer``: a memfd.
+
+    Its size is sealed: a process that it is shared with can't truncate it, which would kill all that touch it.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = whole("the size", size, most=_MOST_BYTES)
@@ -34,11 +38,12 @@ class HardwareBuffer:
             raise bad_data(f"the size must be positive, got {size}")
         what = f"a hardware buffer of {size} bytes"
         try:
-            fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC)
+            fd = os.memfd_create("nnvk-hardware-buffer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError as error:
             raise system_error(what, error) from error
         try:
             os.ftruncate(fd, self.size)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             self._mapped = mmap.mmap(fd, self.size)
         except OSError as error:
             os.close(fd)
@@ -70,8 +75,10 @@ class Memory:
         """Map ``size`` bytes of a file (``ANeuralNetworksMemory_createFromFd``).
 
         ``protect`` is ``mmap.PROT_READ``, ``mmap.PROT_WRITE``, both, or 0 for memory that nothing can be done with;
-        ``offset`` is a multiple of the page size. The descriptor may be closed afterwards. BAD_DATA: size, offset or
-        protection can't be; UNMAPPABLE: it can't be mapped.
+        ``offset`` is a multiple of the page size. The descriptor may be closed afterwards. The file must not shrink
+        while the memory is there: a touch of what is gone kills the process (SIGBUS). Where others might, give a memfd
+        sealed with F_SEAL_SHRINK, or a `HardwareBuffer`. BAD_DATA: size, offset or protection can't be; UNMAPPABLE: it
+        can't be mapped.
         """
         size, offset = whole("size", size, most=_MOST_BYTES), whole("offset", offset, most=_MOST_BYTES)
         protect, fd = whole("protect", protect), whole("fd", fd, -LARGEST_DESCRIPTOR, LARGEST_DESCRIPTOR)

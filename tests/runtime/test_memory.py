@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +93,19 @@ def test_memory_without_protection_is_of_no_use(descriptor: int) -> None:
 def test_bytes_outside_of_the_memory(offset: int, length: int) -> None:
     with raises(ResultCode.BAD_DATA, "outside"):
         shared_memory(16).slice(offset, length)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 1 << 20])
+def test_a_hardware_buffer_keeps_its_size(size: int) -> None:
+    """Whoever has its descriptor: memory that is mapped and gone kills the process that touches it."""
+    buffer = nnvk.HardwareBuffer(3 * PAGE)
+    memory = Memory.create_from_hardware_buffer(buffer)
+    code = f"import os, sys; os.ftruncate(int(sys.argv[1]), {size})"
+    command = [sys.executable, "-c", code, str(buffer.fileno())]
+    shared = subprocess.run(command, pass_fds=[buffer.fileno()], capture_output=True, text=True, check=False)
+    assert "PermissionError" in shared.stderr
+    memory.slice(0, memory.size)[:] = 7
+    assert os.pread(buffer.fileno(), 1, 3 * PAGE - 1) == b"\x07"
 
 
 def test_a_hardware_buffer_is_shared() -> None:
