@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 import numpy as np
 
 from nnvk.base import log
-from nnvk.base.checks import instance, sequence
+from nnvk.base.checks import instance
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
@@ -33,6 +33,7 @@ from nnvk.runtime.devices import (
 from nnvk.runtime.event import Event
 from nnvk.runtime.execution import Execution
 from nnvk.runtime.execution_plan import Step
+from nnvk.runtime.inputs import Inputs, as_array, in_order, is_array
 from nnvk.runtime.memory import HardwareBuffer, Memory
 from nnvk.runtime.model import Model
 from nnvk.types.codes import (
@@ -124,13 +125,19 @@ with suppress(ValueError):  # of a bad environment variable, which the first use
 manager.install([_vulkan, _plugins, _cpu])
 
 
-def run(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+def run(compilation: Compilation, inputs: Inputs) -> list[np.ndarray]:
     """Compute once and return the outputs, whatever their shapes turn out to be.
 
-    A convenience over `Execution` with the arrays allocated for the caller; raises what `Execution.compute` raises.
+    A convenience over `Execution` with the arrays allocated for the caller. ``inputs`` are in the model's order, or by
+    the names that `Model.name_inputs` or an importer has given them. Each is an array, of NumPy or of a package whose
+    arrays `numpy.asarray` or DLPack takes, or what `Execution.set_input` takes, and may have any strides. Raises what
+    `Execution.compute` raises, and BAD_DATA for inputs that can't be told.
     """
     instance("the compilation", compilation, Compilation)
-    given = sequence("the inputs", inputs)
+    given = [
+        as_array(value, f"input {index}") if is_array(value) else value
+        for index, value in enumerate(in_order(inputs, compilation.model.input_names, "run"))
+    ]
     types = compilation.model.output_types()
     arrays = [np.empty(type_.dimensions if type_.is_fully_specified else 0, type_.dtype) for type_ in types]
     while True:

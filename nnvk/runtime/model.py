@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nnvk.base.checks import flag, instance, reals, shown, text, whole, wholes
+from nnvk.base.checks import flag, instance, reals, sequence, shown, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.hal import Support
@@ -41,6 +42,7 @@ class Model:
         self._operations: list[frozen.Operation] = []
         self._inputs: tuple[int, ...] | None = None
         self._outputs: tuple[int, ...] = ()
+        self._input_names: tuple[str, ...] = ()
         self._relaxed = False
         self._extensions: list[str] = []
         self._finish_called = False
@@ -179,7 +181,20 @@ class Model:
                 raise bad_data(f"operand {index} has a value, it can't be an input or output of the model")
         if len({*given, *results}) != len(given) + len(results):
             raise bad_data(f"an operand is named twice: inputs {list(given)}, outputs {list(results)}")
-        self._inputs, self._outputs = given, results
+        self._inputs, self._outputs, self._input_names = given, results, ()
+
+    def name_inputs(self, names: Sequence[str]) -> None:
+        """Name the inputs, in their order, so that `nnvk.run` takes them by name; NNAPI has no such call.
+
+        BAD_DATA: they are not as many as inputs. BAD_STATE: inputs are not identified, or the model is finished.
+        """
+        self._check_unfinished("name_inputs")
+        given = tuple(text("each of the names", name) for name in sequence("the names", names))
+        if self._inputs is None:
+            raise bad_state("identify_inputs_and_outputs must be called before name_inputs")
+        if len(given) != len(self._inputs):
+            raise bad_data(f"expected {len(self._inputs)} names, one for each input, got {len(given)}")
+        self._input_names = given
 
     def relax_computation_float32_to_float16(self, allow: bool) -> None:
         """Allow FLOAT32 to be computed as FLOAT16 (``ANeuralNetworksModel_relaxComputationFloat32toFloat16``).
@@ -199,9 +214,10 @@ class Model:
         self._finish_called = True
         if self._inputs is None:
             raise bad_data("a model needs an output: identify_inputs_and_outputs was not called")
-        self._frozen = graph.freeze(
+        checked = graph.freeze(
             self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
         )
+        self._frozen = replace(checked, input_names=self._input_names)
         if _log.isEnabledFor(logging.DEBUG):
             constants = sum(value.nbytes for value in self._values.values() if value is not None)
             _log.debug(

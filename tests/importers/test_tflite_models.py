@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,6 +125,42 @@ def test_inputs_by_name_or_position() -> None:
         imported.encode([np.zeros(2), values["second"]])
     with pytest.raises(nnvk.NnapiError, match=r"'second' must have shape \[2\], got \[3\]"):
         imported.encode([values["first"], np.zeros(3, np.float32)])
+
+
+def test_a_bare_array_is_no_list_of_inputs() -> None:
+    imported = load(quantised())
+    (port,) = imported.inputs
+    for given in (np.zeros(port.shape, np.float32), np.zeros((1, *port.shape), np.float32)):
+        with pytest.raises(nnvk.NnapiError, match=r"encode takes a list of arrays, .* got one ndarray: write \[it\]"):
+            imported.encode(given)
+
+
+def test_arrays_of_other_packages_are_inputs() -> None:
+    class Other:
+        def __dlpack__(self, **options: Any) -> Any:
+            return values.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return values.__dlpack_device__()
+
+    imported = load(quantised())
+    values = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    for given in (Other(), memoryview(values)):
+        np.testing.assert_array_equal(imported.encode([given])[0], values)
+
+
+def test_the_model_knows_the_names_of_its_inputs() -> None:
+    source, state = T("FLOAT32", (1, 2), name="x"), T("FLOAT32", (1, 2), variable=True, name="memory")
+    one, zero = T(data=np.eye(2)), T(data=[0.0, 0.0])
+    net = Net([source], [T("FLOAT32", (1, 2))])
+    net.op("RNN", [source, one, one, zero, state], net.outputs[0], "RNNOptions")
+    imported = load(write(net))
+    assert imported.model.frozen.input_names == ("x", "memory")
+    compilation = nnvk.Compilation(imported.model)
+    compilation.finish()
+    given = {"memory": np.float32([[10, 20]]), "x": np.float32([[1, 2]])}
+    output, _ = nnvk.run(compilation, given)
+    np.testing.assert_array_equal(output, [[11, 22]])
 
 
 def test_int64_inputs_are_narrowed() -> None:

@@ -152,8 +152,8 @@ class Graph:
         source = value.origin or value
         return source if source.shape == shape else source.once(shape, lambda: Value(type_, origin=source))
 
-    def finish(self, outputs: Sequence[Value]) -> Model:
-        """The finished model with these outputs, without the operations that they don't need."""
+    def finish(self, outputs: Sequence[Value], names: Sequence[str]) -> Model:
+        """The finished model with these outputs and names of inputs, without the operations that they don't need."""
         outputs = [self.edge(value) for value in outputs]
         for value in outputs:
             self._materialize(value)
@@ -168,7 +168,7 @@ class Graph:
             if not live.isdisjoint(operation.outputs):
                 live.update((*operation.inputs, *operation.outputs))
                 operations.append(operation)
-        return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results))
+        return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results), names)
 
     # --- internals -----------------------------------------------------------------------------------------------
 
@@ -210,7 +210,9 @@ class Graph:
             Value(type_, np.ascontiguousarray(array, type_.dtype)) for array, type_ in zip(arrays, types, strict=True)
         ]
 
-    def _build(self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int]) -> Model:
+    def _build(
+        self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int], names: Sequence[str]
+    ) -> Model:
         model = Model()
         number: dict[int, int] = {}
         for index in kept:
@@ -233,6 +235,7 @@ class Graph:
         model.identify_inputs_and_outputs(
             [number[index] for index in self._inputs], [number[index] for index in outputs]
         )
+        model.name_inputs(names)
         model.relax_computation_float32_to_float16(self._relaxed)
         model.finish()
         return model

@@ -153,7 +153,8 @@ class _Builder:
         results = [(subgraph.tensors[index], self._values[index]) for index in subgraph.outputs]
         states = [(subgraph.tensors[index], self._values[index]) for index in self._states]
         try:
-            model = self._graph.finish([value for _, value in (*results, *states)])
+            names = [subgraph.tensors[index].name for index in (*subgraph.inputs, *self._states)]
+            model = self._graph.finish([value for _, value in (*results, *states)], names)
         except (NnapiError, Unmapped) as error:
             self._problem("output", 0, error)
             return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.tflite.errors import NAME_SHOWN
 from nnvk.importers.tflite.operands import DTYPES
+from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import QUANT8_CODES, Shape
 
 
@@ -55,9 +57,12 @@ class Port:
         """The step that stands for 0.0."""
         return self.type.zero_point
 
-    def encode(self, array: np.ndarray) -> np.ndarray:
-        """An array of the TFLite tensor's dtype and shape as the operand has it. BAD_DATA names the tensor."""
-        array = np.asarray(array)
+    def encode(self, array: Any) -> np.ndarray:
+        """An array of the TFLite tensor's dtype and shape as the operand has it. BAD_DATA names the tensor.
+
+        It may be one of another package, which `numpy.asarray` or DLPack takes.
+        """
+        array = as_array(array, str(self))
         if array.dtype != self.dtype:
             raise bad_data(f"{self} must be an array of {self.dtype}, got {array.dtype}")
         if array.shape not in (self.shape, self.type.dimensions):
@@ -116,16 +121,12 @@ class ImportedModel:
         types = [state.input.type for state in self.states]
         return [np.full(type_.dimensions, type_.zero_point, type_.dtype) for type_ in types]
 
-    def encode(
-        self, arrays: Sequence[np.ndarray] | Mapping[str, np.ndarray], state: Sequence[np.ndarray] | None = None
-    ) -> list[np.ndarray]:
-        """All inputs of ``model``, from TFLite's by position or by name and the states, initial if None."""
-        if isinstance(arrays, Mapping):
-            missing = [port.name for port in self.inputs if port.name not in arrays]
-            if missing or len(arrays) != len(self.inputs):
-                names = [port.name for port in self.inputs]
-                raise bad_data(f"expected the inputs {names}, got {list(arrays)}")
-            arrays = [arrays[port.name] for port in self.inputs]
+    def encode(self, arrays: Inputs, state: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
+        """All inputs of ``model``, from TFLite's by position or by name and the states, initial if None.
+
+        BAD_DATA says what does not fit.
+        """
+        arrays = in_order(arrays, [port.name for port in self.inputs], "encode")
         if len(arrays) != len(self.inputs):
             raise bad_data(f"expected {len(self.inputs)} inputs, got {len(arrays)}")
         encoded = [port.encode(array) for port, array in zip(self.inputs, arrays, strict=True)]
