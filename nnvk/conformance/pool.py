@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -76,7 +77,10 @@ def run_cases(cases: Sequence[Case], connect: Connect, *, jobs: int, timeout: fl
 
 @dataclass(slots=True)
 class _Worker:
-    """One process: what it has been given, what it is running, and when that must have ended."""
+    """One process: what it has been given, what it is running, and when that must have ended.
+
+    Ctrl-C, which goes to all processes of a terminal, does not reach it: the parent decides.
+    """
 
     connect: Connect
     timeout: float
@@ -93,7 +97,12 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, self.connect), daemon=True)
-        self.process.start()
+        resource_tracker.ensure_running()  # start() would do so, and let Ctrl-C through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which the process inherits
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # so that the end of the process is the end of the pipe
         self.deadline = time.monotonic() + START_TIMEOUT
 
@@ -164,7 +173,6 @@ class _Worker:
 def _work(connection: Connection, connect: Connect) -> None:
     """What a process does: says that it is ready, then answers every test with a verdict, until None comes."""
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     try:
         run = connect()
     except Exception as error:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nnvk import get_devices, unavailable
+from nnvk import DeviceTypeCode, NnapiError, get_devices, unavailable
 from nnvk.base.settings import override
 from nnvk.cli.main import app
+from nnvk.cli.models import find_device
+from nnvk.demo.assets import DATA
+from nnvk.driver.cpu import CpuDevice
 from nnvk.runtime.devices import manager
 
 
@@ -32,6 +37,55 @@ def test_json() -> None:
     assert printed["devices"][-1]["type"] == "CPU"
     assert printed["devices"][-1]["feature_level"] == 1000008
     assert printed["unavailable"] == unavailable()
+
+
+@pytest.mark.parametrize("name", ["cpu", "CPU", "Cpu", "nnapi-reference", "NNAPI-Reference"])
+def test_the_cpu_device_by_other_names(name: str) -> None:
+    assert find_device(name).name == "nnapi-reference"
+
+
+@pytest.mark.skipif(get_devices()[0].type.name != "GPU", reason="there is no GPU")
+@pytest.mark.parametrize("name", ["gpu", "GPU", "Vulkan-0"])
+def test_the_first_gpu_by_other_names(name: str) -> None:
+    assert find_device(name).name == "vulkan-0"
+
+
+class Named(CpuDevice):
+    """A device of another driver, whose name is that of a type."""
+
+    name = "GPU"
+    type = DeviceTypeCode.ACCELERATOR
+
+
+def test_names_come_before_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager, "_drivers", [*manager._drivers, lambda: ((Named(),), "")])
+    monkeypatch.setattr(manager, "_devices", None)
+    for name in ("GPU", "gpu", "accelerator"):
+        assert isinstance(find_device(name).driver, Named)
+    with pytest.raises(NnapiError, match=r"there is no device 'vulkan'; the devices are .*nnapi-reference, GPU"):
+        find_device("vulkan")
+    monkeypatch.undo()
+    manager._devices = None
+
+
+@pytest.mark.parametrize("command", ["info", "run", "bench", "demo", "conformance"])
+def test_every_command_knows_them(command: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.zeros((1, 16, 16, 1), np.float32))
+    model = str(DATA / "digits_float.tflite")
+    arguments = {
+        "info": [model],
+        "run": [model, "--input", str(tmp_path / "in.npy")],
+        "bench": [model, "--runs", "1"],
+        "demo": ["--output", str(tmp_path)],
+        "conformance": [str(tmp_path / "absent")],
+    }[command]
+    result = CliRunner().invoke(app, [command, *arguments, "--device", "CPU"])
+    if command == "conformance":
+        assert result.stderr.endswith("absent: no such file or folder\n"), "the device was found before"
+        return
+    assert result.exit_code == 0, result.output
+    assert "nnapi-reference" in result.stdout
+    assert " on CPU" not in result.stdout
 
 
 def test_it_says_why_the_gpu_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from typer.testing import CliRunner
 import nnvk
 from nnvk.base import settings
 from nnvk.cli.main import COMMANDS, app
+from nnvk.demo.assets import DATA
 
 
 def test_version() -> None:
@@ -94,6 +99,87 @@ def test_a_wrong_environment_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
     result = CliRunner().invoke(app, ["devices"])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.startswith("nnvk: NNVK_VALIDATION must be 0 or 1")
+
+
+def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _raise(monkeypatch, KeyboardInterrupt())
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "nnvk: interrupted\n")
+
+
+OPERAND = {"type": "TENSOR_FLOAT32", "dims": [1], "scale": 0, "zero_point": 0, "data": "AAAAAA=="}
+RELU = {
+    "name": "relu",
+    "relaxed": False,
+    "expect_failure": False,
+    "multinomial_tolerance": 0,
+    "main": {
+        "operands": [{**OPERAND, "lifetime": "SUBGRAPH_INPUT"}, {**OPERAND, "lifetime": "SUBGRAPH_OUTPUT"}],
+        "operations": [{"type": "RELU", "inputs": [0], "outputs": [1]}],
+        "inputs": [0],
+        "outputs": [1],
+    },
+    "referenced": [],
+}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.mark.parametrize("arguments", [["bench", "--runs", "1000000"], ["conformance", "VECTORS", "--jobs", "2"]])
+def test_a_command_at_work_ends_with_ctrl_c(arguments: list[str], tmp_path: Path) -> None:
+    """The signal goes to the whole group of processes, as from a terminal."""
+    if arguments[0] == "bench":
+        arguments = [*arguments, str(DATA / "digits_float.tflite")]
+    else:
+        (tmp_path / "long.json").write_text(json.dumps({"spec": "long", "tests": [RELU] * 5000}))
+        arguments = ["conformance", str(tmp_path), *arguments[2:], "--device", "cpu"]
+    command = [sys.executable, "-m", "nnvk.cli", *arguments]
+    environment = {**ENVIRONMENT, "NNVK_VLOG": "compilation"}
+    with subprocess.Popen(
+        command,
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline(), "it executes"
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    logged = [line for line in err.splitlines() if not line.startswith("nnvk.")]
+    assert (process.returncode, out, logged) == (130, "", ["nnvk: interrupted"])
+
+
+def run_closed(*arguments: str, closed: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with some of its standard streams closed."""
+    command = f'exec "$0" -m nnvk.cli "$@" {closed}'
+    given = ["sh", "-c", command, sys.executable, *arguments]
+    return subprocess.run(given, env=ENVIRONMENT, cwd="/", capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
+    """What would be written goes nowhere, and not into a file that has got the stream's descriptor."""
+    result = run_closed("devices", closed=closed)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert bool(result.stdout) == (">&-" not in closed.replace("2>&-", ""))
+    result = run_closed("info", "/absent", closed=closed)
+    assert result.returncode == 2
+    assert result.stderr == ("" if "2>&-" in closed else "nnvk: /absent: no such file\n")
+    graph = tmp_path / "graph.dot"
+    result = run_closed("info", str(DATA / "digits_float.tflite"), "--dot", str(graph), closed=closed)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert graph.read_text().startswith("digraph")
+    assert graph.read_text().endswith("}\n")
+
+
+def test_characters_that_the_terminal_has_not(tmp_path: Path) -> None:
+    model = tmp_path / "größe犬.tflite"
+    shutil.copy(DATA / "digits_float.tflite", model)
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "latin-1"}
+    arguments = [sys.executable, "-m", "nnvk.cli", "bench", str(model), "--runs", "1", "--device", "cpu"]
+    result = subprocess.run(arguments, env=environment, cwd="/", capture_output=True, check=True)
+    assert r"größe\u72ac.tflite".encode("latin-1") in result.stdout
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
