@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache, planner
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.shaders.commands import Copy
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.types.model import Lifetime, Model
@@ -37,6 +41,7 @@ from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 BATCH = 2
 MODEL = classifier(BATCH).frozen
+SHAPES = [(BATCH, 6, 6, 4)]
 
 
 @pytest.fixture
@@ -59,8 +64,23 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
 
 
 @pytest.fixture(scope="module")
-def library() -> ShaderLibrary:
-    return ShaderLibrary()
+def library(own: VulkanDevice) -> ShaderLibrary:
+    return own.planner.library
+
+
+Load = Callable[..., "Plan | None"]
+
+
+@pytest.fixture(scope="module")
+def load(own: VulkanDevice, library: ShaderLibrary, key: dict[str, str]) -> Load:
+    """Reads the plan of `MODEL` from a file, whose content may be given."""
+
+    def load_plan(path: Path, content: bytes | None = None, key: dict[str, str] = key) -> Plan | None:
+        if content is not None:
+            path.write_bytes(content)
+        return PlanCache(path, key).load(MODEL, SHAPES, own.profile, library)
+
+    return load_plan
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +119,9 @@ def test_a_second_preparation_lowers_nothing(vulkan: VulkanDevice, path: Path, l
 def test_a_plan_comes_back_as_it_was(
     own: VulkanDevice, library: ShaderLibrary, path: Path, key: dict[str, str]
 ) -> None:
-    plan = own.planner.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    plan = own.planner.plan(MODEL, SHAPES, PrepareOptions())
     PlanCache(path, key).store(plan)
-    back = PlanCache(path, key).load(library)
+    back = PlanCache(path, key).load(MODEL, SHAPES, own.profile, library)
     assert back is not None
     for field in ("barriers", "pages", "inputs", "outputs", "output_shapes"):
         assert getattr(back, field) == getattr(plan, field), field
@@ -213,49 +233,39 @@ def test_everything_that_matters_is_in_the_key(
     assert differs("code", key_of(own.version, own.profile, library, MODEL))
 
 
-def test_a_plan_for_something_else_is_not_used(
-    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path
-) -> None:
-    path.write_bytes(entry)
-    assert PlanCache(path, key).load(library) is not None
+def test_a_plan_for_something_else_is_not_used(load: Load, key: dict[str, str], entry: bytes, path: Path) -> None:
+    assert load(path, entry) is not None
     for part in key:
-        assert PlanCache(path, key | {part: "another"}).load(library) is None
+        assert load(path, key=key | {part: "another"}) is None
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
 
 
-def loads(path: Path, content: bytes, key: dict[str, str], library: ShaderLibrary) -> bool:
-    path.write_bytes(content)
-    return PlanCache(path, key).load(library) is not None
-
-
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_flipped_bits_are_noticed(
-    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path, data: st.DataObject
-) -> None:
+def test_flipped_bits_are_noticed(load: Load, entry: bytes, path: Path, data: st.DataObject) -> None:
     content = bytearray(entry)
     for place in data.draw(st.lists(st.integers(0, len(entry) - 1), min_size=1, max_size=4, unique=True)):
         content[place] ^= data.draw(st.integers(1, 255))
-    assert not loads(path, bytes(content), key, library)
+    assert load(path, bytes(content)) is None
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_files_that_are_cut_off_or_longer_are_noticed(
-    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path, data: st.DataObject
+    load: Load, entry: bytes, path: Path, data: st.DataObject
 ) -> None:
     cut = entry[: data.draw(st.integers(0, len(entry) - 1))]
-    assert not loads(path, cut, key, library)
-    assert not loads(path, entry + data.draw(st.binary(min_size=1, max_size=50)), key, library)
+    assert load(path, cut) is None
+    assert load(path, entry + data.draw(st.binary(min_size=1, max_size=50))) is None
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200))
-def test_foreign_files_are_noticed(library: ShaderLibrary, key: dict[str, str], path: Path, content: bytes) -> None:
-    assert not loads(path, content, key, library)
-    assert not loads(path, cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, 2**60, 2**60) + content, key, library)
+def test_foreign_files_are_noticed(load: Load, path: Path, content: bytes) -> None:
+    assert load(path, content) is None
+    assert load(path, cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, 2**60, 2**60) + content) is None
 
 
 def sealed(header: Any, constants: bytes) -> bytes:
@@ -271,31 +281,178 @@ def parts(entry: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(entry[start : start + header]), entry[start + header :][:constants]
 
 
-def test_nonsense_with_a_good_digest_is_noticed(
-    library: ShaderLibrary, key: dict[str, str], entry: bytes, path: Path
-) -> None:
-    header, constants = parts(entry)
-    assert loads(path, sealed(header, constants), key, library)
-    for part, value in itertools.product(header, (None, 3, "x", [["x"]], [[1, 2]], {"a": 1})):
-        if part == "output_shapes" and value == [[1, 2]]:
-            continue  # well-formed, if of another model: the digest and the key stand against that
-        assert not loads(path, sealed(header | {part: value}, constants), key, library), (part, value)
+@pytest.fixture(scope="module")
+def header(entry: bytes) -> dict[str, Any]:
+    return parts(entry)[0]
+
+
+@pytest.fixture(scope="module")
+def constants(entry: bytes) -> bytes:
+    return parts(entry)[1]
+
+
+def test_a_header_of_another_kind_is_noticed(load: Load, header: Any, constants: bytes, path: Path) -> None:
+    assert load(path, sealed(header, constants)) is not None
+    for part, value in itertools.product(header, (None, 3, "x", [["x"]], [[1, 2]], {"a": 1}, [])):
+        assert load(path, sealed(header | {part: value}, constants)) is None, (part, value)
     for document in (None, [], 3, "x", {}):
-        assert not loads(path, sealed(document, constants), key, library)
-    number = next(iter(header["tensors"]))
-    for row in (["arena", 9, 0, 4], ["arena", 0, -64, 4], ["arena", 0, 0, 2**40], ["heap", 0, 0, 4], ["arena", 0]):
-        tensors = header["tensors"] | {number: row}
-        assert not loads(path, sealed(header | {"tensors": tensors}, constants), key, library), row
-    name, groups, tensors, words, push, operation = next(row for row in header["commands"] if len(row) == 6)
-    for row in (
-        ["no such shader", groups, tensors, words, push, operation],
-        [name, groups[:2], tensors, words, push, operation],
-        [name, groups, tensors | {"more": 0}, words, push, operation],
-        [name, groups, tensors, ["x"], push, operation],
-        [name, groups, tensors, words, push | {"more": 0}, operation],
-        [name, groups, tensors, words, push | {"more": 0}],
-    ):
-        assert not loads(path, sealed(header | {"commands": [row]}, constants), key, library), row
+        assert load(path, sealed(document, constants)) is None
+    path.write_bytes(sealed(header, constants))
+    for text in (b"[" * 100_000, b"[1e400]", b"\xff", b"NaN"):
+        body = cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, len(text), 0) + text
+        assert load(path, body + hashlib.sha256(body).digest()) is None
+
+
+def at(header: Any, *keys: Any) -> Any:
+    for key in keys:
+        header = header[key]
+    return header
+
+
+WRONG_NUMBERS = [-1, 0.5, 1.0, 1e300, float("nan"), 2**31, 2**40, 10**400, "x", None, [], True]
+"""For sizes and places."""
+
+
+def changed(header: Any, keys: Sequence[Any], value: Any) -> Any:
+    """A header with another value in one place."""
+    other = copy.deepcopy(header)
+    at(other, *keys[:-1])[keys[-1]] = value
+    return other
+
+
+def first(header: Any, length: int) -> int:
+    """Position of the first command that is a dispatch (6 parts), or a copy (3)."""
+    return next(number for number, row in enumerate(header["commands"]) if len(row) == length)
+
+
+@pytest.mark.parametrize("value", WRONG_NUMBERS, ids=repr)
+def test_numbers_out_of_range_are_noticed(load: Load, header: Any, constants: bytes, path: Path, value: Any) -> None:
+    number, dispatch = next(iter(header["tensors"])), first(header, 6)
+    places: list[list[Any]] = [
+        *(["pages", storage, 0] for storage in ("arena", "constants", "staging")),
+        *(["tensors", number, part] for part in (1, 2, 3)),
+        *(["constants", 0, part] for part in (1, 2, 3)),
+        *([edge, 0, part] for edge in ("inputs", "outputs") for part in (1, 2, 3)),
+        ["barriers", 0],
+        ["output_shapes", 0, 0],
+        *(["commands", dispatch, 1, axis] for axis in range(3)),
+        *(["commands", dispatch, 2, name] for name in at(header, "commands", dispatch, 2)),
+        *(["commands", dispatch, 3, word] for word in range(len(at(header, "commands", dispatch, 3)))),
+        ["commands", dispatch, 5],
+    ]
+    for place in places:
+        assert load(path, sealed(changed(header, place, value), constants)) is None, place
+
+
+@pytest.mark.parametrize("value", ["x", None, [], {}, 10**400], ids=repr)
+def test_push_constants_of_other_types_are_noticed(
+    load: Load, header: Any, constants: bytes, path: Path, value: Any
+) -> None:
+    dispatch = first(header, 6)
+    for name in at(header, "commands", dispatch, 4):
+        assert load(path, sealed(changed(header, ["commands", dispatch, 4, name], value), constants)) is None, name
+
+
+def test_what_does_not_fit_together_is_noticed(load: Load, header: Any, constants: bytes, path: Path) -> None:
+    number, dispatch = next(iter(header["tensors"])), first(header, 6)
+    name, groups, tensors, words, push, operation = header["commands"][dispatch]
+    constant = next(key for key, row in header["tensors"].items() if row[0] == "constants")
+    written = next(key for key, row in header["tensors"].items() if row[0] == "arena")
+    cases: list[tuple[list[Any], Any]] = [
+        *((["tensors", number], row) for row in (["heap", 0, 0, 4], ["arena", 0], ["arena", 9, 0, 4], [], "arena")),
+        (["tensors", number, 2], header["tensors"][number][2] + 4),  # not aligned
+        (["pages", "arena"], [size * 2 for size in header["pages"]["arena"]]),
+        (["pages", "arena"], [*header["pages"]["arena"], 64]),
+        (["pages", "constants"], []),
+        (["constants"], header["constants"][1:]),
+        (["constants"], [*header["constants"], header["constants"][0]]),
+        (["inputs"], [*header["inputs"], None]),
+        (["inputs"], [None]),
+        (["inputs", 0, 0], "arena"),
+        (["outputs"], header["inputs"]),
+        (["output_shapes"], [[1, 2]]),
+        (["barriers"], []),
+        (["barriers"], list(range(len(header["commands"])))),
+        (["commands"], header["commands"] * 1000),
+        (["commands", dispatch], [name, groups[:2], tensors, words, push, operation]),
+        (["commands", dispatch], [name, [*groups, 1], tensors, words, push, operation]),
+        (["commands", dispatch], ["no such shader", groups, tensors, words, push, operation]),
+        (["commands", dispatch], [name, [65535, 65535, 1], tensors, words, push, operation]),
+        (["commands", dispatch], [name, groups, tensors | {"more": 0}, words, push, operation]),
+        (["commands", dispatch], [name, groups, dict.fromkeys(tensors, constant), words, push, operation]),
+        (["commands", dispatch], [name, groups, tensors, [*words, 1], push, operation]),
+        (["commands", dispatch], [name, groups, tensors, [], push, operation]),
+        (["commands", dispatch], [name, groups, tensors, words, push | {"more": 0}, operation]),
+        (["commands", dispatch], [name, groups, tensors, words, push]),
+        *((["commands", dispatch], [written, written, nbytes]) for nbytes in (0, -4, 3, 2**31, "x")),
+        (["commands", dispatch], [written, constant, 4]),
+        (["commands", dispatch], ["no", "such", "tensor"]),
+    ]
+    for place, value in cases:
+        assert load(path, sealed(changed(header, place, value), constants)) is None, (place, value)
+    assert load(path, sealed(header, constants + b"\0")) is None
+    assert load(path, sealed(header, constants[:-1])) is None
+
+
+def nodes(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a header: what it is in, and its key there."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [place for key in keys for place in ((value, key), *nodes(value[key]))]
+
+
+def damage(header: Any, choice: random.Random) -> None:
+    """Put another value in one place: a number out of range, what another place has, or one near to what is there."""
+    places = [place for part in header if part != "key" for place in nodes(header[part])]
+    (inside, key), (other, other_key) = choice.sample(places, 2)
+    numbers = [*WRONG_NUMBERS, 0, 1, 2, 64, 128, 256, 65536]
+    if type(inside[key]) is int and choice.random() < 0.3:
+        inside[key] += choice.choice((-64, -1, 1, 4, 64))
+    else:
+        inside[key] = choice.choice([*numbers, copy.deepcopy(other[other_key])])
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 3))
+def test_a_plan_of_any_header_can_be_prepared(
+    own: VulkanDevice, load: Load, entry: bytes, path: Path, seed: int, count: int
+) -> None:
+    """What is not noticed, such as another push constant, the device takes as well."""
+    header, constants = parts(entry)
+    choice = random.Random(seed)
+    for _ in range(count):
+        damage(header, choice)
+    plan = load(path, sealed(header, constants))
+    if plan is not None:
+        ResidentPlan(own.gpu, own._buffers, MODEL, plan).warm_up()
+
+
+def test_a_file_that_is_longer_than_a_plan_can_be_is_not_read(
+    load: Load, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sparse: it takes no disk, but all of the memory of who reads it."""
+    monkeypatch.setattr(np, "frombuffer", lambda *_: pytest.fail("it is used"))
+    for header, constants in ((1 << 40, 0), (8, 1 << 40)):
+        with path.open("wb") as file:
+            file.write(cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, header, constants))
+            file.truncate(cache._LENGTHS.size + header + constants + 32)
+        assert load(path) is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "link to nothing", "device"])
+def test_what_is_no_file_is_as_good_as_none(own: VulkanDevice, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "entry.nnvk"
+    with socket.socket(socket.AF_UNIX) as server:
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        elif kind == "socket":
+            server.bind(str(path))
+        else:
+            path.symlink_to("/dev/zero" if kind == "device" else "/absent/entry")
+        assert compute(own, path).tobytes() == compute(own, None).tobytes()
+    assert path.is_file() == (kind != "folder"), "it is replaced where it can be"
+    assert Path("/dev/zero").is_char_device()
 
 
 def test_damage_is_repaired(own: VulkanDevice, path: Path, entry: bytes, lowered: list[Model]) -> None:
@@ -402,11 +559,9 @@ def test_processes_share_a_cache(own: VulkanDevice, path: Path, entry: bytes, lo
     assert not lowered
 
 
-def test_readers_never_see_half_a_file(
-    library: ShaderLibrary, key: dict[str, str], own: VulkanDevice, path: Path
-) -> None:
+def test_readers_never_see_half_a_file(load: Load, key: dict[str, str], own: VulkanDevice, path: Path) -> None:
     kept = PlanCache(path, key)
-    plan = own.planner.plan(MODEL, [(BATCH, 6, 6, 4)], PrepareOptions())
+    plan = own.planner.plan(MODEL, SHAPES, PrepareOptions())
     kept.store(plan)
     stop = threading.Event()
 
@@ -416,7 +571,7 @@ def test_readers_never_see_half_a_file(
 
     def plans() -> Iterator[Plan | None]:
         for _ in range(100):
-            yield kept.load(library)
+            yield load(path)
 
     threads = [threading.Thread(target=write) for _ in range(2)]
     for thread in threads:

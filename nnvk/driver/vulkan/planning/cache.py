@@ -1,8 +1,9 @@
 """Compilation caching: plans in files, so that a model is lowered, and its constants packed, once for all processes.
 
 A file is a magic number, the lengths of what follows, a header (JSON: the plan), the bytes of the constants, and a
-SHA-256 of all that. The header names everything that the plan depends on. A file that is damaged, cut off, foreign or
-out of date is as good as none, and is replaced; files appear whole or not at all, so that processes may share them.
+SHA-256 of all that. The header names everything that the plan depends on. What is no file, or one that is damaged, cut
+off, foreign, out of date, or no plan that the model can have, is as good as none, and is replaced; files appear whole
+or not at all, so that processes may share them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import struct
 import tempfile
 import time
@@ -17,18 +19,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from operator import index
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nnvk.base.log import logger
+from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model
+from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
@@ -38,6 +41,10 @@ _LENGTHS = struct.Struct("<8sIQQ")
 """Magic number, format, bytes of the header and of the constants."""
 _ABANDONED_S = 3600
 """Age from which a temporary file is one of a process that died."""
+
+
+_WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
+"""What the reading of a file that holds something else may raise."""
 
 
 class _Unusable(Exception):
@@ -52,21 +59,24 @@ class PlanCache:
     key: Mapping[str, str]
     """What the plan must have been made for; see `key_of`."""
 
-    def load(self, library: ShaderLibrary) -> Plan | None:
-        """The plan in the file; None where there is none that fits."""
+    def load(
+        self, model: Model, shapes: Sequence[Shape], profile: DeviceProfile, library: ShaderLibrary
+    ) -> Plan | None:
+        """The plan in the file; None where there is none that can be of this model, for these input shapes."""
         try:
-            content = _read(self.path)
+            content = _read(self.path, plausible.bounds(model, shapes))
             header, constants = _parse(content)
             differing = sorted(part for part, value in self.key.items() if header["key"].get(part) != value)
             if differing:
                 raise _Unusable(f"it was made for another {' and '.join(differing)}")
             plan = _plan(header, constants, library)
+            plausible.check(plan, model, shapes, profile)
         except FileNotFoundError:
             return None
         except _Unusable as reason:
             _log.info("cache file %s is not used: %s", self.path, reason)
             return None
-        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except _WRONG as error:
             _log.warning("cache file %s is not used: %r", self.path, error)
             return None
         _log.debug("the plan comes from cache file %s", self.path)
@@ -121,9 +131,13 @@ def _model_digest(model: Model) -> str:
 # --- files -------------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> memoryview:
-    """The file without its digest, which is checked."""
-    with path.open("rb") as file:
+def _read(path: Path, limits: plausible.Bounds) -> memoryview:
+    """The file without its digest, which is checked. It is not read where it is longer than it can be."""
+    # What is no file could make this wait for ever.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise _Unusable("it is no regular file")
         start = file.read(_LENGTHS.size)
         if len(start) < _LENGTHS.size:
             raise _Unusable("it is cut off")
@@ -131,9 +145,10 @@ def _read(path: Path) -> memoryview:
         if magic != MAGIC or format_ != FORMAT:
             raise _Unusable("it is of another kind or format")
         expected = _LENGTHS.size + header + constants + hashlib.sha256().digest_size
-        found = os.fstat(file.fileno()).st_size
-        if found != expected:
-            raise _Unusable(f"it has {found} bytes instead of {expected}")
+        if status.st_size != expected:
+            raise _Unusable(f"it has {status.st_size} bytes instead of {expected}")
+        if header > limits.most_header or constants > limits.most_bytes:
+            raise _Unusable(f"{header} and {constants} bytes are more than a plan of this model takes")
         content = memoryview(start + file.read())
     body, digest = content[: -hashlib.sha256().digest_size], content[-hashlib.sha256().digest_size :]
     if hashlib.sha256(body).digest() != digest:
@@ -208,42 +223,49 @@ def _number(value: object) -> object:
 
 
 def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibrary) -> Plan:
-    pages = {storage: tuple(header["pages"][storage.value]) for storage in Storage}
+    pages = {storage: tuple(map(_whole, header["pages"][storage.value])) for storage in Storage}
 
     def address(row: Sequence[Any] | None) -> Address | None:
-        return None if row is None else _address(row, pages)
+        return None if row is None else _address(row)
 
-    addresses = {int(number): _address(row, pages) for number, row in header["tensors"].items()}
+    addresses = {int(number): _address(row) for number, row in header["tensors"].items()}
     refs = {number: TensorRef(number, spot.nbytes, spot.storage) for number, spot in addresses.items()}
     arrays: list[tuple[Address, np.ndarray]] = []
     end = 0
     for row in header["constants"]:
-        spot = _address(row, pages)
+        spot = _address(row)
         arrays.append((spot, np.frombuffer(constants, np.uint8, spot.nbytes, end)))
         end += spot.nbytes
+    if end != len(constants):
+        raise _Unusable(f"its constants are {end} bytes of {len(constants)}")
     return Plan(
         tuple(_command(row, refs, library) for row in header["commands"]),
-        frozenset(map(index, header["barriers"])),
+        frozenset(map(_whole, header["barriers"])),
         addresses,
         pages,
         tuple(arrays),
         tuple(address(row) for row in header["inputs"]),
         tuple(address(row) for row in header["outputs"]),
-        tuple(tuple(map(index, shape)) for shape in header["output_shapes"]),
-        tuple(Flag(_address(row, pages), str(complaint)) for row, complaint in header["flags"]),
+        tuple(tuple(map(_whole, shape)) for shape in header["output_shapes"]),
+        tuple(Flag(_address(row), complaint) for row, complaint in header["flags"]),
         tuple(address(row) for row in header["counts"]),
     )
+
+
+def _whole(value: Any) -> int:
+    """A whole number; true and 1.0 are none."""
+    if type(value) is not int:
+        raise TypeError(f"expected a whole number, got {value!r}")
+    return value
 
 
 def _address_row(address: Address) -> list[Any]:
     return [address.storage.value, address.page, address.offset, address.nbytes]
 
 
-def _address(row: Sequence[Any], pages: Mapping[Storage, Sequence[int]]) -> Address:
-    address = Address(Storage(row[0]), *row[1:])
-    if address.offset < 0 or address.offset + padded(address.nbytes) > pages[address.storage][address.page]:
-        raise ValueError(f"{address} lies outside of the pages {pages}")
-    return address
+def _address(row: Sequence[Any]) -> Address:
+    storage, page, offset, nbytes = row
+    return Address(Storage(storage), _whole(page), _whole(offset), _whole(nbytes))
 
 
 def _command_row(command: Command) -> list[Any]:
@@ -263,14 +285,14 @@ def _command_row(command: Command) -> list[Any]:
 
 def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderLibrary) -> Command:
     if len(row) == 3:
-        return Copy(refs[row[0]], refs[row[1]], row[2])
+        return Copy(refs[_whole(row[0])], refs[_whole(row[1])], _whole(row[2]))
     if len(row) == 1:
-        return Clear(refs[row[0]])
+        return Clear(refs[_whole(row[0])])
     name, groups, tensors, specialization, push, operation = row
     shader = library.named(name)
     shader.check_push_constants(push)
     if tensors.keys() != set(shader.bindings):
         raise ValueError(f"shader {name} binds {sorted(shader.bindings)}, not {sorted(tensors)}")
-    x, y, z = map(index, groups)
-    named = {binding: refs[number] for binding, number in tensors.items()}
-    return Dispatch(shader, (x, y, z), named, tuple(map(index, specialization)), push, operation)
+    x, y, z = map(_whole, groups)
+    named = {binding: refs[_whole(number)] for binding, number in tensors.items()}
+    return Dispatch(shader, (x, y, z), named, tuple(map(_whole, specialization)), push, _whole(operation))

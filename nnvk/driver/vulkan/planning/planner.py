@@ -60,7 +60,7 @@ class Planner:
         kept = None
         if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()) and not values:
             kept = PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
-            plan = kept.load(self.library)
+            plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None:
                 return plan
         plan = lower(model, shapes, self.profile, self.library, self.refuse, values)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,9 @@ from nnvk.driver.vulkan.shaders.freeze import freeze
 FOLDER = Path(__file__).parents[1] / "spirv"
 _LARGEST = (2 - 2**-23) * 2.0**127
 """Of float32."""
+_LARGEST_CONSTANT = 256
+"""Of the specialisation constants of plausible plans that are sizes of tiles and windows: compilers unroll them."""
+_AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
 
@@ -54,7 +57,7 @@ class CompiledShader:
         self.features: frozenset[str] = frozenset(entry["features"])
         """Device features without which the variant can't run, by their Vulkan names."""
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
-        axes = {index: f"local_{axis}" for axis, index in zip("xyz", entry["local_size_ids"], strict=True)}
+        axes = dict(zip(entry["local_size_ids"], _AXES, strict=True))
         self._constants: dict[str, tuple[int, str, Any]] = {
             axes.get(constant["id"], constant["name"]): (constant["id"], _PACK[constant["type"]], constant["default"])
             for constant in entry["specialization"]
@@ -85,6 +88,22 @@ class CompiledShader:
                 "<I", struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
             )[0]
         return tuple(words)
+
+    def local_size(self, words: Sequence[int]) -> tuple[int, ...]:
+        """Invocations along each axis, by the words of `specialization`. ValueError: these are implausible."""
+        size, gaps = [1, 1, 1], list(words)
+        if len(words) != max((index for index, _, _ in self._constants.values()), default=-1) + 1:
+            raise ValueError(f"shader {self.name} has not {len(words)} specialisation constants")
+        for name, (index, _, default) in self._constants.items():
+            gaps[index] = 0
+            least, most = (0, 1) if isinstance(default, bool) else (1, _LARGEST_CONSTANT)
+            if name in _AXES:
+                size[_AXES.index(name)] = words[index]
+            elif not least <= words[index] <= most:
+                raise ValueError(f"shader {self.name}: {name} = {words[index]}")
+        if any(gaps):
+            raise ValueError(f"shader {self.name} has no specialisation constants for some of {list(words)}")
+        return tuple(size)
 
     def check_push_constants(self, values: Mapping[str, int | float]) -> None:
         """Raise what `push_constants` would, for all members but the offsets, which are known later."""
