@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
+from nnvk.driver.vulkan.running.loader import create_instance
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
@@ -37,7 +39,7 @@ _validated: list[native.Instance] = []
 
 
 def find_devices() -> tuple[list[VulkanDevice], str]:
-    """One device per Vulkan physical device, the most capable first, or the reason why there is none."""
+    """One device per Vulkan physical device, the most capable first, and why there is none, or not all."""
     if _native is None:
         return [], _missing
     try:
@@ -46,12 +48,12 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         return [], f"the compiled shaders in {FOLDER} can't be used: {error}"
     validation = settings().validation
     try:
-        instance = _native.Instance(validation=validation)
+        instance, absent = create_instance(partial(_native.Instance, validation=validation))
         physical = instance.physical_devices()
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         return [], f"Vulkan does not start: {error}"
     if not physical:
-        return [], "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
+        return [], absent or "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
     if validation:
         if not _validated:
             atexit.register(take_validation_messages)
@@ -62,7 +64,7 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         profile = replace(constrain(found, settings().device_profile), barriers_by_buffer=validation)
         devices.append(VulkanDevice(f"vulkan-{number}", device, profile, library))
-    return devices, ""
+    return devices, absent
 
 
 def take_validation_messages() -> list[str]:
