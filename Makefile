@@ -7,7 +7,7 @@ BUILD ?= build/tree
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test validate check docs install demo clean
+.PHONY: build shaders native test validate check docs picture install demo clean
 
 build: native shaders
 
@@ -37,11 +37,13 @@ check:
 	$(BIN)mypy
 	$(BIN)lint-imports --no-logo
 
-# What is generated of docs/: the page of operations, and the README's picture.
+# The pages of docs/ that are generated.
 docs:
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
-	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output build/docs
-	cp build/docs/nnvk-demo.png docs/images/demo.png
+
+# The README's picture, which shows this machine's device and its times.
+picture:
+	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output docs/images/demo.png
 
 install:
 	bash scripts/install.sh

@@ -1,6 +1,8 @@
 """The pages in docs/: the code they show is the code in the tree, and the files they name exist."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,15 @@ def test_named_files_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for name in re.findall(r"`((?:nnvk|shaders|native|tests|tools|scripts|docs|cmake)/[\w/.-]*)`", text):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_writing_the_pages_leaves_the_picture_alone():
+    """It shows the times of the machine that drew it: only a change of the demo is worth another."""
+    commands = {
+        target: subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for target in ("docs", "picture")
+    }
+    assert "operations_doc.py" in commands["docs"]
+    assert "demo" not in commands["docs"]
+    assert "demo --output docs/images/demo.png" in commands["picture"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnvk.api import Compilation, Device, Execution, Model, NnapiError, get_device
-from nnvk.types.codes import DeviceTypeCode
+from nnvk.types.codes import DeviceTypeCode, OperandCode
 from nnvk.types.operand import OperandType
 
 LOOP_NS = 50_000_000
@@ -52,4 +52,4 @@ def compute(compilation: Compilation, inputs: Sequence[np.ndarray | None]) -> No
 
 def is_small(types: Sequence[OperandType]) -> bool:
     """Whether values of these types are worth their memory."""
-    return all(type_.size <= 4 * MOST_ELEMENTS for type_ in types)
+    return all(type_.size <= 4 * MOST_ELEMENTS for type_ in types if type_.code is not OperandCode.MODEL)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from execution import compile_and_run, devices_for, is_small
 
-from nnvk.api import Device, NnapiError
+from nnvk.api import Device, NnapiError, ResultCode
 from nnvk.importers import tflite
 
 _SEEDS = Path(__file__).with_name("tflite_seeds.zip")
@@ -26,9 +26,11 @@ def execute(data: bytes, device: Device) -> str:
     try:
         imported = tflite.load(data)
     except NnapiError as error:
+        if error.code is ResultCode.OUT_OF_MEMORY:
+            raise MemoryError(str(error)) from error  # what a file may make of the memory is limited
         return f"refused by the importer: {error}"
     model = imported.model
-    if not is_small([*model.frozen.input_types(), *model.frozen.output_types()]):
+    if not is_small([operand.type for each in (*model.frozen.referenced(), model.frozen) for operand in each.operands]):
         return "imported"
     rng = np.random.default_rng(zlib.crc32(data))
     arrays = []

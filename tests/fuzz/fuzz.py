@@ -4,9 +4,10 @@
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
 Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
-graphs on extreme data (`graphs`) and ``.tflite`` files (`files`). Those that get an answer that none got before are
-kept and damaged further. What is a bug is written to the corpus, which the tests run again; so is the input of a hang
-or a crash, after which a new process goes on.
+graphs on extreme data (`graphs`), ``.tflite`` files (`files`), and such as describe much in few bytes (`nets`). Those
+that get an answer that none got before are kept and damaged further. What takes a lot of memory is a bug too. What is a
+bug is written to the corpus, which the tests run again; so is the input of a hang or a crash, after which a new process
+goes on.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ if "--atheris" in sys.argv:
 import cases
 import files
 import graphs
+import nets
 import programs
 
 from nnvk.api import Device, get_devices
@@ -47,6 +49,8 @@ SLOW_SECONDS = 5
 """Processor time of an input that is worth a look."""
 MOST_MEMORY = 4 << 30
 """Address space of the fuzzer: what wants more must end in OUT_OF_MEMORY."""
+MOST_GROWTH = 1 << 30
+"""Memory that one input may take beyond what those before it took."""
 MOST_KEPT = 2000
 """Inputs of a kind that are kept to be damaged further."""
 
@@ -54,10 +58,11 @@ KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
     "empty": cases.execute_empty,
     "graph": graphs.execute,
+    "net": nets.execute,
     "program": programs.execute,
     "tflite": files.execute,
 }
-_SHARES = {"case": 0.25, "empty": 0.1, "graph": 0.05, "program": 0.25, "tflite": 0.35}
+_SHARES = {"case": 0.25, "empty": 0.1, "graph": 0.05, "net": 0.02, "program": 0.25, "tflite": 0.33}
 
 
 def check(kind: str, data: bytes, device: Device) -> str:
@@ -140,9 +145,11 @@ class Record:
         """Run one input; its answer, "" if it is a bug."""
         self._last.write_bytes(kind.encode() + b" " + data)
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        began = time.process_time()
+        began, before = time.process_time(), _peak_memory()
         try:
             answer = check(kind, data, device)
+            if (grown := _peak_memory() - before) > MOST_GROWTH:
+                raise MemoryError(f"it took {grown >> 20} MiB")
         except Exception as error:
             self._report(kind, data, device, error)
             answer = ""
@@ -171,6 +178,11 @@ class Record:
         total = sum(self.answers.values())
         print(f"{total} inputs in {seconds:.0f} s, slowest {self.slowest:.1f} s of the processor", flush=True)
         print(f"{len(self.bugs)} bugs", flush=True)
+
+
+def _peak_memory() -> int:
+    """The most bytes that the process has had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def save(corpus: Path, kind: str, data: bytes) -> str:

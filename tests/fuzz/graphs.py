@@ -6,8 +6,9 @@ import numpy as np
 from execution import compile_and_run, devices_for
 from random_graph import random_graph
 
-from nnvk.api import Device
+from nnvk.api import Device, Model, OperandCode, OperandType, OperationCode
 
+_MOST_LEVELS = 30
 _FLOATS = (np.nan, np.inf, -np.inf, 1e38, -1e38, 0.0, -0.0, 1e-40)
 
 
@@ -16,7 +17,28 @@ def execute(data: bytes, device: Device) -> str:
     rng = np.random.default_rng(list(data))
     graph = random_graph(int(rng.integers(2**32)), int(rng.integers(1, 9)))
     inputs = [_extreme(rng, array) if rng.random() < 0.5 else array for array in graph.inputs]
-    return compile_and_run(graph.model, devices_for(device), inputs)
+    model = graph.model
+    if rng.random() < 0.5:
+        model = _nested(model, int(rng.integers(1, _MOST_LEVELS)))
+        inputs.insert(0, np.array([rng.random() < 0.5]))
+    return compile_and_run(model, devices_for(device), inputs)
+
+
+def _nested(model: Model, levels: int) -> Model:
+    """The model within an IF within an IF, and so on, both of whose branches are the next model: 2^levels paths."""
+    types = [OperandType(OperandCode.TENSOR_BOOL8, (1,)), *model.frozen.input_types()]
+    for level in range(levels):
+        outer = Model()
+        inputs = [outer.add_operand(type_) for type_ in types]
+        branches = [outer.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2)]
+        outputs = [outer.add_operand(type_) for type_ in model.frozen.output_types()]
+        for branch in branches:
+            outer.set_operand_value_from_model(branch, model)
+        outer.add_operation(OperationCode.IF, [inputs[0], *branches, *inputs[level == 0 :]], outputs)
+        outer.identify_inputs_and_outputs(inputs, outputs)
+        outer.finish()
+        model = outer
+    return model
 
 
 def _extreme(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnvk.api import Device, get_devices
@@ -13,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import files
 import fuzz
+import nets
 
 CORPUS = Path(__file__).parent / "corpus"
 DEVICES = list({device.name: device for device in (get_devices()[0], get_devices()[-1])}.values())
@@ -37,6 +40,12 @@ def test_seeds_are_valid() -> None:
     """They are imported and executed as they are; what the fuzzer feeds them may be out of range."""
     for data in files.seeds():
         assert files.execute(data, DEVICES[-1]).startswith(("executed", "refused at execution"))
+
+
+@pytest.mark.parametrize("make", nets.KINDS, ids=lambda make: make.__name__)
+def test_files_that_describe_much_are_no_mere_nonsense(make: Callable[[np.random.Generator], bytes]) -> None:
+    answers = {files.execute(make(np.random.default_rng(seed)), DEVICES[-1]).split(":")[0] for seed in range(20)}
+    assert {"executed", "refused by the importer"} <= answers
 
 
 def test_drawing_is_deterministic() -> None:
