@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -80,7 +81,9 @@ def command(
     chosen = [find_device(name) for name in devices] if devices else get_devices()
     failures = _Failures(ctx.find_root().params["traceback"])
     measurements: list[Measurement] = []
-    with progress("Measuring", len(models) * len(chosen)) as advance:
+    # A profile is printed while others are to come, and a progress bar takes standard output.
+    bar = nullcontext(lambda note: None) if profile else progress("Measuring", len(models) * len(chosen))
+    with bar as advance:
         for path in models:
             title = _title(path, models)
             try:

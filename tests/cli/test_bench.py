@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from nnvk import Compilation, Device, Model, NnapiError, OperandCode, OperandType, get_device, get_devices
-from nnvk.cli import bench, demo
+from nnvk.cli import bench, demo, output
 from nnvk.cli.models import load_model
 from nnvk.demo.assets import DATA
 
@@ -107,6 +108,18 @@ def test_a_bad_model_leaves_the_others_to_be_measured(nnvk_command: Any, tmp_pat
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert result.stdout.startswith(f"{FLOAT.name} on {CPU}: ")
     assert isinstance(nnvk_command("--traceback", "bench", bad, FLOAT).exception, NnapiError)
+
+
+def test_profiles_go_to_standard_output_where_errors_go_to_a_terminal(
+    nnvk_command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminal(**options: Any) -> Console:
+        return Console(force_terminal=bool(options), width=100, color_system=None, **options)
+
+    monkeypatch.setattr(output, "Console", terminal)
+    result = nnvk_command("bench", FLOAT, "--profile", "--runs", 1, "--device", CPU)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{FLOAT.name} on {CPU}: ")
 
 
 def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

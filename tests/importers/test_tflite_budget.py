@@ -200,6 +200,13 @@ def test_accepted(what: str) -> None:
     assert not measured(ACCEPTED[what]())
 
 
+def test_negative_sizes_pay_nothing_back() -> None:
+    net = Net([floats(2)], [])
+    for name, inputs in (("FILL", [ints(-BILLION, 1), ONE]), ("BROADCAST_TO", [ONE, ints(20 * MILLION)])):
+        net.outputs.append(net.op(name, inputs, T()))
+    assert "operator 1 (BROADCAST_TO): constants, states" in measured(write(net))
+
+
 # --- the parts of a model ------------------------------------------------------------------------------------
 
 

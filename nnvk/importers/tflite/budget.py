@@ -28,4 +28,4 @@ class Budget:
             raise OverBudget(
                 f"constants, states and operations take more than the {self._limit} bytes that a file of this size may"
             )
-        self._left -= nbytes
+        self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back
