@@ -128,6 +128,13 @@ def building() -> nnvk.Model:
     return model
 
 
+def identified() -> nnvk.Model:
+    """`building` with two inputs."""
+    model = building()
+    model.identify_inputs_and_outputs([0, 1], [2])
+    return model
+
+
 def compiling() -> nnvk.Compilation:
     return nnvk.Compilation(increment_model(), [CPU])
 
@@ -313,6 +320,10 @@ CALLS: dict[str, Call] = {
     "Model.identify_inputs_and_outputs": Call(
         lambda: building().identify_inputs_and_outputs,
         {"inputs": Given([0, 1], [*NUMBERS, [6], [-1]]), "outputs": Given([2], [*NUMBERS, [6], [-1], []])},
+    ),
+    "Model.name_inputs": Call(
+        lambda: identified().name_inputs,
+        {"names": Given(["a", "b"], [None, object(), 5, 1.5, "ab", {}, {"a"}, [], ["a"], ["a"] * 3, ["a", 5]])},
     ),
     "Model.relax_computation_float32_to_float16": Call(
         lambda: building().relax_computation_float32_to_float16, {"allow": Given(True, FLAG)}
