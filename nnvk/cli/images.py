@@ -106,7 +106,12 @@ def _flatten(image: Image.Image, mode: str) -> Image.Image:
     """The image in this mode; one without alpha shows what is transparent as white."""
     if mode != "RGBA" and (image.mode in _ALPHA_MODES or "transparency" in image.info):
         paper = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(paper, image.convert("RGBA"))
+        image = Image.alpha_composite(paper, _in_mode(image, "RGBA"))
+    return _in_mode(image, mode)
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    """The image in this mode; the same one where it is, for a large one's copy is large."""
     return image if image.mode == mode else image.convert(mode)
 
 
