@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from builder import Builder
 from execution import compile_and_run, devices_for
 from random_graph import random_graph
 
@@ -28,16 +29,12 @@ def _nested(model: Model, levels: int) -> Model:
     """The model within an IF within an IF, and so on, both of whose branches are the next model: 2^levels paths."""
     types = [OperandType(OperandCode.TENSOR_BOOL8, (1,)), *model.frozen.input_types()]
     for level in range(levels):
-        outer = Model()
-        inputs = [outer.add_operand(type_) for type_ in types]
-        branches = [outer.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2)]
-        outputs = [outer.add_operand(type_) for type_ in model.frozen.output_types()]
-        for branch in branches:
-            outer.set_operand_value_from_model(branch, model)
-        outer.add_operation(OperationCode.IF, [inputs[0], *branches, *inputs[level == 0 :]], outputs)
-        outer.identify_inputs_and_outputs(inputs, outputs)
-        outer.finish()
-        model = outer
+        outer = Builder()
+        inputs = [outer.operand(type_) for type_ in types]
+        branches = [outer.reference(model) for _ in range(2)]
+        arguments = [inputs[0], *branches, *inputs[level == 0 :]]
+        outputs = outer.outputs(OperationCode.IF, arguments, *model.frozen.output_types())
+        model = outer.finish(inputs, outputs)
     return model
 
 

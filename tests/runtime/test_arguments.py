@@ -7,8 +7,8 @@ import os
 
 import numpy as np
 import pytest
+from builder import Builder
 from samples import (
-    Builder,
     add_model,
     added,
     compiled,

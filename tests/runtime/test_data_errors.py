@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from samples import BOOL8, INT, Builder, add_model, compiled, execution, f32, if_model, raises
+from builder import Builder
+from samples import BOOL8, INT, add_model, compiled, execution, f32, if_model, raises
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from samples import Builder, compiled, execution, f32, raises
+from builder import Builder
+from samples import compiled, execution, f32, raises
 
 import nnvk
 from nnvk import OperationCode, ResultCode

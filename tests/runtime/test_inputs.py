@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import Builder, compiled, f32, label, raises
+from builder import Builder
+from samples import compiled, f32, label, raises
 
 import nnvk
 from nnvk import OperationCode, ResultCode

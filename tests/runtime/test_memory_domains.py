@@ -7,10 +7,10 @@ import itertools
 
 import numpy as np
 import pytest
+from builder import Builder
 from decorators import Decorated, Failing
 from samples import (
     F32,
-    Builder,
     Pipe,
     add_model,
     compiled,

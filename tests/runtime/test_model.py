@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builder import Builder
 from samples import (
     F32,
     INT,
-    Builder,
     add_model,
     compiled,
     device_memory,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builder import Builder
 from decorators import Decorated
-from samples import BOOL8, SQUARE, Builder, compiled, raises, unary_model
+from samples import BOOL8, SQUARE, compiled, raises, unary_model
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode

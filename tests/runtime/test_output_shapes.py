@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from samples import Builder, add_model, chain_model, compiled, execution, f32, raises, unary_model
+from builder import Builder
+from samples import add_model, chain_model, compiled, execution, f32, raises, unary_model
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from builder import Builder
 from decorators import Decorated, Refusing
 from samples import (
     BOOL8,
     COUNTER,
     F32,
     INT,
-    Builder,
     chain_model,
     compiled,
     execution,

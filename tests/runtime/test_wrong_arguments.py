@@ -20,18 +20,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import (
-    F32,
-    FOUR,
-    INT,
-    Builder,
-    add_model,
-    chain_model,
-    compiled,
-    f32,
-    increment_model,
-    shared_memory,
-)
+from builder import Builder
+from samples import F32, FOUR, INT, add_model, chain_model, compiled, f32, increment_model, shared_memory
 
 import nnvk
 from nnvk import NnapiError, OperandCode, OperandType, OperationCode, ResultCode

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from builder import Builder
 from recipes import Arg, Case, Draw, draw_case, run_case
-from recipes.build import add_arg, add_operand
+from recipes.build import add_arg
 
 import nnvk
 from nnvk.base.errors import NnapiError
@@ -44,7 +45,7 @@ class _Value:
 
 @dataclass(slots=True)
 class _Draft:
-    model: nnvk.Model = field(default_factory=nnvk.Model)
+    build: Builder = field(default_factory=Builder)
     values: list[_Value] = field(default_factory=list)
     inputs: list[_Value] = field(default_factory=list)
     results: list[_Value] = field(default_factory=list)
@@ -133,7 +134,7 @@ def _add(d: GraphDraw, draft: _Draft, case: Case, results: Sequence[np.ndarray])
             continue
         # Parameters are mostly constants and data mostly inputs.
         is_input = arg.data is not None and d.chance(0.05 if arg.is_parameter else 0.7)
-        index = add_arg(draft.model, arg, is_input=is_input)
+        index = add_arg(draft.build, arg, is_input=is_input)
         indexes.append(index)
         if arg.data is not None:
             value = _Value(index, arg.type, np.asarray(arg.data))
@@ -141,15 +142,13 @@ def _add(d: GraphDraw, draft: _Draft, case: Case, results: Sequence[np.ndarray])
                 draft.inputs.append(value)
             if arg.type.is_tensor and arg.type.channel_quant is None and not arg.is_parameter:
                 draft.values.append(value)
-    outputs = []
-    for type_, result in zip(case.outputs, results, strict=True):
-        full = type_.with_dimensions(result.shape)
-        outputs.append(add_operand(draft.model, _declared(d, full)))
-        value = _Value(outputs[-1], full, result)
+    types = [type_.with_dimensions(result.shape) for type_, result in zip(case.outputs, results, strict=True)]
+    outputs = draft.build.outputs(case.code, indexes, *(_declared(d, full) for full in types))
+    for index, full, result in zip(outputs, types, results, strict=True):
+        value = _Value(index, full, result)
         draft.results.append(value)
         if full.is_tensor and full.channel_quant is None:
             draft.values.append(value)
-    draft.model.add_operation(case.code, indexes, outputs)
 
 
 def _declared(d: GraphDraw, type_: OperandType) -> OperandType:
@@ -165,6 +164,5 @@ def _finish(d: GraphDraw, draft: _Draft) -> Graph:
     """What nothing reads is an output, and sometimes what something reads."""
     read = {value.index for value in draft.values if value.uses}
     outputs = [value for value in draft.results if value.index not in read or d.chance(0.2)]
-    draft.model.identify_inputs_and_outputs([value.index for value in draft.inputs], [value.index for value in outputs])
-    draft.model.finish()
-    return Graph(draft.model, [value.data for value in draft.inputs], [value.data for value in outputs])
+    model = draft.build.finish([value.index for value in draft.inputs], [value.index for value in outputs])
+    return Graph(model, [value.data for value in draft.inputs], [value.data for value in outputs])

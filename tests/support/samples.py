@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builder import Builder
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
@@ -20,7 +21,6 @@ FOUR = OperandType(F32, (4,))
 INT = OperandType(OperandCode.INT32)
 BOOL8 = OperandType(OperandCode.TENSOR_BOOL8, (1,))
 COUNTER = OperandType(OperandCode.TENSOR_INT32, (1,))
-FUSED = (OperationCode.ADD, OperationCode.SUB, OperationCode.MUL, OperationCode.DIV)
 
 
 def f32(*dimensions: int) -> OperandType:
@@ -43,42 +43,6 @@ def label(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"{type(value).__name__} of {len(value)}"
     return str(value) if isinstance(value, (int, float, list, tuple, OperandType)) else type(value).__name__
-
-
-class Builder:
-    """A model under construction; operands are named by their numbers."""
-
-    def __init__(self) -> None:
-        self.model = nnvk.Model()
-
-    def operand(self, type_: OperandType) -> int:
-        return self.model.add_operand(type_)
-
-    def constant(self, type_: OperandType, value: Any) -> int:
-        index = self.operand(type_)
-        self.model.set_operand_value(index, value)
-        return index
-
-    def reference(self, model: nnvk.Model) -> int:
-        index = self.operand(OperandType(OperandCode.MODEL))
-        self.model.set_operand_value_from_model(index, model)
-        return index
-
-    def operation(self, code: OperationCode | int, inputs: Sequence[int], type_: OperandType) -> int:
-        """Add an operation, with NONE as its activation where it has one; the number of its output."""
-        return self.outputs(code, inputs, type_)[0]
-
-    def outputs(self, code: OperationCode | int, inputs: Sequence[int], *types: OperandType) -> list[int]:
-        """Add an operation with several outputs; their numbers."""
-        inputs = [*inputs, self.constant(INT, 0)] if code in FUSED else list(inputs)
-        outputs = [self.operand(type_) for type_ in types]
-        self.model.add_operation(code, inputs, outputs)
-        return outputs
-
-    def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> nnvk.Model:
-        self.model.identify_inputs_and_outputs(inputs, outputs)
-        self.model.finish()
-        return self.model
 
 
 def add_model(type_: OperandType = SQUARE, output: OperandType | None = None) -> nnvk.Model:
@@ -124,7 +88,7 @@ def matrix_model(size: int = 256, products: int = 24) -> nnvk.Model:
     weights = build.constant(type_, np.eye(size, dtype=np.float32))
     bias = build.constant(f32(size), np.zeros(size, np.float32))
     for _ in range(products):
-        inputs = [current, weights, bias, build.constant(INT, 0)]
+        inputs = [current, weights, bias, build.value(0)]
         current = build.operation(OperationCode.FULLY_CONNECTED, inputs, type_)
     return build.finish([source], [current])
 

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from builder import Builder
 from recipes import Draw, draw_case, frozen, run_case
 from rows import empty_like, request
 from samples import (
     BOOL8,
     COUNTER,
     FOUR,
-    Builder,
     compiled,
     device_memory,
     execution,

@@ -245,7 +245,7 @@ def test_calls_are_refused_once_their_shapes_are_known(library: ShaderLibrary) -
 @pytest.mark.parametrize("seed", range(25))
 def test_every_read_finds_what_was_written_for_it(library: ShaderLibrary, profile: DeviceProfile, seed: int) -> None:
     """Memory holds the number of the tensor that was last written there."""
-    made = plan(library, profile, random_graph(seed))
+    made = plan(library, profile, random_graph(seed).frozen)
     pages = {s: [np.full(-(-size // 64), -1) for size in sizes] for s, sizes in made.pages.items()}
 
     def lines(number: int) -> np.ndarray:

@@ -550,7 +550,7 @@ def test_small_instances_are_kept_for_the_next_peak(vulkan: VulkanDevice) -> Non
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_graphs(vulkan: VulkanDevice, seed: int) -> None:
-    model = random_graph(seed)
+    model = random_graph(seed).frozen
     rng = np.random.default_rng(seed)
     inputs = [rng.standard_normal((4, 8), np.float32) for _ in model.inputs]
     expected, actual, guarded = ([np.zeros((4, 8), np.float32) for _ in model.outputs] for _ in range(3))

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
+from builder import Builder
 
 import nnvk
 from nnvk.ops import registry
-from nnvk.types.model import Model as FrozenModel
 from nnvk.types.operand import OperandType, Shape
 from recipes.draw import Arg, Case
 
@@ -53,37 +53,11 @@ def with_output(case: Case, place: int, type_: OperandType) -> Case:
     return replace(case, outputs=(*case.outputs[:place], type_, *case.outputs[place + 1 :]))
 
 
-def reference_of(model: FrozenModel) -> nnvk.Model:
-    """A finished builder of a frozen model, for operands that refer to it."""
-    builder = nnvk.Model()
-    for operand in model.operands:
-        index = builder.add_operand(operand.type)
-        if operand.value is not None:
-            builder.set_operand_value(index, operand.value)
-    for operation in model.operations:
-        builder.add_operation(operation.code, operation.inputs, operation.outputs)
-    builder.identify_inputs_and_outputs(model.inputs, model.outputs)
-    builder.finish()
-    return builder
-
-
-def add_operand(builder: nnvk.Model, type_: OperandType) -> int:
-    """Add an operand, with its scales per channel."""
-    channels = type_.channel_quant
-    index = builder.add_operand(replace(type_, channel_quant=None))
-    if channels is not None:
-        builder.set_operand_symm_per_channel_quant_params(index, channels.channel_dim, channels.scales)
-    return index
-
-
-def add_arg(builder: nnvk.Model, arg: Arg, *, is_input: bool) -> int:
+def add_arg(build: Builder, arg: Arg, *, is_input: bool) -> int:
     """Add an operand; it has its value unless it is an input of the model."""
-    index = add_operand(builder, arg.type)
     if arg.model is not None:
-        builder.set_operand_value_from_model(index, reference_of(arg.model))
-    elif not is_input or arg.data is None:
-        builder.set_operand_value(index, arg.data)
-    return index
+        return build.reference(arg.model)
+    return build.operand(arg.type) if is_input and arg.data is not None else build.constant(arg.type, arg.data)
 
 
 def build(
@@ -93,19 +67,18 @@ def build(
 
     Its inputs are the operands named, and data if ``data_is_input``; the rest are constants.
     """
-    builder = nnvk.Model()
+    made = Builder()
     labels = names(case) if inputs else [""] * len(case.inputs)
     indexes, fed, values = [], [], []
     for arg, label in zip(case.inputs, labels, strict=True):
         is_input = arg.data is not None and (label in inputs or (data_is_input and not arg.is_parameter))
-        indexes.append(add_arg(builder, arg, is_input=is_input))
+        indexes.append(add_arg(made, arg, is_input=is_input))
         if is_input:
             fed.append(indexes[-1])
             values.append(np.asarray(arg.data))
-    results = [add_operand(builder, type_) for type_ in case.outputs]
-    builder.add_operation(case.code, indexes, results)
-    builder.identify_inputs_and_outputs(fed, results)
-    return builder, values
+    results = made.outputs(case.code, indexes, *case.outputs)
+    made.model.identify_inputs_and_outputs(fed, results)
+    return made.model, values
 
 
-__all__ = ["Shape", "add_arg", "add_operand", "build", "names", "with_arg", "with_output", "with_value"]
+__all__ = ["Shape", "add_arg", "build", "names", "with_arg", "with_output", "with_value"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from builder import Builder
 
 import nnvk
 from nnvk.ops import registry
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
-from recipes.build import add_arg, add_operand
+from recipes.build import add_arg
 from recipes.draw import Arg, Case, Draw, ints
 
 
@@ -37,11 +38,11 @@ def build_empty(case: Case, *, known: bool = True) -> tuple[nnvk.Model, list[np.
     Its data are inputs, its parameters constants. What has no elements is made of what has by a TILE; its multiples
     are constants if they shall be ``known`` before the execution.
     """
-    builder = nnvk.Model()
+    made = Builder()
     fed: dict[int, np.ndarray] = {}
 
     def add(arg: Arg, *, is_input: bool) -> int:
-        index = add_arg(builder, arg, is_input=is_input)
+        index = add_arg(made, arg, is_input=is_input)
         if is_input and arg.data is not None:
             fed[index] = np.asarray(arg.data)
         return index
@@ -50,15 +51,12 @@ def build_empty(case: Case, *, known: bool = True) -> tuple[nnvk.Model, list[np.
         shape = tuple(size or 1 for size in arg.shape)
         source = add(Arg(arg.type.with_dimensions(shape), np.ones(shape, arg.type.dtype)), is_input=True)
         multiples = add(ints(*(min(1, size) for size in arg.shape)), is_input=not known)
-        tiled = add_operand(builder, arg.type.with_dimensions(()))
-        builder.add_operation(OperationCode.TILE, [source, multiples], [tiled])
-        return tiled
+        return made.operation(OperationCode.TILE, [source, multiples], arg.type.with_dimensions(()))
 
     indexes = [
         add_empty(arg) if arg.data is not None and not np.size(arg.data) else add(arg, is_input=not arg.is_parameter)
         for arg in case.inputs
     ]
-    results = [add_operand(builder, type_) for type_ in case.outputs]
-    builder.add_operation(case.code, indexes, results)
-    builder.identify_inputs_and_outputs(list(fed), results)
-    return builder, list(fed.values())
+    results = made.outputs(case.code, indexes, *case.outputs)
+    made.model.identify_inputs_and_outputs(list(fed), results)
+    return made.model, list(fed.values())
