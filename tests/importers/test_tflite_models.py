@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import compiled
 from tflite_net import Net, T, write
 from tflite_oracle import compare
 
@@ -18,9 +19,7 @@ NAMES = sorted(path.parent.name for path in MODELS.glob("*/model.tflite"))
 
 
 def compute(imported: ImportedModel, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    device = nnvk.get_device("nnapi-reference")
-    compilation = nnvk.Compilation(imported.model, [device])
-    compilation.finish()
+    compilation = compiled(imported.model, nnvk.get_device("nnapi-reference"))
     outputs, _ = imported.decode(nnvk.run(compilation, imported.encode(inputs)))
     return outputs
 

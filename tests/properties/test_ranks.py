@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from recipes import Case
 from recipes.build import build, names, with_arg
-from refusals import base, execute, refused
+from refusals import CPU, base, refused
+from samples import compiled
 
 import nnvk
 from nnvk.ops import registry
@@ -143,12 +144,12 @@ def test_activations_take_up_to_four_dimensions(code: Op) -> None:
         fits = with_rank(case, "input", (1,) * rank, constant=False)
         model, values = build(fits)
         model.finish()
-        assert execute(model, values)[0].shape == (1,) * rank
+        assert nnvk.run(compiled(model, CPU), values)[0].shape == (1,) * rank
     arg = replace(case.inputs[place], type=case.inputs[place].type.with_dimensions(()))
     model, _ = build(with_arg(case, place, arg))
     model.finish()
     five = np.resize(np.asarray(arg.data), (1,) * 5)
-    assert "rank 4 at most" in refused(lambda: execute(model, [five]), nnvk.ResultCode.OP_FAILED)
+    assert "rank 4 at most" in refused(lambda: nnvk.run(compiled(model, CPU), [five]), nnvk.ResultCode.OP_FAILED)
 
 
 @pytest.mark.parametrize("count", range(20, 30))

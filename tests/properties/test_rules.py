@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from recipes import Case
 from recipes.build import build, names, with_arg, with_output, with_value
-from refusals import CPU, base, execute, refused
+from refusals import CPU, base, refused
+from samples import compiled
 
 import nnvk
 from nnvk.base.errors import ResultCode
@@ -184,7 +185,7 @@ def test_a_value_that_breaks_a_rule_fails_at_execution(row: Value) -> None:
         assert error.code is ResultCode.BAD_DATA, error
         reason = error.reason
     else:
-        reason = refused(lambda: execute(model, values), ResultCode.OP_FAILED)
+        reason = refused(lambda: nnvk.run(compiled(model, CPU), values), ResultCode.OP_FAILED)
     assert row[0].name in reason
     assert row[2] in reason
 
@@ -223,7 +224,7 @@ DATA: list[tuple[str, Case, str]] = [
 def test_data_that_breaks_a_rule_fails_at_execution(what: str, case: Case, words: str) -> None:
     model, values = build(case)
     model.finish()
-    reason = refused(lambda: execute(model, values), ResultCode.OP_FAILED)
+    reason = refused(lambda: nnvk.run(compiled(model, CPU), values), ResultCode.OP_FAILED)
     assert case.code.name in reason
     assert words in reason
 
@@ -231,7 +232,7 @@ def test_data_that_breaks_a_rule_fails_at_execution(what: str, case: Case, words
 def test_integers_may_be_divided_by_zero() -> None:
     model, values = build(_data(Op.DIV, I32, input1=0))
     model.finish()
-    (quotients,) = execute(model, values)
+    (quotients,) = nnvk.run(compiled(model, CPU), values)
     assert not quotients.any()
 
 
@@ -325,7 +326,7 @@ def test_shapes_that_do_not_fit(code: Op, name: str, shape: tuple[int, ...], wor
         unranked = replace(arg, type=arg.type.with_dimensions(()), data=fed, is_parameter=False)
         model, values = build(with_arg(case, place, unranked))
         model.finish()
-        reason = refused(lambda: execute(model, values), ResultCode.OP_FAILED)
+        reason = refused(lambda: nnvk.run(compiled(model, CPU), values), ResultCode.OP_FAILED)
     assert code.name in reason
     assert words in reason
 

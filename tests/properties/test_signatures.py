@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from recipes.build import build, names, with_arg, with_output
 from recipes.draw import Arg, omitted
-from refusals import CPU, base, execute, refused
+from refusals import CPU, base, refused
+from samples import compiled
 
 import nnvk
 from nnvk import ResultCode
@@ -162,7 +163,7 @@ def test_declared_dimensions_of_outputs(code: Op) -> None:
     model, values = build(wrong)
     if code in _LATE:
         model.finish()
-        reason = refused(lambda: execute(model, values), ResultCode.OP_FAILED)
+        reason = refused(lambda: nnvk.run(compiled(model, CPU), values), ResultCode.OP_FAILED)
     else:
         reason = refused(model.finish)
     assert code.name in reason

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from decorators import Refusing
-from random_graph import Graph, random_graph
+from random_graph import random_graph
+from samples import compiled
 
 import nnvk
 from nnvk.driver.cpu import CpuDevice
@@ -46,17 +47,11 @@ def run_pieces(model: Model, pieces: Sequence[Sequence[int]], inputs: Sequence[n
     return [values[index] for index in model.outputs]
 
 
-def compute(graph: Graph, devices: Sequence[nnvk.Device]) -> list[np.ndarray]:
-    compilation = nnvk.Compilation(graph.model, devices)
-    compilation.finish()
-    return nnvk.run(compilation, graph.inputs)
-
-
 @seeds
 def test_whole(seed: int) -> None:
     """The model gives what its operations have given one by one."""
     graph = random_graph(seed)
-    assert_same(compute(graph, [nnvk.Device(CpuDevice())]), graph.outputs)
+    assert_same(nnvk.run(compiled(graph.model, nnvk.Device(CpuDevice())), graph.inputs), graph.outputs)
 
 
 @seeds
@@ -91,7 +86,7 @@ def test_each_operation_by_itself(seed: int) -> None:
 def test_two_devices_of_which_one_refuses(seed: int) -> None:
     graph = random_graph(seed)
     devices = [nnvk.Device(Refusing(CpuDevice(), seed)), nnvk.Device(CpuDevice())]
-    assert_same(compute(graph, devices), graph.outputs)
+    assert_same(nnvk.run(compiled(graph.model, *devices), graph.inputs), graph.outputs)
 
 
 def test_every_operation_is_in_some_graph() -> None:

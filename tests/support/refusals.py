@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from recipes import Case, Draw, draw_case
 from recipes.build import names
@@ -39,9 +38,3 @@ def refused(call: Callable[[], object], code: ResultCode = ResultCode.BAD_DATA) 
         call()
     assert caught.value.code is code, caught.value
     return caught.value.reason
-
-
-def execute(model: nnvk.Model, values: list[np.ndarray]) -> list[np.ndarray]:
-    compilation = nnvk.Compilation(model, [CPU])
-    compilation.finish()
-    return nnvk.run(compilation, values)

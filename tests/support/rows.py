@@ -23,9 +23,11 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from recipes import Case, frozen
 
 from nnvk.driver.cpu.executor import run
 from nnvk.hal import IDevice
@@ -71,10 +73,17 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """A model of one operation, with inputs."""
+    """A model, with inputs: mostly one of one operation, parsed from text or drawn by a recipe."""
 
     model: Model
-    inputs: tuple[np.ndarray, ...]
+    inputs: Sequence[np.ndarray]
+
+
+def drawn(case: Case, *, late: bool = False) -> Row:
+    """A case as a row: its data are inputs of the model, its parameters constants, or inputs if they are ``late``."""
+    model = frozen(case, late=late)
+    arrays = (case.inputs[index].data for index in model.inputs)
+    return Row(model, [array for array in arrays if array is not None])
 
 
 def parse(text: str) -> Row:
@@ -176,20 +185,20 @@ def reference(row: Row) -> list[np.ndarray]:
         return list(run(row.model, list(row.inputs), Clock(None, 2 * 10**9)))
 
 
-def empty_like(arrays: list[np.ndarray]) -> list[np.ndarray]:
+def empty_like(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Outputs to be written."""
     return [np.full(array.shape, 77, array.dtype) for array in arrays]
 
 
-def request(inputs: list[np.ndarray] | tuple[np.ndarray, ...], outputs: list[np.ndarray]) -> Request:
+def request(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Request:
     """A request with arrays of the host."""
     buffers = [OutputArgument(output.reshape(-1).view(np.uint8)) for output in outputs]
     return Request([InputArgument(array) for array in inputs], buffers)
 
 
 def execute(device: IDevice, row: Row, outputs: list[np.ndarray]) -> ExecutionResult:
-    """Prepare and execute on a device, which must support the operation."""
-    (support,) = device.get_supported_operations(row.model)
-    assert support.supported, support.reason
+    """Prepare and execute on a device, which must support all operations."""
+    for support in device.get_supported_operations(row.model):
+        assert support.supported, support.reason
     prepared = device.prepare_model(row.model, PrepareOptions())
     return prepared.execute(request(row.inputs, outputs), ExecuteOptions())

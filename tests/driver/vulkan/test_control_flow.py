@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from builder import Builder
-from recipes import Draw, draw_case, frozen, run_case
-from rows import empty_like, request
+from recipes import Draw, draw_case, run_case
+from rows import drawn, empty_like, request
 from samples import (
     BOOL8,
     COUNTER,
@@ -56,12 +56,11 @@ def content(memory: nnvk.Memory) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_cases(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) -> None:
     case = draw_case(Draw(seed), code, leading)
-    model, expected = frozen(case), list(run_case(case))
-    inputs = [array for array in (case.inputs[index].data for index in model.inputs) if array is not None]
-    prepared = vulkan.prepare_model(model, PrepareOptions())
+    row, expected = drawn(case), run_case(case)
+    prepared = vulkan.prepare_model(row.model, PrepareOptions())
     for _ in range(2):
         outputs = empty_like(expected)
-        prepared.execute(request(inputs, outputs), ExecuteOptions())
+        prepared.execute(request(row.inputs, outputs), ExecuteOptions())
         for want, got in zip(expected, outputs, strict=True):
             np.testing.assert_array_equal(got, want)
 

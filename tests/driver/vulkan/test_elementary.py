@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from builder import Builder
+from samples import compiled, f32
 
-from nnvk.api import Compilation, Model, OperandCode, OperandType, OperationCode, get_device, run
+import nnvk
+from nnvk import OperationCode
 
 INFINITY, NAN = np.inf, np.nan
 SPECIAL = np.array([0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 1e-38, 1e-44, -1e-44, 3.4e38, -3.4e38], np.float32)
@@ -11,20 +14,11 @@ SPECIAL = np.array([0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 1e-38, 1e-44
 
 def compute(code, *inputs, alpha=None):
     """One operation on float arrays of one shape, on the GPU."""
-    model = Model()
-    type_ = OperandType(OperandCode.TENSOR_FLOAT32, inputs[0].shape)
-    sources = [model.add_operand(type_) for _ in inputs]
-    operands = list(sources)
-    if alpha is not None:
-        operands.append(model.add_operand(OperandType(OperandCode.FLOAT32)))
-        model.set_operand_value(operands[-1], alpha)
-    result = model.add_operand(type_)
-    model.add_operation(code, operands, [result])
-    model.identify_inputs_and_outputs(sources, [result])
-    model.finish()
-    compilation = Compilation(model, [get_device("vulkan-0")])
-    compilation.finish()
-    return run(compilation, list(inputs))[0]
+    build, type_ = Builder(), f32(*inputs[0].shape)
+    sources = [build.operand(type_) for _ in inputs]
+    parameters = [] if alpha is None else [build.value(alpha)]
+    model = build.finish(sources, [build.operation(code, [*sources, *parameters], type_)])
+    return nnvk.run(compiled(model, nnvk.get_device("vulkan-0")), inputs)[0]
 
 
 def sweep(low, high, count=20011):

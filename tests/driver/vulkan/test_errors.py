@@ -10,17 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builder import Builder
 from networks import increment
 from rows import empty_like, execute, parse, reference, request
+from samples import f32
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.settings import override
 from nnvk.driver import vulkan as driver
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.hal import Support
-from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.model import Lifetime, Model, Operand, Operation
-from nnvk.types.operand import OperandType
+from nnvk.types.codes import OperationCode
+from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, InputArgument, OutputArgument, PrepareOptions, Request
 
 OPTIONS = ExecuteOptions()
@@ -35,26 +36,17 @@ def assert_still_works(device: VulkanDevice) -> None:
 
 def unary_chain(sizes: int, length: int, branches: int = 1) -> Model:
     """A sum of ``branches`` chains of RELUs over one input, all of whose results live to the end."""
-    type_ = OperandType(OperandCode.TENSOR_FLOAT32, (sizes,))
-    none = Operand(OperandType(OperandCode.INT32), Lifetime.CONSTANT, np.array(0, np.int32))
-    operands = [Operand(type_, Lifetime.SUBGRAPH_INPUT), none]
-    operations = []
+    build, type_ = Builder(), f32(sizes)
+    source = build.operand(type_)
     ends = []
     for _ in range(branches):
-        last = 0
+        ends.append(source)
         for _ in range(length):
-            operands.append(Operand(type_, Lifetime.TEMPORARY_VARIABLE))
-            operations.append(Operation(OperationCode.RELU, (last,), (len(operands) - 1,)))
-            last = len(operands) - 1
-        ends.append(last)
+            ends[-1] = build.operation(OperationCode.RELU, [ends[-1]], type_)
     total = ends[0]
     for end in ends[1:]:
-        operands.append(Operand(type_, Lifetime.TEMPORARY_VARIABLE))
-        operations.append(Operation(OperationCode.ADD, (total, end, 1), (len(operands) - 1,)))
-        total = len(operands) - 1
-    operands.append(Operand(type_, Lifetime.SUBGRAPH_OUTPUT))
-    operations.append(Operation(OperationCode.RELU, (total,), (len(operands) - 1,)))
-    return Model(tuple(operands), tuple(operations), (0,), (len(operands) - 1,))
+        total = build.operation(OperationCode.ADD, [total, end], type_)
+    return build.finish([source], [build.operation(OperationCode.RELU, [total], type_)]).frozen
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

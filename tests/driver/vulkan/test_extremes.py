@@ -4,21 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recipes import Case, Draw, draw_case, frozen, run_case
-from rows import empty_like, request
+from kernel_cases import KERNELS
+from recipes import Case, Draw, draw_case, run_case
+from rows import drawn, empty_like, execute
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.driver.vulkan.lowering.kernel import kernels
-from nnvk.ops import registry
-from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1e-20, 1e20, 1e30, 3.4e38))
 SEEDS = 16
-CASES = [
-    pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-    for code in sorted(kernels())
-    for leading in registry.lookup(code).types
-]
 
 
 class ExtremeDraw(Draw):
@@ -42,24 +35,23 @@ def spoilt(d: Draw, case: Case) -> Case:
     return replace(case, inputs=tuple(inputs))
 
 
-@pytest.mark.parametrize(("code", "leading"), CASES)
+@pytest.mark.parametrize(("code", "leading"), KERNELS)
 def test_like_the_reference(vulkan, code, leading):
     compared = 0
     for seed in range(SEEDS):
         d = ExtremeDraw(seed)
         case = draw_case(d, code, leading)
         case = spoilt(d, case) if seed % 2 else case
-        model = frozen(case)
+        row = drawn(case)
         try:
             expected = run_case(case)
         except NnapiError as error:  # a bias in another scale, say
             assert error.code is ResultCode.BAD_DATA, error
             continue
-        if not vulkan.get_supported_operations(model)[0].supported:
+        if not vulkan.get_supported_operations(row.model)[0].supported:
             continue
-        inputs = [case.inputs[index].data for index in model.inputs]
         outputs = empty_like(expected)
-        vulkan.prepare_model(model, PrepareOptions()).execute(request(inputs, outputs), ExecuteOptions())
+        execute(vulkan, row, outputs)
         compared += 1
         for want, got in zip(expected, outputs, strict=True):
             tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))

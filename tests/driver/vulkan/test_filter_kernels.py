@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from builder import Builder
+from samples import compiled
 
-from nnvk.api import Compilation, Model, OperandCode, OperandType, OperationCode, get_device, run
+import nnvk
+from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
@@ -18,6 +21,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
+from nnvk.types.operand import ChannelQuant
 
 CONV, DEPTHWISE, FULL = OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.FULLY_CONNECTED
 SAME, VALID = PaddingCode.SAME, PaddingCode.VALID
@@ -118,22 +122,18 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
     code = TYPES[kind]
     quantised = kind != "f32"
     per_channel = kind == "per_channel" and case.code is not FULL
-    model, inputs, values = Model(), [], []
+    build, inputs, values = Builder(), [], []
 
-    def tensor(code: OperandCode, value: np.ndarray, scale: float, zero_point: int, is_input: bool) -> int:
+    def operand(type_: OperandType, value: np.ndarray, *, is_input: bool) -> int:
+        if not is_input:
+            return build.constant(type_, value)
+        inputs.append(build.operand(type_))
+        values.append(value)
+        return inputs[-1]
+
+    def tensor(code: OperandCode, value: np.ndarray, scale: float, zero_point: int, *, is_input: bool) -> int:
         type_ = OperandType(code, value.shape, scale if quantised else 0.0, zero_point if quantised else 0)
-        index = model.add_operand(type_)
-        if is_input:
-            inputs.append(index)
-            values.append(value)
-        else:
-            model.set_operand_value(index, value)
-        return index
-
-    def scalar(value: int | bool) -> int:
-        index = model.add_operand(OperandType(OperandCode.BOOL if isinstance(value, bool) else OperandCode.INT32))
-        model.set_operand_value(index, value)
-        return index
+        return operand(type_, value, is_input=is_input)
 
     def draw(shape: tuple[int, ...], dtype: type) -> np.ndarray:
         if dtype is np.float32:
@@ -147,47 +147,32 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
     source = draw(case.source, dtype)
     if case.nchw:
         source = np.ascontiguousarray(source.transpose(0, 3, 1, 2))
-    operands = [tensor(code, source, 0.05, 3, True)]
+    operands = [tensor(code, source, 0.05, 3, is_input=True)]
     weights = draw(case.weights, dtype)
     if per_channel:
-        index = model.add_operand(OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, weights.shape))
-        scales = rng.uniform(0.01, 0.04, case.outputs).astype(np.float32).tolist()
-        model.set_operand_symm_per_channel_quant_params(index, 3 if case.code is DEPTHWISE else 0, scales)
-        if case.at_run_time:
-            inputs.append(index)
-            values.append(weights)
-        else:
-            model.set_operand_value(index, weights)
-        operands.append(index)
+        scales = tuple(rng.uniform(0.01, 0.04, case.outputs).astype(np.float32).tolist())
+        channels = ChannelQuant(scales, 3 if case.code is DEPTHWISE else 0)
+        type_ = OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, weights.shape, channel_quant=channels)
+        operands.append(operand(type_, weights, is_input=case.at_run_time))
     else:
-        operands.append(tensor(code, weights, 0.02, -5 if dtype is np.int8 else 140, case.at_run_time))
+        operands.append(tensor(code, weights, 0.02, -5 if dtype is np.int8 else 140, is_input=case.at_run_time))
     bias = draw((case.outputs,), np.float32) if not quantised else rng.integers(-999, 999, case.outputs, np.int32)
     if case.extreme:
         bias[:] = np.iinfo(np.int32).max
     bias_scale = 0.0 if per_channel else float(np.float32(0.05) * np.float32(0.02))
     bias_code = OperandCode.TENSOR_INT32 if quantised else code
-    operands.append(tensor(bias_code, bias, bias_scale, 0, case.at_run_time))
+    operands.append(tensor(bias_code, bias, bias_scale, 0, is_input=case.at_run_time))
     if case.code is not FULL:
-        operands += map(scalar, case.padding if isinstance(case.padding, tuple) else (int(case.padding),))
-        operands += [scalar(case.stride[1]), scalar(case.stride[0])]
+        operands += map(build.value, case.padding if isinstance(case.padding, tuple) else (case.padding,))
+        operands += [build.value(case.stride[1]), build.value(case.stride[0])]
         if case.code is DEPTHWISE:
-            operands.append(scalar(case.outputs // case.source[3]))
-    operands.append(scalar(case.activation))
+            operands.append(build.value(case.outputs // case.source[3]))
+    operands.append(build.value(case.activation))
     if case.code is not FULL:
-        operands += [scalar(case.nchw), scalar(case.dilation[1]), scalar(case.dilation[0])]
+        operands += [build.value(case.nchw), build.value(case.dilation[1]), build.value(case.dilation[0])]
     terms = weights.size // case.outputs
     output_type = OperandType(code, (0,) * source.ndim, 0.1 * terms**0.5 if quantised else 0.0, 7 if quantised else 0)
-    output = model.add_operand(output_type)
-    model.add_operation(case.code, operands, [output])
-    model.identify_inputs_and_outputs(inputs, [output])
-    model.finish()
-    return model, values
-
-
-def compute(model: Model, device: Device, values: list[np.ndarray]) -> np.ndarray:
-    compilation = Compilation(model, [device])
-    compilation.finish()
-    return run(compilation, values)[0]
+    return build.finish(inputs, [build.operation(case.code, operands, output_type)]), values
 
 
 @pytest.mark.parametrize(
@@ -196,8 +181,8 @@ def compute(model: Model, device: Device, values: list[np.ndarray]) -> np.ndarra
 def test_filter(device: Device, name: str, kind: str) -> None:
     case = CASES[name]
     model, values = model_of(case, kind, np.random.default_rng(len(name)))
-    expected = compute(model, get_device("nnapi-reference"), values)
-    actual = compute(model, device, values)
+    (expected,) = nnvk.run(compiled(model, nnvk.get_device("nnapi-reference")), values)
+    (actual,) = nnvk.run(compiled(model, device), values)
     if kind == "f32":
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5)
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from builder import Builder
 from rows import empty_like, execute, parse, reference, request
+from samples import compiled
 
 import nnvk
 from nnvk.base.errors import NnapiError, ResultCode
@@ -87,15 +89,10 @@ def test_what_turns_out_too_long_is_refused_at_execution(vulkan: VulkanDevice, t
 
 def test_the_cpu_takes_over_what_turns_out_too_long(own: VulkanDevice) -> None:
     f32, i32 = nnvk.OperandCode.TENSOR_FLOAT32, nnvk.OperandCode.TENSOR_INT32
-    model = nnvk.Model()
-    source, target = model.add_operand(nnvk.OperandType(f32, (0, 2))), model.add_operand(nnvk.OperandType(i32, (2,)))
-    axis = model.add_operand(nnvk.OperandType(nnvk.OperandCode.INT32))
-    model.set_operand_value(axis, 0)
-    model.add_operation(nnvk.OperationCode.ARGMAX, [source, axis], [target])
-    model.identify_inputs_and_outputs([source], [target])
-    model.finish()
-    compilation = nnvk.Compilation(model)
-    compilation.finish()
+    build = Builder()
+    source = build.operand(nnvk.OperandType(f32, (0, 2)))
+    target = build.operation(nnvk.OperationCode.ARGMAX, [source, build.value(0)], nnvk.OperandType(i32, (2,)))
+    compilation = compiled(build.finish([source], [target]))
     values, output = np.zeros((70000, 2), np.float32), np.zeros(2, np.int32)
     values[69000, 0] = values[68000, 1] = 1
     execution = nnvk.Execution(compilation)

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builder import Builder
 from rows import Row, empty_like, execute, parse, reference, request
+from samples import INT, f32
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
-from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.model import Lifetime, Model, Operand
 from nnvk.types.operand import OperandType
 from nnvk.types.request import ExecuteOptions, InputArgument, OutputArgument, PrepareOptions, Request
 
 OPTIONS = ExecuteOptions()
-I32 = OperandCode.TENSOR_INT32
+VECTOR = OperandType(OperandCode.TENSOR_INT32, (2,))
 ROWS = """
 ADD f32[2,3,5] f32[5] @RELU6
 ADD u8[7]*0.5+3 u8[7]*0.25 @NONE
@@ -97,25 +99,11 @@ def test_a_wrong_value_fails_that_execution_alone(vulkan: VulkanDevice) -> None:
 
 def computed_shape() -> Model:
     """[2, 3, 5] and two halves of a shape -> the first in the shape that is their sum, and twice that."""
-    vector, tensor = OperandType(I32, (2,)), OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 5))
-    none = Operand(OperandType(OperandCode.INT32), Lifetime.CONSTANT, np.array(0, np.int32))
-    unknown = OperandType(OperandCode.TENSOR_FLOAT32)
-    given, inside = Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE
-    operands = (
-        Operand(tensor, given),
-        Operand(vector, given),
-        Operand(vector, given),
-        none,
-        Operand(vector, inside),
-        Operand(unknown, Lifetime.SUBGRAPH_OUTPUT),
-        Operand(unknown, Lifetime.SUBGRAPH_OUTPUT),
-    )
-    operations = (
-        Operation(OperationCode.ADD, (1, 2, 3), (4,)),
-        Operation(OperationCode.RESHAPE, (0, 4), (5,)),
-        Operation(OperationCode.ADD, (5, 5, 3), (6,)),
-    )
-    return Model(operands, operations, (0, 1, 2), (5, 6))
+    build, unknown = Builder(), OperandType(OperandCode.TENSOR_FLOAT32)
+    data, *halves = [build.operand(type_) for type_ in (f32(2, 3, 5), VECTOR, VECTOR)]
+    same = build.operation(OperationCode.RESHAPE, [data, build.operation(OperationCode.ADD, halves, VECTOR)], unknown)
+    twice = build.operation(OperationCode.ADD, [same, same], unknown)
+    return build.finish([data, *halves], [same, twice]).frozen
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (30, 1), (1, 30), (6, 5)], ids=str)
@@ -146,14 +134,11 @@ def test_buffers_that_turn_out_too_small(vulkan: VulkanDevice) -> None:
 
 def test_a_rank_is_a_value_that_follows_from_shapes(vulkan: VulkanDevice) -> None:
     """RANK's result is looked at by the operation after it, in the same segment."""
-    tensor, scalar = OperandType(OperandCode.TENSOR_FLOAT32, (3, 5)), OperandType(OperandCode.INT32)
-    operands = (
-        Operand(tensor, Lifetime.SUBGRAPH_INPUT),
-        Operand(scalar, Lifetime.TEMPORARY_VARIABLE),
-        Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.SUBGRAPH_OUTPUT),
-    )
-    operations = (Operation(OperationCode.RANK, (0,), (1,)), Operation(OperationCode.EXPAND_DIMS, (0, 1), (2,)))
-    prepared = vulkan.prepare_model(Model(operands, operations, (0,), (2,)), PrepareOptions())
+    build = Builder()
+    tensor = build.operand(f32(3, 5))
+    rank = build.operation(OperationCode.RANK, [tensor], INT)
+    longer = build.operation(OperationCode.EXPAND_DIMS, [tensor, rank], OperandType(OperandCode.TENSOR_FLOAT32))
+    prepared = vulkan.prepare_model(build.finish([tensor], [longer]).frozen, PrepareOptions())
     data, output = np.ones((3, 5), np.float32), np.empty((3, 5, 1), np.float32)
     result = prepared.execute(request([data], [output]), OPTIONS)
     assert result.output_shapes[0].dimensions == (3, 5, 1)

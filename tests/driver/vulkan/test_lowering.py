@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builder import Builder
 from networks import random_graph
 from profiles import DISCRETE, UNIFIED
+from samples import f32
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -22,7 +24,7 @@ from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.model import Lifetime, Model, Operand, Operation
+from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -129,21 +131,13 @@ def test_long_ranges_fold(g: Lowering, count: int, groups: tuple[int, ...]) -> N
 
 
 def chain(*codes: OperationCode, size: int = 100, outputs: Sequence[int] | None = None) -> Model:
-    """Operations of one input, one after the other: operand k goes into operation k."""
-    type_ = OperandType(F32)
-    wanted = [len(codes)] if outputs is None else list(outputs)
-    operands = [Operand(replace(type_, dimensions=(size,)), Lifetime.SUBGRAPH_INPUT)]
-    for number in range(1, len(codes) + 1):
-        operands.append(Operand(type_, Lifetime.SUBGRAPH_OUTPUT if number in wanted else Lifetime.TEMPORARY_VARIABLE))
-    operations = []
-    for number, code in enumerate(codes):
-        inputs: tuple[int, ...] = (number,)
-        if code is OperationCode.RESHAPE:
-            inputs = (number, len(operands))
-            shape_type = OperandType(OperandCode.TENSOR_INT32, (2,))
-            operands.append(Operand(shape_type, Lifetime.CONSTANT, np.array([size // 2, 2], np.int32)))
-        operations.append(Operation(code, inputs, (number + 1,)))
-    return Model(tuple(operands), tuple(operations), (0,), tuple(wanted))
+    """Operations of one input, one after the other; outputs are results by their number, from 1."""
+    build = Builder()
+    values = [build.operand(f32(size))]
+    for code in codes:
+        shape = [build.value(np.array([size // 2, 2], np.int32))] if code is OperationCode.RESHAPE else []
+        values.append(build.operation(code, [values[-1], *shape], OperandType(F32)))
+    return build.finish(values[:1], [values[number] for number in outputs or [len(codes)]]).frozen
 
 
 def plan(library: ShaderLibrary, profile: DeviceProfile, model: Model) -> Plan:
@@ -206,12 +200,10 @@ def test_outputs_that_are_reshaped_have_memory_of_their_own(
 
 
 def test_barriers_by_buffer_for_the_validation_layer(library: ShaderLibrary) -> None:
-    type_ = OperandType(F32, (100,))
-    operands = [Operand(type_, Lifetime.SUBGRAPH_INPUT) for _ in range(2)]
-    operands += [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for _ in range(2)]
-    operands += [Operand(type_, Lifetime.SUBGRAPH_OUTPUT) for _ in range(2)]
-    operations = tuple(Operation(RELU, (a,), (b,)) for a, b in ((0, 2), (1, 3), (2, 4), (3, 5)))
-    model = Model(tuple(operands), operations, (0, 1), (4, 5))
+    build = Builder()
+    sources = [build.operand(f32(100)) for _ in range(2)]
+    inner = [build.operation(RELU, [source], f32(100)) for source in sources]
+    model = build.finish(sources, [build.operation(RELU, [value], f32(100)) for value in inner]).frozen
     assert plan(library, UNIFIED, model).barriers == {2}
     assert plan(library, replace(UNIFIED, barriers_by_buffer=True), model).barriers == {1, 2, 3}
 

@@ -7,22 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recipes import Draw, draw_case, frozen, run_case
-from rows import request
+from kernel_cases import KERNELS, supported
+from rows import empty_like, request
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.hal import IPreparedModel
-from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import ExecuteOptions, InputArgument, OutputArgument, PrepareOptions, Request
 
-CASES = [
-    pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-    for code in sorted(kernels())
-    for leading in registry.lookup(code).types
-]
 OPTIONS = ExecuteOptions()
 Arrays = Sequence[np.ndarray]
 Path = Callable[[VulkanDevice, IPreparedModel, Model, Arrays, Arrays], None]
@@ -70,24 +63,17 @@ def with_open_shapes(model: Model) -> Model:
     return replace(model, operands=tuple(operands))
 
 
-@pytest.mark.parametrize(("code", "leading"), CASES)
+@pytest.mark.parametrize(("code", "leading"), KERNELS)
 def test_all_paths_agree(vulkan: VulkanDevice, code: OperationCode, leading: OperandCode) -> None:
-    for seed in range(200, 210):
-        case = draw_case(Draw(seed), code, leading)
-        model = frozen(case)
-        if vulkan.get_supported_operations(model)[0].supported:
-            break
-    else:
-        pytest.skip("no case is supported")
-    inputs = [array for index in model.inputs if (array := case.inputs[index].data) is not None]
+    seed, row, results = next(supported(vulkan, code, leading, range(200, 210)))
     expected: list[bytes] | None = None
-    for version in (model, with_open_shapes(model)):
+    for version in (row.model, with_open_shapes(row.model)):
         if not vulkan.get_supported_operations(version)[0].supported:
             continue  # its shaders depend on the shapes
         prepared = vulkan.prepare_model(version, PrepareOptions())
         for path in PATHS:
-            outputs = [np.full(array.shape, 77, array.dtype) for array in run_case(case)]
-            path(vulkan, prepared, version, inputs, outputs)
+            outputs = empty_like(results)
+            path(vulkan, prepared, version, row.inputs, outputs)
             content = [array.tobytes() for array in outputs]
             assert expected in (None, content), f"seed {seed}, {path.__name__}"
             expected = content

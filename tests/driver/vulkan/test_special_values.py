@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recipes import Case, Draw, draw_case, frozen, run_case
-from rows import empty_like, request
+from kernel_cases import KERNELS
+from recipes import Case, Draw, draw_case, run_case
+from rows import drawn, empty_like, execute
 
-from nnvk.driver.vulkan.lowering.kernel import kernels
-from nnvk.ops import registry
 from nnvk.ops.signature import BOOL8, F32
-from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 SEEDS = 12
 NUMBERS = (np.nan, -np.nan, np.inf, -np.inf)
@@ -19,21 +17,17 @@ NUMBERS = (np.nan, -np.nan, np.inf, -np.inf)
 def cases(of):
     """All kernels that have an operand of a type, with the types of their first operand."""
     return [
-        pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-        for code in sorted(kernels())
-        for leading in registry.lookup(code).types
-        if any(arg.type.code is of for arg in draw_case(Draw(0), code, leading).inputs)
+        kernel for kernel in KERNELS if any(arg.type.code is of for arg in draw_case(Draw(0), *kernel.values).inputs)
     ]
 
 
-def execute(vulkan, case: Case) -> list[np.ndarray] | None:
-    """The outputs, None where the driver refuses."""
-    model = frozen(case)
-    if not vulkan.get_supported_operations(model)[0].supported:
-        return None
+def results(vulkan, case: Case) -> list[np.ndarray]:
+    """The outputs, none where the driver refuses."""
+    row = drawn(case)
+    if not vulkan.get_supported_operations(row.model)[0].supported:
+        return []
     outputs = empty_like(run_case(case))
-    inputs = [case.inputs[index].data for index in model.inputs]
-    vulkan.prepare_model(model, PrepareOptions()).execute(request(inputs, outputs), ExecuteOptions())
+    execute(vulkan, row, outputs)
     return outputs
 
 
@@ -61,7 +55,7 @@ def test_numbers_that_are_none(vulkan, code, leading):
             return np.where(rng.random(data.shape) < 0.15, chosen, data)
 
         case = with_data(draw_case(Draw(seed), code, leading), F32, spoilt)
-        for want, got in zip(run_case(case), execute(vulkan, case) or (), strict=False):
+        for want, got in zip(run_case(case), results(vulkan, case), strict=False):
             tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))
             np.testing.assert_allclose(
                 got.astype(float), want.astype(float), rtol=1e-5, atol=tolerance, err_msg=f"seed {seed}"
@@ -79,7 +73,7 @@ def test_any_other_byte_is_true(vulkan, code, leading):
         other = with_data(
             case, BOOL8, lambda data, rng=rng: (rng.integers(1, 256, data.shape, np.uint8) * data).view(np.bool_)
         )
-        for want, got in zip(run_case(case), execute(vulkan, other) or (), strict=False):
+        for want, got in zip(run_case(case), results(vulkan, other), strict=False):
             if want.dtype == np.bool_:
                 want, got = want.view(np.uint8) > 0, got.view(np.uint8) > 0
             np.testing.assert_array_equal(got, want, err_msg=f"seed {seed}")

@@ -13,19 +13,19 @@ from nnvk.types.model import Lifetime, Model, Operand, Operation
 from recipes.draw import Arg, Case
 
 
-def _operand(arg: Arg) -> Operand:
+def _operand(arg: Arg, *, late: bool) -> Operand:
     if arg.model is not None:
         return Operand(arg.type, Lifetime.SUBGRAPH, subgraph=arg.model)
     if arg.data is None:
         return Operand(arg.type, Lifetime.NO_VALUE)
-    if arg.is_parameter:
+    if arg.is_parameter and not late:
         return Operand(arg.type, Lifetime.CONSTANT, arg.data)
     return Operand(arg.type, Lifetime.SUBGRAPH_INPUT)
 
 
-def frozen(case: Case) -> Model:
-    """A model of one operation: data is its inputs, parameters are constants."""
-    operands = [_operand(arg) for arg in case.inputs]
+def frozen(case: Case, *, late: bool = False) -> Model:
+    """A model of one operation: data is its inputs, parameters are constants, or inputs too if they are ``late``."""
+    operands = [_operand(arg, late=late) for arg in case.inputs]
     operands += [Operand(type_, Lifetime.SUBGRAPH_OUTPUT) for type_ in case.outputs]
     count = len(case.inputs)
     outputs = tuple(range(count, len(operands)))

@@ -1,0 +1,52 @@
+"""Every kernel of the Vulkan driver on what the recipes draw: the cases of the tests that are the same for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from recipes import Case, Draw, draw_case, run_case
+from rows import Row, drawn
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering.kernel import kernels
+from nnvk.ops import registry
+from nnvk.types.codes import OperandCode, OperationCode
+
+KERNELS = [
+    pytest.param(code, leading, id=f"{code.name}-{leading.name}")
+    for code in sorted(kernels())
+    for leading in registry.lookup(code).types
+]
+"""All operations that have a kernel, with all their leading types."""
+
+
+def supported(
+    vulkan: VulkanDevice, code: OperationCode, leading: OperandCode, seeds: Sequence[int], *, late: bool = False
+) -> Iterator[tuple[int, Row, Sequence[np.ndarray]]]:
+    """The seed, the row and the reference's results of what the device takes; a failure where it takes none.
+
+    ``late`` makes inputs of the parameters, so that they come with the execution.
+    """
+    reason = "no seed"
+    taken = 0
+    for seed in seeds:
+        case: Case = draw_case(Draw(seed), code, leading)
+        row = drawn(case, late=late)
+        (support,) = vulkan.get_supported_operations(row.model)
+        reason = support.reason
+        if support.supported:
+            taken += 1
+            yield seed, row, run_case(case)
+    assert taken, f"no case is supported: {reason}"
+
+
+def agree(want: np.ndarray, got: np.ndarray, what: str) -> None:
+    """Floats to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest equal."""
+    if want.dtype == np.float32:
+        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
+    elif want.dtype == np.float16:
+        np.testing.assert_allclose(got, want, rtol=2**-10, atol=2**-17, err_msg=what)
+    else:
+        np.testing.assert_array_equal(got, want, what)
