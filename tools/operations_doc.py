@@ -18,6 +18,7 @@ from pathlib import Path
 from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (registers the kernels)
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
+from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.ops.registry import OpDef
 from nnvk.ops.signature import Codes, Param, Signature, real_scalar
 from nnvk.types.codes import OperandCode, OperationCode
@@ -144,7 +145,7 @@ def section(code: OperationCode) -> Section:
     types = _Types(definition)
     overloads = tuple(_overload(signature, definition, types) for signature in definition.signatures)
     letters = types.columns()
-    on_vulkan = _vulkan_types(code)
+    on_vulkan = vulkan_types(code)
     head = ("T", "since", *(letter for letter, _ in letters), "Vulkan")
     rows = [
         (
@@ -161,10 +162,10 @@ def section(code: OperationCode) -> Section:
 # --- devices -------------------------------------------------------------------------------------------------
 
 
-def _vulkan_types(code: OperationCode) -> Codes:
-    """Leading types that the Vulkan driver has shaders for."""
-    kernel = kernels().get(code)
-    return frozenset() if kernel is None else frozenset(registry.lookup(code).types)
+def vulkan_types(code: OperationCode) -> Codes:
+    """Leading types on which Vulkan devices run an operation: a kernel has all; IF and WHILE are the driver's own."""
+    runs = code in kernels() or code in CONTROL_FLOW
+    return frozenset(registry.lookup(code).types) if runs else frozenset()
 
 
 # --- the page ------------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def _cell(code: OperationCode, leading: OperandCode) -> str:
     level = registry.lookup(code).types.get(leading)
     if level is None:
         return ""
-    return f"**{level} V**" if leading in _vulkan_types(code) else str(level)
+    return f"**{level} V**" if leading in vulkan_types(code) else str(level)
 
 
 def _overview(anchors: dict[OperationCode, str]) -> list[str]:
@@ -225,7 +226,7 @@ def page() -> str:
     """The whole page."""
     sections = _sections()
     anchors = {code: _anchor(_heading(codes)) for codes, _ in sections for code in codes}
-    on_vulkan = sum(1 for code in OperationCode if _vulkan_types(code))
+    on_vulkan = sum(1 for code in OperationCode if vulkan_types(code))
     lines = [_INTRODUCTION.format(count=len(OperationCode), on_vulkan=on_vulkan), "", *_overview(anchors), "", _LEGEND]
     for codes, shared in sections:
         lines += ["", f"### {_heading(codes)}", "", "```text", *shared.overloads, "```", "", *_table(shared.table)]

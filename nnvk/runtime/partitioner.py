@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nnvk.base.errors import bad_data
-from nnvk.types.codes import OperationCode
+from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.types.model import Model
 
 
@@ -20,7 +20,6 @@ class Cut:
 
 RUNTIME = -1
 """In the place of a device: the runtime itself takes the decisions of control flow that no device runs."""
-_CONTROL_FLOW = (OperationCode.IF, OperationCode.WHILE)
 
 
 def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
@@ -31,7 +30,7 @@ def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
     device_of: list[int] = []
     for number, operation in enumerate(model.operations):
         able = [device for device, answers in enumerate(supported) if answers[number]]
-        if not able and operation.code in _CONTROL_FLOW:
+        if not able and operation.code in CONTROL_FLOW:
             able = [RUNTIME]
         if not able:
             raise bad_data(f"operation {number} ({operation}): none of the devices supports it")

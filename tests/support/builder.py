@@ -61,13 +61,13 @@ class Builder:
 
     def operation(self, code: OperationCode | int, inputs: Sequence[int], type_: OperandType) -> int:
         """Add an operation, with NONE as its activation where it is left out; the number of its output."""
-        return self.outputs(code, inputs, type_)[0]
+        fused = [self.value(0)] if code in FUSED and len(inputs) == 2 else []
+        return self.outputs(code, [*inputs, *fused], type_)[0]
 
     def outputs(self, code: OperationCode | int, inputs: Sequence[int], *types: OperandType) -> list[int]:
-        """Add an operation with several outputs; their numbers."""
-        fused = [self.value(0)] if code in FUSED and len(inputs) == 2 else []
+        """Add an operation with these inputs and no others; the numbers of its outputs."""
         outputs = [self.operand(type_) for type_ in types]
-        self.model.add_operation(code, [*inputs, *fused], outputs)
+        self.model.add_operation(code, inputs, outputs)
         return outputs
 
     def finish(self, inputs: Sequence[int], outputs: Sequence[int]) -> nnvk.Model:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import operations_doc
 import pytest
+from kernel_cases import KERNELS
 
+from nnvk.ops import registry
+from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.types.codes import OperandCode, OperationCode
 
 
@@ -59,3 +62,10 @@ def test_types_that_depend_on_the_leading_one_are_in_the_table() -> None:
 )
 def test_names_of_types(code: OperandCode, name: str) -> None:
     assert operations_doc.short(code) == name
+
+
+def test_what_the_page_says_of_vulkan_is_run() -> None:
+    """The Vulkan driver's tests draw cases of every operation and type with a V, and run them on the device."""
+    said = {(code, leading) for code in OperationCode for leading in operations_doc.vulkan_types(code)}
+    control_flow = {(code, leading) for code in CONTROL_FLOW for leading in registry.lookup(code).types}
+    assert said == {kernel.values for kernel in KERNELS} | control_flow
