@@ -4,16 +4,17 @@
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
 Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
-graphs on extreme data (`graphs`), ``.tflite`` files (`files`), and such as describe much in few bytes (`nets`). Those
-that get an answer that none got before are kept and damaged further. What takes a lot of memory is a bug too. What is a
-bug is written to the corpus, which the tests run again; so is the input of a hang or a crash, after which a new process
-goes on.
+graphs on extreme data (`graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and such as
+describe much in few bytes (`nets`). Those that get an answer that none got before are kept and damaged further. What
+takes a lot of memory is a bug too. What is a bug is written to the corpus, which the tests run again; so is the input
+of a hang or a crash, after which a new process goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import hashlib
 import os
 import random
@@ -25,7 +26,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
@@ -37,12 +38,13 @@ if "--atheris" in sys.argv:
         import nnvk.importers.tflite  # noqa: F401
 
 import cases
+import differences
 import files
 import graphs
 import nets
 import programs
 
-from nnvk.api import Device, get_devices
+from nnvk.api import Device, get_device, get_devices
 
 HANG_SECONDS = 120
 SLOW_SECONDS = 5
@@ -56,13 +58,14 @@ MOST_KEPT = 2000
 
 KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
+    "difference": differences.execute,
     "empty": cases.execute_empty,
     "graph": graphs.execute,
     "net": nets.execute,
     "program": programs.execute,
     "tflite": files.execute,
 }
-_SHARES = {"case": 0.25, "empty": 0.1, "graph": 0.05, "net": 0.02, "program": 0.25, "tflite": 0.33}
+_SHARES = {"case": 0.22, "difference": 0.03, "empty": 0.1, "graph": 0.05, "net": 0.02, "program": 0.25, "tflite": 0.33}
 
 
 def check(kind: str, data: bytes, device: Device) -> str:
@@ -192,9 +195,10 @@ def save(corpus: Path, kind: str, data: bytes) -> str:
     return name
 
 
-def fuzz(seconds: float, seed: int, corpus: Path) -> int:
-    """Run until the time is over. The number of different bugs found."""
-    source, record, devices = Source(seed, corpus), Record(corpus), get_devices()
+def fuzz(seconds: float, seed: int, corpus: Path, names: Sequence[str] = ()) -> int:
+    """Run until the time is over, on these devices or all. The number of different bugs found."""
+    source, record = Source(seed, corpus), Record(corpus)
+    devices = [get_device(name) for name in names] or get_devices()
     began = time.monotonic()
     while time.monotonic() < began + seconds:
         kind, data = source.draw()
@@ -260,9 +264,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--corpus", type=Path, default=Path(__file__).parent / "corpus")
     parser.add_argument("--atheris", action="store_true", help="guide by coverage (needs the package atheris)")
+    parser.add_argument("--device", action="append", default=[], help="fuzz this device alone (may be repeated)")
     options = parser.parse_args()
     options.corpus.mkdir(parents=True, exist_ok=True)
-    run = fuzz_by_coverage if options.atheris else fuzz
+    run = fuzz_by_coverage if options.atheris else functools.partial(fuzz, names=options.device)
     sys.exit(1 if supervise(run, options.seconds, options.seed, options.corpus) else 0)
 
 
