@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs nnvk with its test tools and checks everything: style, types, layers, tests. Arguments go to pytest.
+# NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh --test
@@ -14,4 +15,12 @@ if [ $# -eq 0 ]; then
     vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
     NNVK_VALIDATION=1 "$bin/pytest" -n 2 -q tests/driver/vulkan "${vectors[@]}"
     NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "$bin/pytest" -n 2 -q "${vectors[@]}"
+    if [ "${NNVK_SWIFTSHADER:-}" = 1 ]; then bash scripts/swiftshader.sh >/dev/null || true; fi
+    if [ -d build/swiftshader ]; then
+        echo "The kernels on SwiftShader, another Vulkan implementation:"
+        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "$bin/pytest" -n 2 -q tests/driver/vulkan/test_recipes.py \
+            tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
+    else
+        echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"
+    fi
 fi
