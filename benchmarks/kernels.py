@@ -28,9 +28,9 @@ from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
 _WEIGHTED = {
-    OperationCode.CONV_2D: ("conv2d",),
+    OperationCode.CONV_2D: ("product",),
     OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
-    OperationCode.FULLY_CONNECTED: ("fully_connected", "conv2d"),
+    OperationCode.FULLY_CONNECTED: ("fully_connected", "product"),
 }
 """Operations with weights, and the shaders that multiply by them."""
 

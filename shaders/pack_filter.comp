@@ -1,6 +1,6 @@
 #version 450
-// Packs a filter (output channels, taps, channels) that is known only when the model runs, as kernels/filters.py
-// packs a constant one; conv2d.comp says how. An invocation writes one word.
+// Packs filters that are known only when the model runs, as lowering/filters.py packs constant ones; product.comp says
+// how. They are (parts, output channels, taps, channels) with any strides. An invocation writes four words.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -10,53 +10,67 @@
 layout(local_size_x_id = 0) in;
 
 READS(0, Src, src)
-#ifdef IS_FLOAT
-layout(set = 0, binding = 1) writeonly buffer Dst { float dst[]; };
-const uint STEPS = 4;    // of K, in words: in fours, where a word holds one
+#ifdef IS_QUANTISED
+layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
+const uint STEPS = 1;    // of K, in vectors: in a four
 #else
-layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
-const uint STEPS = 1;
+layout(set = 0, binding = 1) writeonly buffer Dst { ACC4 dst[]; };
+const uint STEPS = 4;
 #endif
 
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint words;    // of the packed filter
+    uint count;       // of vectors of the packed filters
     uint out_channels;
     uint taps;
     uint channels;
-#ifdef DTYPE_Q8
+    uint part_stride;
+    uint output_stride;
+    uint tap_stride;
+    uint channel_stride;
+#ifdef IS_QUANTISED
     uint sign_mask;
-    uint fill;    // the zero point, moved to the unsigned range
+    int fill;    // the zero point, moved to the unsigned range
 #endif
 };
 
 const uint BLOCK = 32;
+const uint LANES = BLOCK / 4;
+
+#ifndef IS_QUANTISED
+const ACC fill = ACC(0);
+#endif
 
 void main() {
     uint index = flat_invocation();
-    if (index >= words) return;
-    uint quads = divide_up(channels, 4u);
-    uint four = index / (BLOCK * STEPS);    // of K
-#ifdef IS_FLOAT
-    uint c = four % quads * 4u + index / 64u % 2u * 2u + index / 4u % 2u;
-    uint lane = index / 8u % 8u;
+    if (index >= count) return;
+    uint four = index / (LANES * STEPS);    // of K, of all taps, blocks and parts
+    uint quads = divide_up(channels, 4u), blocks = divide_up(out_channels, BLOCK);
+    uint tap = four / quads;
+    uint block = tap / taps;
+    uint part = block / blocks;
+#ifdef IS_QUANTISED
+    uint lane = index % LANES;
 #else
-    uint c = four % quads * 4u;
-    uint lane = index / 4u % 8u;
+    uint lane = index / 2u % LANES;
+    uint step = index / (2u * LANES) % 2u * 2u + index % 2u;
 #endif
-    uint tap = four / quads % taps;
-    uint out_channel = four / (quads * taps) * BLOCK + lane * 4u + index % 4u;
-    bool inside = out_channel < out_channels;
-    uint row = inside ? (out_channel * taps + tap) * channels : 0u;
-#ifdef IS_FLOAT
-    dst[dst_offset + index] = inside && c < channels ? LOAD(src, row + min(c, channels - 1u)) : 0.0;
-#else
-    ivec4 values;
+    uint first = (block - part * blocks) * BLOCK + lane * 4u;
+    uint c = (four - tap * quads) * 4u;
+    uint from = part * part_stride + (tap - block * taps) * tap_stride;
+    uvec4 outputs = first + uvec4(0u, 1u, 2u, 3u);
+    bvec4 inside = lessThan(outputs, uvec4(out_channels));
+    uvec4 rows = from + min(outputs, uvec4(out_channels - 1u)) * output_stride;
+#ifdef IS_QUANTISED
+    ivec4 words = ivec4(0);
     for (uint i = 0; i < 4u; i++) {
-        int value = LOAD(src, row + min(c + i, channels - 1u));
-        values[i] = inside && c + i < channels ? value : int(fill);
+        ivec4 values = GATHER4(src, rows + min(c + i, channels - 1u) * channel_stride);
+        words |= mix(ivec4(fill), values, bvec4(uvec4(inside) & uint(c + i < channels))) << (8u * i);
     }
-    dst[dst_offset + index] = pack_bytes(values, 0u);
+    dst[dst_offset / 4u + index] = uvec4(words);
+#else
+    ACC4 values = GATHER4(src, rows + min(c + step, channels - 1u) * channel_stride);
+    dst[dst_offset / 4u + index] = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + step < channels)));
 #endif
 }

@@ -1,6 +1,8 @@
 // How convolutions and FULLY_CONNECTED begin and end the sums of four neighbouring output channels: bias, scale,
 // activation, store. To be included after the push constants (out_channels, low, high; sign_mask and output_zero
 // of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
+//
+// A pixel may consist of PIXEL_PARTS equal parts of out_channels each.
 
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
@@ -8,6 +10,10 @@
 #include "tensors.glsl"
 #include "activation.glsl"
 #include "indexing.glsl"
+
+#ifndef PIXEL_PARTS
+#define PIXEL_PARTS 1u
+#endif
 
 layout(set = 0, binding = 2) readonly buffer Bias { ACC bias[]; };
 WRITES(3, Dst, dst)
@@ -32,32 +38,36 @@ struct Output {
 #endif
 };
 
-Output output_of(uint channel) {
-    uint last = out_channels - 1u;
-    ACC4 start = ACC4(bias[bias_offset + min(channel, last)], bias[bias_offset + min(channel + 1u, last)],
-                      bias[bias_offset + min(channel + 2u, last)], bias[bias_offset + min(channel + 3u, last)]);
+// Of the channels from one on of a part.
+Output output_of(uint part, uint channel) {
+    uint last = out_channels - 1u, fours = divide_up(out_channels, 4u);
+    uint from = bias_offset + part * out_channels;
+    ACC4 start = ACC4(bias[from + min(channel, last)], bias[from + min(channel + 1u, last)],
+                      bias[from + min(channel + 2u, last)], bias[from + min(channel + 3u, last)]);
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
-#ifdef DTYPE_F32
-    uint base = dst_offset + channel, stride = out_channels;
+#if FOUR_WORDS == 4
+    uint base = dst_offset + part * out_channels + channel, stride = PIXEL_PARTS * out_channels;
 #else
-    uint base = dst_offset / FOUR_WORDS + (channel >> 2), stride = divide_up(out_channels, 4u);
+    uint base = dst_offset / FOUR_WORDS + part * fours + (channel >> 2), stride = PIXEL_PARTS * fours;
 #endif
-#ifdef IS_FLOAT
-    return Output(stored, base, stride, start, low, high);
-#else
-    uint at = (multipliers_offset >> 2) + (min(channel, last) >> 2 << 1);
+#ifdef IS_QUANTISED
+    uint at = (multipliers_offset >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
     return Output(stored, base, stride, start, low, high, multipliers[at], multipliers[at + 1u], output_zero, sign_mask);
+#else
+    return Output(stored, base, stride, start, low, high);
 #endif
 }
 
-// Pixels of elements that are smaller than words are padded to fours.
+Output output_of(uint channel) { return output_of(0u, channel); }
+
+// Parts of pixels whose elements are smaller than words are padded to fours.
 void store_output(uint pixel, Output to, ACC4 sum) {
     uint at = to.base + pixel * to.stride;
 #ifdef IS_QUANTISED
     sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
 #endif
     ACC4 result = activate(sum, to.low, to.high);
-#ifdef DTYPE_F32
+#if FOUR_WORDS == 4
     if (VECTOR_STORES) {
         if (to.stored > 0u) dst_fours[at >> 2] = result;
     } else {

@@ -14,10 +14,11 @@ import nnvk
 from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
-from nnvk.driver.vulkan.kernels.conv2d import rows_per_group
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
-from nnvk.driver.vulkan.lowering.filters import pack_filter, refuse_long_sums
+from nnvk.driver.vulkan.lowering.filters import filters_of, pack
+from nnvk.driver.vulkan.lowering.product import POINT, Product, refuse_long_sums, rows_of, tile_of
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
@@ -189,22 +190,28 @@ def test_filter(device: Device, name: str, kind: str) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (32, 4), (33, 6), (70, 16)])
-def test_packed_bytes(outputs: int, channels: int) -> None:
-    filter_ = np.arange(outputs * 2 * channels, dtype=np.uint32).astype(np.uint8).reshape(outputs, 2, channels)
-    packed = pack_filter(filter_, fill=9).reshape(-1, 2, -(-channels // 4), 32, 4)
-    for (block, tap, four, output, byte), value in np.ndenumerate(packed):
+PACKED = [(1, 1, 1), (1, 32, 4), (2, 33, 6), (3, 70, 16)]
+
+
+@pytest.mark.parametrize(("parts", "outputs", "channels"), PACKED)
+def test_packed_bytes(parts: int, outputs: int, channels: int) -> None:
+    shape = (parts, outputs, 2, channels)
+    filters = np.arange(np.prod(shape), dtype=np.uint32).astype(np.uint8).reshape(shape)
+    packed = pack(filters, fill=9).reshape(parts, -1, 2, -(-channels // 4), 32, 4)
+    for (part, block, tap, four, output, byte), value in np.ndenumerate(packed):
         o, c = block * 32 + output, four * 4 + byte
-        assert value == (filter_[o, tap, c] if o < outputs and c < channels else 9)
+        assert value == (filters[part, o, tap, c] if o < outputs and c < channels else 9)
 
 
-@pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (32, 4), (33, 6), (70, 16)])
-def test_packed_floats(outputs: int, channels: int) -> None:
-    filter_ = np.arange(1, outputs * 2 * channels + 1, dtype=np.float32).reshape(outputs, 2, channels)
-    packed = pack_filter(filter_).reshape(-1, 2, -(-channels // 4), 2, 8, 2, 4)
-    for (block, tap, four, pair, lane, step, output), value in np.ndenumerate(packed):
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize(("parts", "outputs", "channels"), PACKED)
+def test_packed_words(parts: int, outputs: int, channels: int, dtype: type) -> None:
+    shape = (parts, outputs, 2, channels)
+    filters = np.arange(1, np.prod(shape) + 1).astype(dtype).reshape(shape)
+    packed = pack(filters).reshape(parts, -1, 2, -(-channels // 4), 2, 8, 2, 4)
+    for (part, block, tap, four, pair, lane, step, output), value in np.ndenumerate(packed):
         o, c = block * 32 + lane * 4 + output, four * 4 + pair * 2 + step
-        assert value == (filter_[o, tap, c] if o < outputs and c < channels else 0)
+        assert value == (filters[part, o, tap, c] if o < outputs and c < channels else 0)
 
 
 def profile(is_cpu: bool, subgroup_size: int, *features: str) -> DeviceProfile:
@@ -224,14 +231,32 @@ def profile(is_cpu: bool, subgroup_size: int, *features: str) -> DeviceProfile:
 CPU, GPU = profile(True, 8, "subgroupShuffle", "shaderInt64"), profile(False, 32)
 
 
+def product(rows: int, columns: int) -> Product:
+    return Product((rows, 1, 1, 8), (rows, 1, 1, columns), POINT, POINT)
+
+
+def chosen_tile(rows: int, columns: int, device: DeviceProfile, *, at_run_time: bool = False) -> str:
+    data = None if at_run_time else np.zeros((columns, 8), np.float32)
+    weights = Tensor("w", 0, OperandType(OperandCode.TENSOR_FLOAT32), (columns, 8), data)
+    return tile_of(product(rows, columns), filters_of(weights), device)
+
+
 @pytest.mark.parametrize(("rows", "tile"), [(1, 1), (7, 7), (8, 8), (49, 28), (196, 28), (3136, 32)])
-def test_rows_per_group_on_a_cpu(rows: int, tile: int) -> None:
-    assert rows_per_group(rows, 64, "f32", CPU) == tile
+def test_rows_of_a_workgroup_on_a_cpu(rows: int, tile: int) -> None:
+    assert chosen_tile(rows, 64, CPU) == "subgroup"
+    assert rows_of("subgroup", product(rows, 64), "f32", CPU) == tile
 
 
 @pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 64, 16), (49, 1280, 16), (3136, 256, 32), (12544, 128, 64)])
-def test_rows_per_group_on_a_gpu(rows: int, columns: int, tile: int) -> None:
-    assert rows_per_group(rows, columns, "f32", GPU) == tile
+def test_rows_of_a_workgroup_on_a_gpu(rows: int, columns: int, tile: int) -> None:
+    assert chosen_tile(rows, columns, GPU) == "shared"
+    assert rows_of("shared", product(rows, columns), "f32", GPU) == tile
+
+
+@pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 1, 1), (50_000, 1, 2), (100_000, 3, 4), (100_000, 8, 8)])
+def test_rows_of_an_invocation_on_a_gpu(rows: int, columns: int, tile: int) -> None:
+    assert chosen_tile(rows, columns, GPU) == "register"
+    assert rows_of("register", product(rows, columns), "f32", GPU) == tile
 
 
 @pytest.mark.parametrize(

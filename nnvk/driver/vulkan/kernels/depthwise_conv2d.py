@@ -9,22 +9,13 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.convert import CONVERT
 from nnvk.driver.vulkan.lowering.dtypes import F32, dtype, of
-from nnvk.driver.vulkan.lowering.filters import (
-    accumulated,
-    multipliers,
-    quantisation_push,
-    refuse_long_sums,
-)
+from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, move
-from nnvk.driver.vulkan.lowering.quantised import clamp, sign_mask
-from nnvk.driver.vulkan.lowering.relayout import (
-    finish_output,
-    nhwc_input,
-    nhwc_output,
-    round_up,
-)
+from nnvk.driver.vulkan.lowering.product import refuse_long_sums
+from nnvk.driver.vulkan.lowering.quantised import sign_mask
+from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
@@ -94,14 +85,15 @@ def _refuse(call: Call) -> str:
 def lower(call: Call, g: Lowering) -> None:
     """Lower DEPTHWISE_CONV_2D."""
     vertical, horizontal = depthwise_axes(call)
-    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
-    batches, out_height, out_width, out_channels = nhwc_shape(call.output.shape, call.nchw)
+    _, height, width, channels = source_shape = nhwc_shape(call.input.shape, call.nchw)
+    batches, out_height, out_width, out_channels = target_shape = nhwc_shape(call.output.shape, call.nchw)
+    operands = Operands.of(call)
     kind = dtype(call.input)
     tile = choose_tile(vertical, horizontal, g.device.is_cpu)
     local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
     invocations = batches * -(-out_height // tile.height) * -(-out_width // tile.width) * -(-out_channels // 4)
-    source = nhwc_input(g, call.input, call.nchw)
-    target = nhwc_output(g, call.output, call.nchw)
+    source = nhwc_input(g, call.input, source_shape, call.nchw)
+    target = nhwc_output(g, call.output, target_shape, call.nchw)
     mask = {"weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(
         SHADER.variant(DTYPE=kind),
@@ -122,9 +114,8 @@ def lower(call: Call, g: Lowering) -> None:
         tensors={
             "src": source,
             "weights": _weights(g, call.filter),
-            "bias": accumulated(g, call.bias),
             "dst": target,
-            **multipliers(g, call, call.filter, out_channels),
+            **output_tensors(g, operands, out_channels),
         },
         batch=batches,
         out_height=out_height,
@@ -137,8 +128,7 @@ def lower(call: Call, g: Lowering) -> None:
         tile_width=tile.width,
         pad_top=vertical.before,
         pad_left=horizontal.before,
-        **clamp(call),
-        **quantisation_push(call, call.filter),
+        **output_push(operands),
         **mask,
     )
-    finish_output(g, target, call.output, call.nchw)
+    finish_output(g, target, call.output, target_shape, call.nchw)

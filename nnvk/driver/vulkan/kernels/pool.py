@@ -44,8 +44,8 @@ def lower(call: Call, g: Lowering) -> None:
     """Four output elements an invocation; NCHW goes through transposed copies."""
     kind = dtype(call.input)
     vertical, horizontal = pool_axes(call)
-    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
-    source = nhwc_input(g, call.input, call.nchw)
+    _, height, width, channels = shape = nhwc_shape(call.input.shape, call.nchw)
+    source = nhwc_input(g, call.input, shape, call.nchw)
     result = g.tensor(call.output)
     target = g.scratch(result.nbytes) if call.nchw else result
     count = -(-call.output.size // 4)

@@ -41,11 +41,16 @@ def sign_push(tensor: Tensor) -> dict[str, int]:
 
 
 def clamp(call: Call) -> dict[str, float | int]:
-    """Push constants ``low`` and ``high`` of the fused activation: real, unsigned steps, or all of INT32."""
-    if call.output.code is OperandCode.TENSOR_INT32:
+    """`activation_push` of a call's activation and output."""
+    return activation_push(call.activation, call.output)
+
+
+def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
+    """Push constants ``low`` and ``high`` of a fused activation: real, unsigned steps, or all of INT32."""
+    if output.code is OperandCode.TENSOR_INT32:
         return {"low": INT32_MIN, "high": INT32_MAX}
-    low, high = activation_range(call.activation, call.output)
-    return {"low": low + offset(call.output), "high": high + offset(call.output)}
+    low, high = activation_range(activation, output)
+    return {"low": low + offset(output), "high": high + offset(output)}
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from nnvk.driver.vulkan.lowering.arrange import arrange
-from nnvk.driver.vulkan.lowering.dtypes import F32, moved, of
+from nnvk.driver.vulkan.lowering.dtypes import moved, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Tensor
-from nnvk.ops.window import nhwc_shape
+from nnvk.types.operand import Shape
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -15,10 +17,10 @@ def round_up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
-    """The tensor in NHWC order: itself, or a copy of one that is in NCHW order."""
+def nhwc_input(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False) -> TensorRef:
+    """The tensor in the order of an NHWC shape: itself, or a copy of one that is in NCHW order."""
     source = g.tensor(tensor)
-    batches, height, width, channels = nhwc_shape(tensor.shape, nchw)
+    batches, height, width, channels = shape
     if not nchw or channels == 1 or height * width == 1:
         return source
     target = g.scratch(tensor.size * tensor.dtype.itemsize)
@@ -27,29 +29,31 @@ def nhwc_input(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
     return target
 
 
-def nhwc_output(g: Lowering, tensor: Tensor, nchw: bool) -> TensorRef:
-    """Where a shader writes a tensor in NHWC order, its pixels padded to fours of channels if these are not words.
+def nhwc_output(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False, parts: int = 1) -> TensorRef:
+    """Where a shader writes a tensor as pixels of an NHWC shape; `finish_output` makes the tensor of it.
 
-    The tensor itself where that is its layout, else scratch from which `finish_output` makes it.
+    Equal ``parts`` of pixels are padded to fours of channels where elements are smaller than words. The tensor itself
+    where that is its layout, else scratch.
     """
-    batches, height, width, channels = nhwc_shape(tensor.shape, nchw)
-    padded = _padded_channels(tensor, channels)
-    pixels = batches * height * width
-    dense = padded == channels or pixels == 1
-    in_order = not nchw or channels == 1 or height * width == 1
+    *image, channels = shape
+    padded, pixels = _padded_channels(tensor, channels, parts), math.prod(image)
+    dense = padded == channels or (pixels == 1 and parts == 1)
+    in_order = not nchw or channels == 1 or math.prod(image[1:]) == 1
     return g.tensor(tensor) if dense and in_order else g.scratch(pixels * padded * tensor.dtype.itemsize)
 
 
-def finish_output(g: Lowering, written: TensorRef, tensor: Tensor, nchw: bool) -> None:
+def finish_output(
+    g: Lowering, written: TensorRef, tensor: Tensor, shape: Shape, nchw: bool = False, parts: int = 1
+) -> None:
     """Make the tensor of what was written where `nhwc_output` said."""
     target = g.tensor(tensor)
     if written == target:
         return
-    batches, height, width, channels = nhwc_shape(tensor.shape, nchw)
-    padded = _padded_channels(tensor, channels)
-    plane = height * width
-    rows = [(plane, padded), (channels, 1)]
-    arrange(g, moved(tensor), written, target, [(batches, plane * padded), *(reversed(rows) if nchw else rows)])
+    batches, height, width, channels = shape
+    padded, plane = _padded_channels(tensor, channels, parts), height * width
+    pixels, of_pixel = (plane, padded), [(parts, padded // parts), (channels // parts, 1)]
+    rows = [*of_pixel, pixels] if nchw else [pixels, *of_pixel]
+    arrange(g, moved(tensor), written, target, [(batches, plane * padded), *rows])
 
 
 def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
@@ -60,5 +64,5 @@ def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
     arrange(g, moved(tensor), written, g.tensor(tensor), box)
 
 
-def _padded_channels(tensor: Tensor, channels: int) -> int:
-    return channels if of(tensor) is F32 else round_up(channels, 4)
+def _padded_channels(tensor: Tensor, channels: int, parts: int) -> int:
+    return channels if of(tensor).bits == 32 else parts * round_up(channels // parts, 4)

@@ -1,0 +1,75 @@
+"""How sums of products begin and end, as `shaders/include/filter_output.glsl` has it: bias, scales, activation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.convert import as_float32
+from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, of
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import activation_push, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.linear import output_multipliers
+from nnvk.types.codes import FuseCode, OperationCode
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """What is multiplied by what, and what becomes of the sums."""
+
+    code: OperationCode
+    input: Tensor
+    filter: Tensor
+    bias: Tensor | None
+    output: Tensor
+    activation: int = FuseCode.NONE
+
+    @classmethod
+    def of(cls, call: Call) -> Operands:
+        """Those of a convolution."""
+        return cls(call.code, call.input, call.filter, call.bias, call.output, call.activation)
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether steps are multiplied, not numbers."""
+        return of(self.input) is Q8
+
+
+def output_push(operands: Operands) -> dict[str, int | float]:
+    """Push constants: the range of the activation; zero points and signs of q8 variants."""
+    limits = activation_push(operands.activation, operands.output)
+    if not operands.is_quantised:
+        return limits
+    return {
+        **limits,
+        "sign_mask": sign_mask(operands.input),
+        "input_zero": zero_point(operands.input),
+        "weight_zero": zero_point(operands.filter),
+        "output_zero": zero_point(operands.output),
+    }
+
+
+def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1) -> dict[str, TensorRef]:
+    """The bias and, of q8 variants, four mantissas and four shifts for each four of the ``outputs`` of a part."""
+    bias = operands.bias
+    if bias is None:
+        tensors = {"bias": g.constant(np.zeros(parts * outputs, np.int32))}  # as floats they are 0 too
+    else:
+        tensors = {"bias": accumulated(g, bias)}
+    if operands.is_quantised:
+        pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
+        every = np.stack(output_multipliers(operands.code, operands.input, operands.filter, operands.output))
+        pairs[:, :, :outputs] = np.broadcast_to(every, (2, parts * outputs)).reshape(2, parts, outputs)
+        tensors["multipliers"] = g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))
+    return tensors
+
+
+def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
+    """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
+    if of(tensor) is not F16:
+        return g.tensor(tensor)
+    return g.constant(tensor.data.astype(np.float32)) if tensor.is_constant else as_float32(g, tensor)
