@@ -1,5 +1,5 @@
 #version 450
-// AVERAGE_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the output:
+// AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the output:
 // four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large windows a
 // workgroup computes them together (WIDE).
 
@@ -50,8 +50,21 @@ uvec4 window(uint y, uint x) {
     return uvec4(start.x, end.x, start.y, end.y);
 }
 
-ACC4 load4(uint at) { return LOAD4(src, at / 4); }
-ACC load1(uint at) { return LOAD(src, at); }
+#ifdef KIND_L2
+#define ENTRY(x) ((x) * (x))
+#else
+#define ENTRY(x) (x)
+#endif
+
+ACC4 load4(uint at) {
+    ACC4 loaded = LOAD4(src, at / 4);
+    return ENTRY(loaded);
+}
+
+ACC load1(uint at) {
+    ACC loaded = LOAD(src, at);
+    return ENTRY(loaded);
+}
 
 #ifdef IS_FLOAT
 #define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
@@ -66,14 +79,18 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 }
 #endif
 
-#ifdef KIND_AVG
-#define FIRST ACC(0)
-#define FOLD(a, b) ((a) + (b))
-#define RESULT(folded, areas) mean(folded, areas)
-#else
+#ifdef KIND_MAX
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) larger(a, b)
 #define RESULT(folded, areas) (folded)
+#else
+#define FIRST ACC(0)
+#define FOLD(a, b) ((a) + (b))
+#ifdef KIND_L2
+#define RESULT(folded, areas) sqrt(mean(folded, areas))
+#else
+#define RESULT(folded, areas) mean(folded, areas)
+#endif
 #endif
 
 shared ACC4 partial[LOCAL];

@@ -1,5 +1,5 @@
 #version 450
-// SOFTMAX along any axis, in passes. PASS_STATISTICS finds each slice's largest element and the sum of its
+// SOFTMAX and LOG_SOFTMAX along any axis, in passes. PASS_STATISTICS finds each slice's largest element and the sum of its
 // exponentials, or those of parts of a long slice, from which PASS_COMBINE makes the slice's; PASS_APPLY computes four
 // consecutive elements of the output an invocation, wherever their slices are.
 
@@ -12,6 +12,8 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;    // a workgroup takes a slice, not an invocation
 layout(constant_id = 4) const uint LOCAL = 64;
+layout(constant_id = 5) const bool LOGARITHM = false;
+layout(constant_id = 6) const bool NEGATED = false;    // beta is negative, as it may be under a logarithm
 
 #if defined(PASS_COMBINE)
 layout(set = 0, binding = 0) readonly buffer Src { vec2 src[]; };
@@ -49,7 +51,7 @@ layout(push_constant) uniform Push {
     uint length;    // of a slice
     uint inner;     // elements from one of a slice to the next
 #endif
-    float factor;   // beta, and the input's scale where it is quantised
+    float factor;   // the size of beta, times the input's scale where it is quantised
 #if defined(DTYPE_Q8) && !defined(PASS_COMBINE)
     uint sign_mask;
 #endif
@@ -64,7 +66,11 @@ float weight(uint at) { return src[src_offset / 2 + at].y; }
 
 #else
 
-float load(uint at) { return float(LOAD(src, at)); }
+float load(uint at) {
+    float loaded = float(LOAD(src, at));
+    return NEGATED ? -loaded : loaded;
+}
+
 float weight(uint at) { return 1.0; }
 
 #endif
@@ -130,7 +136,8 @@ float apply(uint index) {
     index = min(index, elements - 1);    // the last four may be more than there are
     uint slice = index / (length * inner) * inner + index % inner;
     vec2 of = statistics[statistics_offset / 2 + slice];
-    return exact_exp((load(index) - of.x) * factor) / of.y;
+    float shifted = (load(index) - of.x) * factor;
+    return LOGARITHM ? shifted - exact_log(of.y) : exact_exp(shifted) / of.y;
 }
 
 void main() {

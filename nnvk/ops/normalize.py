@@ -30,10 +30,13 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _l2(call: Call) -> np.ndarray:
-    values = dequantize(call.input)
+    if is_quantised(call.input.code):  # the scale cancels out, and TFLite has no smallest norm then
+        values, smallest = call.input.data.astype(np.float64) - call.input.zero_point, 1.0
+    else:
+        values, smallest = call.input.data.astype(np.float32), _SMALLEST_NORM
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.square(values, dtype=np.float64).sum(axis=call.axis, keepdims=True))
-        return quantize(values / np.maximum(norms, _SMALLEST_NORM), call.output)
+        return quantize(values / np.maximum(norms, smallest), call.output)
 
 
 def _infer_local(call: Call) -> list[Shape]:

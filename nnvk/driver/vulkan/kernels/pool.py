@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D."""
+"""AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from nnvk.ops.pool import pool_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
-POOL = Shader("pool2d", KIND=("avg", "max"), DTYPE=("f32", "f16", "q8"))
+POOL = Shader(
+    "pool2d",
+    where=lambda choice: choice["KIND"] != "l2" or choice["DTYPE"] != "q8",
+    KIND=("avg", "l2", "max"),
+    DTYPE=("f32", "f16", "q8"),
+)
 LOCAL = 64
 WIDE_FROM = 1024
 """Elements under a window from which a workgroup takes it, where there are few results to keep a GPU busy."""
@@ -23,7 +28,11 @@ LARGEST = 1 << 13
 MOST = 1 << 19
 """Elements under a window that the shader folds."""
 
-_KINDS = {OperationCode.AVERAGE_POOL_2D: "avg", OperationCode.MAX_POOL_2D: "max"}
+_KINDS = {
+    OperationCode.AVERAGE_POOL_2D: "avg",
+    OperationCode.L2_POOL_2D: "l2",
+    OperationCode.MAX_POOL_2D: "max",
+}
 
 
 def refuse(call: Call) -> str:

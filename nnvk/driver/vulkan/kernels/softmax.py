@@ -1,4 +1,4 @@
-"""SOFTMAX along any axis."""
+"""SOFTMAX and LOG_SOFTMAX along any axis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
 
 
-@kernel(OperationCode.SOFTMAX, shaders=(SOFTMAX,))
+@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX,))
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
     shape, kind = call.input.shape, dtype(call.input)
@@ -34,15 +34,16 @@ def lower(call: Call, g: Lowering) -> None:
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
     slices, parts = call.input.size // length, -(-length // PART)
     source, statistics = g.tensor(call.input), g.scratch(8 * slices)
-    push: dict[str, int | float] = {"length": length, "inner": inner, "factor": call.beta}
+    push: dict[str, int | float] = {"length": length, "inner": inner, "factor": abs(call.beta)}
     if is_quantised(call.input.code):
         push |= {"factor": call.beta * call.input.scale, **sign_push(call.input)}
+    negated = call.beta < 0
     wide = length >= WIDE_FROM
     of_parts = g.scratch(8 * slices * parts) if parts > 1 else statistics
     g.dispatch(
         SOFTMAX.variant(PASS="statistics", DTYPE=kind),
         groups=g.flat(slices * parts, 1 if wide else LOCAL),
-        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide, "NEGATED": negated},
         tensors={"src": source, "statistics": of_parts},
         count=slices,
         parts=parts,
@@ -64,7 +65,7 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         SOFTMAX.variant(PASS="apply", DTYPE=kind),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
+        spec={"local_x": LOCAL, "LOGARITHM": call.code is OperationCode.LOG_SOFTMAX, "NEGATED": negated},
         tensors={"src": source, "statistics": statistics, "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,

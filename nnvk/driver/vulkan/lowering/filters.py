@@ -56,7 +56,10 @@ class Filters:
     def is_in_order(self, parts_outside: bool) -> bool:
         """Whether `in_order` is the operand itself."""
         sizes, strides = self.in_order(parts_outside)
-        return self.outputs % 4 == 0 and strides == dense_strides(sizes) and of(self.tensor) is not F16
+        dense = all(
+            size == 1 or stride == step for size, stride, step in zip(sizes, strides, dense_strides(sizes), strict=True)
+        )
+        return dense and self.outputs % 4 == 0 and of(self.tensor) is not F16
 
     def weights(self) -> np.ndarray:
         """The weights of a constant operand in this shape (a view)."""

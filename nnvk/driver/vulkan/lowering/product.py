@@ -38,9 +38,9 @@ _BUSY_GROUPS = 256
 _BUSY_INVOCATIONS = 1 << 14
 """Invocations with which a GPU is busy."""
 _FEW_COLUMNS = {"subgroup": 4, "shared": 16}
-"""Output channels of a part up to which TILE=register is faster than another tile, which leaves most of a block empty."""
+"""Output channels of a part up to which TILE=register is faster than a tile that then is mostly empty."""
 _FEW_ROWS = 8
-"""Output pixels of a part up to which TILE=register is faster than to pack filters first that need no packing for it."""
+"""Output pixels of a part up to which TILE=register, if it needs no packing, is faster than a tile that does."""
 
 _ROWS = (8, 16, 24, 28, 32)
 """Output pixels of a workgroup of TILE=subgroup; 28 divides the 196 pixels and half covers the 49 of many networks."""

@@ -1,0 +1,69 @@
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.resize import linear_taps, nearest_indices
+from nnvk.ops.window import nhwc_shape
+from nnvk.types.codes import OperationCode
+
+RESIZE = Shader(
+    "resize",
+    where=lambda choice: (choice["KIND"] == "nearest") == (choice["DTYPE"] in MOVED),
+    KIND=("bilinear", "nearest"),
+    DTYPE=("f32", "f16", "q8", *MOVED),
+)
+LOCAL = 64
+
+
+def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
+    """For each output row or column two neighbours in the input, in elements, and the second one's weight."""
+    lower, upper, weight = linear_taps(size, out, call.align_corners, call.half_pixel_centers)
+    taps = np.zeros((out, 4), np.uint32)
+    taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, weight.view(np.uint32)
+    return taps
+
+
+def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
+    """For each output row or column that of the input, in elements."""
+    return (nearest_indices(size, out, call.align_corners, call.half_pixel_centers) * stride).astype(np.uint32)
+
+
+@kernel(OperationCode.RESIZE_BILINEAR, OperationCode.RESIZE_NEAREST_NEIGHBOR, shaders=(RESIZE,))
+def lower(call: Call, g: Lowering) -> None:
+    """Four elements an invocation."""
+    _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
+    _, out_height, out_width, _ = nhwc_shape(call.output.shape, call.nchw)
+    if call.nchw:
+        channels = 1  # a plane is an image
+    linear = call.code is OperationCode.RESIZE_BILINEAR
+    taps_of = _linear if linear else _nearest
+    rows = taps_of(call, height, out_height, width * channels)
+    columns = taps_of(call, width, out_width, channels)
+    count = -(-call.output.size // 4)
+    g.dispatch(
+        RESIZE.variant(
+            KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
+        ),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0},
+        tensors={
+            "src": g.tensor(call.input),
+            "taps": g.constant(np.concatenate([rows, columns])),
+            "dst": g.tensor(call.output),
+        },
+        count=count,
+        elements=call.output.size,
+        image=height * width * channels,
+        out_height=out_height,
+        out_width=out_width,
+        channels=channels,
+        **(sign_push(call.input) if linear else {}),
+    )

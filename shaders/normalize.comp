@@ -1,0 +1,300 @@
+#version 450
+// L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION, in passes. What is normalised together is a slice: `length`
+// elements that are `inner` apart. PASS_STATISTICS sums up slices, or parts of long ones, which PASS_COMBINE adds up;
+// PASS_APPLY computes four consecutive elements of the output an invocation. In the other passes an invocation, or (WIDE)
+// a workgroup, takes four neighbouring slices.
+//
+// Sums of squares are there twice, the second time of scaled numbers, for slices whose squares are beyond 32 bits.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool WIDE = false;
+layout(constant_id = 4) const uint LOCAL = 64;
+layout(constant_id = 5) const bool FINISH = true;    // there is nothing to add to the sums
+// Where four neighbours lie: anywhere; in four slices, side by side; in one slice.
+layout(constant_id = 6) const uint NEIGHBOURS = 0;
+
+const uint IN_FOUR_SLICES = 1;
+const uint IN_ONE_SLICE = 2;
+
+// What is known of a slice. Of L2_NORMALIZATION the two sums of squares, or of steps the one, which ends at its largest
+// value; of INSTANCE_NORMALIZATION the same of differences from a pivot near the mean, the pivot, and the sum of these
+// differences. Finished: a scale and the divisor of what is scaled; the pivot, and the mean's difference from it.
+#if defined(DTYPE_Q8)
+#define ENTRY uvec4
+#define WORDS 1
+#elif defined(KIND_L2)
+#define ENTRY vec4
+#define WORDS 2
+#else
+#define ENTRY vec4
+#define WORDS 4
+#endif
+
+#if defined(PASS_COMBINE)
+layout(set = 0, binding = 0) readonly buffer Src { ENTRY src[]; };
+layout(set = 0, binding = 1) writeonly buffer Statistics { ENTRY statistics[]; };
+#elif defined(PASS_STATISTICS)
+READS(0, Src, src)
+layout(set = 0, binding = 1) writeonly buffer Statistics { ENTRY statistics[]; };
+#else
+READS(0, Src, src)
+layout(set = 0, binding = 1) readonly buffer Statistics { ENTRY statistics[]; };
+WRITES(2, Dst, dst)
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint statistics_offset;
+#ifdef PASS_APPLY
+    uint dst_offset;
+    uint elements;
+#endif
+    uint count;     // of fours of slices, or of elements
+#ifndef PASS_APPLY
+    uint parts;     // of a slice
+    uint part;      // elements of one of them
+#endif
+    uint length;    // of a slice
+#ifndef PASS_COMBINE
+    uint slices;
+    uint inner;     // elements from one of a slice to the next
+#endif
+#ifdef KIND_INSTANCE
+    float epsilon;
+#ifdef PASS_APPLY
+    float gamma;
+    float beta;
+#endif
+#endif
+#ifdef DTYPE_Q8
+    uint sign_mask;
+    int zero;
+#endif
+};
+
+#ifndef IS_QUANTISED
+const float SCALE = 8.271806125530277e-25;    // 2^-80
+const float LARGEST = 1e37;                   // sums of squares below it are exact without a scale
+#endif
+
+ENTRY sum_of(ENTRY a, ENTRY b) {
+#ifdef IS_QUANTISED
+    uvec4 sum = a + b;
+    return mix(sum, uvec4(0xffffffffu), lessThan(sum, b));
+#else
+    return a + b;
+#endif
+}
+
+#ifndef PASS_APPLY
+
+shared ENTRY partial[LOCAL];
+
+// The sum over a workgroup's invocations, for all of them.
+ENTRY total(ENTRY value) {
+    if (!WIDE) return value;
+    uint lane = gl_LocalInvocationID.x;
+    barrier();
+    partial[lane] = value;
+    barrier();
+    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
+        if (lane < half_) partial[lane] = sum_of(partial[lane], partial[lane + half_]);
+        barrier();
+    }
+    return partial[0];
+}
+
+void finish(inout ENTRY entry[WORDS]) {
+#ifndef IS_QUANTISED
+    vec4 squares = entry[0], scaled = entry[1];
+    bvec4 large = not(lessThan(squares, vec4(LARGEST)));    // or NaN
+    entry[0] = mix(vec4(1.0), vec4(SCALE), large);
+#ifdef KIND_L2
+    // Slices shorter than that are divided by it: zeros stay zeros.
+    vec4 norm = sqrt(squares);
+    entry[1] = mix(mix(norm, vec4(1e-6), lessThan(norm, vec4(1e-6))), sqrt(scaled), large);
+#else
+    float all = float(length);
+    vec4 from_pivot = entry[3] / all;
+    vec4 of_scaled = from_pivot * SCALE;
+    vec4 deviation = sqrt(max(squares / all - from_pivot * from_pivot, vec4(0.0)) + epsilon);
+    vec4 of_large = sqrt(scaled / all - of_scaled * of_scaled + epsilon * SCALE * SCALE);
+    entry[1] = mix(deviation, of_large, large);
+    entry[3] = from_pivot;
+#endif
+#endif
+}
+
+void write(uint item, ENTRY entry[WORDS]) {
+    for (uint w = 0; w < WORDS; ++w) statistics[statistics_offset / 4 + item * WORDS + w] = entry[w];
+}
+
+#endif
+
+#if defined(PASS_STATISTICS)
+
+const uint BLOCK = 64;
+
+uint start_of(uint slice) {
+    slice = min(slice, slices - 1);    // the last four may be more than there are
+    return slice / inner * length * inner + slice % inner;
+}
+
+ACC4 load(uvec4 at) {
+    if (NEIGHBOURS == IN_FOUR_SLICES) return LOAD4(src, at.x / 4);
+    if (slices == 1) return ACC4(LOAD(src, at.x));
+    return GATHER4(src, at);
+}
+
+void main() {
+    uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    if (item >= count * parts) return;    // whole workgroups where WIDE, so that the barriers are uniform
+    uint first = item / count * part, end = min(first + part, length);
+    uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    uint four = item % count * 4;
+    uvec4 start = uvec4(start_of(four), start_of(four + 1), start_of(four + 2), start_of(four + 3));
+    ENTRY entry[WORDS];
+    // Sums of sums of few elements lose less than one long sum.
+#if defined(IS_QUANTISED)
+    uvec4 squares = uvec4(0);
+    for (uint k = first + lane; k < end; k += step) {
+        ivec4 steps = load(start + k * inner) - zero;
+        squares = sum_of(squares, uvec4(steps * steps));
+    }
+    entry[0] = total(squares);
+#else
+    vec4 pivot = vec4(0.0);
+#ifdef KIND_INSTANCE
+    float share = 1.0 / float(end - first);
+    vec4 sum = vec4(0.0);
+    for (uint k = first + lane; k < end;) {
+        vec4 block = vec4(0.0);
+        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(start + k * inner) * share;
+        sum += block;
+    }
+    pivot = total(sum);
+    sum = vec4(0.0);
+#endif
+    vec4 squares = vec4(0.0), scaled = vec4(0.0);
+    for (uint k = first + lane; k < end;) {
+        vec4 block = vec4(0.0), block_scaled = vec4(0.0), block_sum = vec4(0.0);
+        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) {
+            vec4 x = load(start + k * inner) - pivot, small = x * SCALE;
+            block += x * x;
+            block_scaled += small * small;
+            block_sum += x;
+        }
+        squares += block;
+        scaled += block_scaled;
+#ifdef KIND_INSTANCE
+        sum += block_sum;
+#endif
+    }
+    entry[0] = total(squares);
+    entry[1] = total(scaled);
+#ifdef KIND_INSTANCE
+    entry[2] = pivot;
+    entry[3] = total(sum);
+#endif
+#endif
+    if (FINISH) finish(entry);
+    if (lane == 0) write(item, entry);
+}
+
+#elif defined(PASS_COMBINE)
+
+ENTRY load(uint i, uint number, uint word) { return src[src_offset / 4 + (number * count + i) * WORDS + word]; }
+
+#ifdef KIND_INSTANCE
+
+float size_of(uint number) { return float(min(part, length - number * part)); }
+
+#endif
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    ENTRY entry[WORDS];
+    for (uint w = 0; w < WORDS; ++w) entry[w] = ENTRY(0);
+#ifdef KIND_INSTANCE
+    for (uint number = 0; number < parts; ++number) entry[2] += load(i, number, 2) * (size_of(number) / float(length));
+#endif
+    for (uint number = 0; number < parts; ++number) {
+#ifdef KIND_INSTANCE
+        // From differences from the part's pivot to those from the one of all.
+        vec4 pivot = load(i, number, 2) - entry[2], sum = load(i, number, 3), small = pivot * SCALE;
+        float size = size_of(number);
+        entry[0] += load(i, number, 0) + 2.0 * pivot * sum + size * pivot * pivot;
+        entry[1] += load(i, number, 1) + 2.0 * small * (sum * SCALE) + size * small * small;
+        entry[3] += sum + size * pivot;
+#else
+        for (uint w = 0; w < WORDS; ++w) entry[w] = sum_of(entry[w], load(i, number, w));
+#endif
+    }
+    finish(entry);
+    write(i, entry);
+}
+
+#else
+
+uint slice_of(uint index) {
+    index = min(index, elements - 1);    // the last four may be more than there are
+    return index / (length * inner) * inner + index % inner;
+}
+
+// A word of what is known of four elements' slices.
+ENTRY known(uvec4 of, uint word) {
+    uvec4 at = statistics_offset / 4 + of / 4 * WORDS + word;
+    if (NEIGHBOURS == IN_FOUR_SLICES) return statistics[at.x];
+    if (NEIGHBOURS == IN_ONE_SLICE) return ENTRY(statistics[at.x][of.x % 4]);
+    return ENTRY(statistics[at.x][of.x % 4], statistics[at.y][of.y % 4], statistics[at.z][of.z % 4],
+                 statistics[at.w][of.w % 4]);
+}
+
+#ifdef IS_QUANTISED
+
+// Whether 128 |steps| / sqrt(squares) is at least halves / 2.
+bvec4 reaches(uvec4 size, uvec4 squares, uvec4 halves) {
+    uvec4 high, low;
+    umulExtended(halves * halves, squares, high, low);
+    return bvec4(uvec4(equal(high, uvec4(0))) & uvec4(lessThanEqual(low, size * size << 16)));
+}
+
+// The output's scale is 1 / 128 and its zero point the middle, always. To nearest, halves away from zero, exactly.
+ivec4 normalised(ivec4 x, uvec4 of) {
+    uvec4 squares = max(known(of, 0), 1u), size = uvec4(abs(x - zero));
+    uvec4 near = uvec4(128.0 * vec4(size) * inversesqrt(vec4(squares)) + 0.5);
+    near -= uvec4(not(reaches(size, squares, max(2u * near, 1u) - 1u))) & uvec4(greaterThan(near, uvec4(0)));
+    near += uvec4(reaches(size, squares, 2u * near + 1u));
+    return clamp(128 + sign(x - zero) * ivec4(near), 0, 255);
+}
+
+#else
+
+vec4 normalised(vec4 x, uvec4 of) {
+#ifdef KIND_INSTANCE
+    x = (x - known(of, 2)) - known(of, 3);
+#endif
+    vec4 result = x * known(of, 0) / known(of, 1);
+#ifdef KIND_INSTANCE
+    result = result * gamma + beta;
+#endif
+    return result;
+}
+
+#endif
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    uvec4 of = uvec4(slice_of(4 * i));
+    if (NEIGHBOURS == 0) of = uvec4(of.x, slice_of(4 * i + 1), slice_of(4 * i + 2), slice_of(4 * i + 3));
+    STORE4(dst, i, normalised(LOAD4(src, i), of));
+}
+
+#endif
