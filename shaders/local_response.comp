@@ -1,21 +1,17 @@
 #version 450
-// LOCAL_RESPONSE_NORMALIZATION along any axis: what is divided by a power of the sum of squares in a window around it. A
-// slice is what lies along the axis: `length` elements that are `inner` apart. An invocation computes four consecutive
-// elements of the output. Under long windows the squares of blocks are summed up before (PASS_SUMS), and BLOCKS says so.
+// LOCAL_RESPONSE_NORMALIZATION along any axis: an element is divided by a power of the sum of squares in a window around
+// it, along its slice. An invocation computes four consecutive elements of the output. Under long windows the squares of
+// blocks are summed up before (PASS_SUMS), and BLOCKS says so.
 
 #extension GL_GOOGLE_include_directive : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/pow.glsl"
+#include "include/slices.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool BLOCKS = false;
-// Where four neighbours lie: anywhere; in four slices, side by side; in one slice.
-layout(constant_id = 4) const uint NEIGHBOURS = 0;
-
-const uint IN_FOUR_SLICES = 1;
-const uint IN_ONE_SLICE = 2;
 
 READS(0, Src, src)
 #ifdef PASS_SUMS
@@ -49,7 +45,7 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uint slice = i / blocks, first = (i - slice * blocks) * block;
-    uint start = slice / inner * length * inner + slice % inner;
+    uint start = slice_start(slice, length, inner);
     float sum = 0.0;
     for (uint k = first; k < min(first + block, length); ++k) {
         float x = LOAD(src, start + k * inner);

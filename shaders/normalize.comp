@@ -1,8 +1,7 @@
 #version 450
-// L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION, in passes. What is normalised together is a slice: `length`
-// elements that are `inner` apart. PASS_STATISTICS sums up slices, or parts of long ones, which PASS_COMBINE adds up;
-// PASS_APPLY computes four consecutive elements of the output an invocation. In the other passes an invocation, or (WIDE)
-// a workgroup, takes four neighbouring slices.
+// L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION, in passes. PASS_STATISTICS sums up slices, or parts of long
+// ones, which PASS_COMBINE adds up; PASS_APPLY computes four consecutive elements of the output an invocation. In the
+// other passes an invocation, or (WIDE) a workgroup, takes four neighbouring slices.
 //
 // Sums of squares are there twice, the second time of scaled numbers, for slices whose squares are beyond 32 bits.
 
@@ -10,16 +9,12 @@
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
+#include "include/slices.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const uint LOCAL = 64;
 layout(constant_id = 5) const bool FINISH = true;    // there is nothing to add to the sums
-// Where four neighbours lie: anywhere; in four slices, side by side; in one slice.
-layout(constant_id = 6) const uint NEIGHBOURS = 0;
-
-const uint IN_FOUR_SLICES = 1;
-const uint IN_ONE_SLICE = 2;
 
 // What is known of a slice. Of L2_NORMALIZATION the two sums of squares, or of steps the one, which ends at its largest
 // value; of INSTANCE_NORMALIZATION the same of differences from a pivot near the mean, the pivot, and the sum of these
@@ -80,6 +75,7 @@ layout(push_constant) uniform Push {
 #ifndef IS_QUANTISED
 const float SCALE = 8.271806125530277e-25;    // 2^-80
 const float LARGEST = 1e37;                   // sums of squares below it are exact without a scale
+const float SMALL = 1e10;                     // numbers that don't matter in sums above it; scaled, their squares are 0
 #endif
 
 ENTRY sum_of(ENTRY a, ENTRY b) {
@@ -140,10 +136,8 @@ void write(uint item, ENTRY entry[WORDS]) {
 
 const uint BLOCK = 64;
 
-uint start_of(uint slice) {
-    slice = min(slice, slices - 1);    // the last four may be more than there are
-    return slice / inner * length * inner + slice % inner;
-}
+// The last four slices may be more than there are.
+uint start_of(uint slice) { return slice_start(min(slice, slices - 1), length, inner); }
 
 ACC4 load(uvec4 at) {
     if (NEIGHBOURS == IN_FOUR_SLICES) return LOAD4(src, at.x / 4);
@@ -184,7 +178,8 @@ void main() {
     for (uint k = first + lane; k < end;) {
         vec4 block = vec4(0.0), block_scaled = vec4(0.0), block_sum = vec4(0.0);
         for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) {
-            vec4 x = load(start + k * inner) - pivot, small = x * SCALE;
+            vec4 x = load(start + k * inner) - pivot;
+            vec4 small = mix(x, vec4(0.0), lessThan(abs(x), vec4(SMALL))) * SCALE;
             block += x * x;
             block_scaled += small * small;
             block_sum += x;
@@ -242,11 +237,6 @@ void main() {
 
 #else
 
-uint slice_of(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
-    return index / (length * inner) * inner + index % inner;
-}
-
 // A word of what is known of four elements' slices.
 ENTRY known(uvec4 of, uint word) {
     uvec4 at = statistics_offset / 4 + of / 4 * WORDS + word;
@@ -292,9 +282,7 @@ vec4 normalised(vec4 x, uvec4 of) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 of = uvec4(slice_of(4 * i));
-    if (NEIGHBOURS == 0) of = uvec4(of.x, slice_of(4 * i + 1), slice_of(4 * i + 2), slice_of(4 * i + 3));
-    STORE4(dst, i, normalised(LOAD4(src, i), of));
+    STORE4(dst, i, normalised(LOAD4(src, i), slices_of_four(i, elements, length, inner)));
 }
 
 #endif

@@ -8,12 +8,13 @@
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
+#include "include/slices.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;    // a workgroup takes a slice, not an invocation
 layout(constant_id = 4) const uint LOCAL = 64;
-layout(constant_id = 5) const bool LOGARITHM = false;
-layout(constant_id = 6) const bool NEGATED = false;    // beta is negative, as it may be under a logarithm
+layout(constant_id = 5) const bool LOGARITHM = false;    // of a slice's sum, which is what is kept of it
+layout(constant_id = 6) const bool NEGATED = false;      // beta is negative, as LOG_SOFTMAX has it
 
 #if defined(PASS_COMBINE)
 layout(set = 0, binding = 0) readonly buffer Src { vec2 src[]; };
@@ -86,7 +87,7 @@ void main() {
 #ifdef PASS_STATISTICS
     if (item >= count * parts) return;
     uint slice = item / parts;
-    uint start = slice / inner * length * inner + slice % inner;
+    uint start = slice_start(slice, length, inner);
     uint first = item % parts * part;
     uint end = min(first + part, length), stride = inner;
 #else
@@ -123,27 +124,28 @@ void main() {
         }
         sum = partial[0];
     }
+    vec2 found = vec2(largest, LOGARITHM ? exact_log(sum) : sum);
 #ifdef PASS_STATISTICS
-    if (lane == 0) statistics[statistics_offset / 2 + item] = vec2(largest, sum);
+    if (lane == 0) statistics[statistics_offset / 2 + item] = found;
 #else
-    if (lane == 0) combined[combined_offset / 2 + item] = vec2(largest, sum);
+    if (lane == 0) combined[combined_offset / 2 + item] = found;
 #endif
 }
 
 #else
 
-float apply(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
-    uint slice = index / (length * inner) * inner + index % inner;
-    vec2 of = statistics[statistics_offset / 2 + slice];
-    float shifted = (load(index) - of.x) * factor;
-    return LOGARITHM ? shifted - exact_log(of.y) : exact_exp(shifted) / of.y;
+float apply(float x, vec2 of) {
+    float shifted = ((NEGATED ? -x : x) - of.x) * factor;
+    return LOGARITHM ? shifted - of.y : exact_exp(shifted) / of.y;
 }
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    vec4 result = vec4(apply(4 * i), apply(4 * i + 1), apply(4 * i + 2), apply(4 * i + 3));
+    uvec4 at = statistics_offset / 2 + slices_of_four(i, elements, length, inner);
+    vec4 x = vec4(LOAD4(src, i));
+    vec4 result = vec4(apply(x.x, statistics[at.x]), apply(x.y, statistics[at.y]), apply(x.z, statistics[at.z]),
+                       apply(x.w, statistics[at.w]));
 #ifdef IS_FLOAT
     STORE4(dst, i, result);
 #else

@@ -12,7 +12,8 @@ first input's. An input is
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
   anything;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
-* a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc and nchw (BOOL).
+* a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
+  false and true (BOOL).
 
 ``@`` before a vector, matrix or number makes it an input of the model, so that it comes with the execution.
 
@@ -68,6 +69,8 @@ _NAMES = {
     **{code.name: int(code) for code in PaddingCode},
     "nhwc": False,
     "nchw": True,
+    "false": False,
+    "true": True,
 }
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
 NORMALIZE = Shader(
     "normalize",
-    where=lambda choice: (choice["KIND"], choice["DTYPE"]) != ("instance", "q8")
-    and (choice["PASS"], choice["DTYPE"]) != ("combine", "f16"),
+    where=lambda choice: (
+        (choice["KIND"], choice["DTYPE"]) != ("instance", "q8")
+        and (choice["PASS"], choice["DTYPE"]) != ("combine", "f16")
+    ),
     KIND=("l2", "instance"),
     PASS=("statistics", "combine", "apply"),
     DTYPE=("f32", "f16", "q8"),
@@ -31,42 +31,22 @@ SHORTEST_PART = 128
 BUSY = 1 << 12
 """Invocations with which a GPU is busy: with fewer of them slices are cut into parts."""
 
-# What the shader's four NEIGHBOURS are, and how many numbers it keeps of a slice.
-_ANYWHERE, _IN_FOUR_SLICES, _IN_ONE_SLICE = 0, 1, 2
+# How many numbers the shader keeps of a slice: of an operation, and of steps.
 _WORDS = {("l2", False): 2, ("l2", True): 1, ("instance", False): 4}
-
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """What a tensor is cut into to be normalised."""
-
-    count: int
-    length: int
-    """Elements of a slice."""
-    inner: int
-    """Elements from one of a slice to the next."""
 
 
 def slices_of(call: Call) -> Slices:
     """Along the axis of L2_NORMALIZATION; the planes of INSTANCE_NORMALIZATION."""
-    shape = call.input.shape
     if call.code is OperationCode.L2_NORMALIZATION:
-        first = call.axis % len(shape)
-        past = first + 1
-    else:
-        first = 2 if call.nchw else 1
-        past = first + 2
-    length = math.prod(shape[first:past])
-    return Slices(call.input.size // length, length, math.prod(shape[past:]))
+        return Slices.along(call.input.shape, call.axis)
+    first = 2 if call.nchw else 1
+    return Slices.along(call.input.shape, first, first + 2)
 
 
-def parts_of(length: int, fours: int, wide: bool) -> int:
-    """Into how many parts slices are cut, of which there are so many fours."""
-    wanted, shortest = -(-BUSY // fours), SHORTEST_PART
-    if wide:
-        wanted, shortest = -(-wanted // LOCAL), shortest * LOCAL
-    return max(-(-length // PART), min(wanted, length // shortest), 1)
+def parts_of(slices: Slices, team: int) -> int:
+    """Into how many parts slices are cut, of which ``team`` invocations take four together."""
+    wanted = -(-BUSY // (-(-slices.count // 4) * team))
+    return max(-(-slices.length // PART), min(wanted, slices.length // (SHORTEST_PART * team)), 1)
 
 
 @kernel(OperationCode.L2_NORMALIZATION, OperationCode.INSTANCE_NORMALIZATION, shaders=(NORMALIZE,))
@@ -74,33 +54,32 @@ def lower(call: Call, g: Lowering) -> None:
     """What there is in every slice, then every element."""
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
-    count, length, inner = -(-slices.count // 4), slices.length, slices.inner
-    wide = inner == 1 and length >= WIDE_FROM
-    parts = parts_of(length, count, wide)
+    count, length = -(-slices.count // 4), slices.length
+    wide = slices.inner == 1 and length >= WIDE_FROM
+    team = g.device.team if wide else 1
+    parts = parts_of(slices, team)
     part = -(-length // parts)
     words = 4 * _WORDS[operation, kind == "q8"]
     statistics = g.scratch(words * 4 * count)
     of_parts = g.scratch(words * 4 * count * parts) if parts > 1 else statistics
     epsilon = {"epsilon": call.epsilon} if operation == "instance" else {}
     quantisation = {**sign_push(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
-    in_four_slices = inner % 4 == 0
     g.dispatch(
         NORMALIZE.variant(KIND=operation, PASS="statistics", DTYPE=kind),
         groups=g.flat(count * parts, 1 if wide else LOCAL),
         spec={
-            "local_x": LOCAL,
-            "LOCAL": LOCAL,
+            "local_x": team if wide else LOCAL,
+            "LOCAL": team,
             "WIDE": wide,
             "FINISH": parts == 1,
-            "NEIGHBOURS": _IN_FOUR_SLICES if in_four_slices else _ANYWHERE,
+            **slices.spec,
         },
         tensors={"src": g.tensor(call.input), "statistics": of_parts},
         count=count,
         parts=parts,
         part=part,
-        length=length,
         slices=slices.count,
-        inner=inner,
+        **slices.push,
         **epsilon,
         **quantisation,
     )
@@ -108,7 +87,7 @@ def lower(call: Call, g: Lowering) -> None:
         g.dispatch(
             NORMALIZE.variant(KIND=operation, PASS="combine", DTYPE="q8" if kind == "q8" else "f32"),
             groups=g.flat(count, LOCAL),
-            spec={"local_x": LOCAL, "LOCAL": LOCAL},
+            spec={"local_x": LOCAL},
             tensors={"src": of_parts, "statistics": statistics},
             count=count,
             parts=parts,
@@ -117,18 +96,16 @@ def lower(call: Call, g: Lowering) -> None:
             **epsilon,
             **quantisation,
         )
-    in_one_slice = _IN_ONE_SLICE if inner == 1 and length % 4 == 0 else _ANYWHERE
     count = -(-call.output.size // 4)
     g.dispatch(
         NORMALIZE.variant(KIND=operation, PASS="apply", DTYPE=kind),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "NEIGHBOURS": _IN_FOUR_SLICES if in_four_slices else in_one_slice},
+        spec={"local_x": LOCAL, **slices.spec},
         tensors={"src": g.tensor(call.input), "statistics": statistics, "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,
-        length=length,
         slices=slices.count,
-        inner=inner,
+        **slices.push,
         **epsilon,
         **({"gamma": call.gamma, "beta": call.beta} if operation == "instance" else {}),
         **quantisation,

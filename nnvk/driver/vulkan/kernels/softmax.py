@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
@@ -29,23 +28,27 @@ PART = 1 << 14
 @kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX,))
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
-    shape, kind = call.input.shape, dtype(call.input)
-    axis = call.axis % len(shape)
-    length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    slices, parts = call.input.size // length, -(-length // PART)
-    source, statistics = g.tensor(call.input), g.scratch(8 * slices)
-    push: dict[str, int | float] = {"length": length, "inner": inner, "factor": abs(call.beta)}
+    kind, slices, local = dtype(call.input), Slices.along(call.input.shape, call.axis), g.device.team
+    parts = -(-slices.length // PART)
+    source, statistics = g.tensor(call.input), g.scratch(8 * slices.count)
+    push: dict[str, int | float] = {**slices.push, "factor": abs(call.beta)}
     if is_quantised(call.input.code):
         push |= {"factor": call.beta * call.input.scale, **sign_push(call.input)}
-    negated = call.beta < 0
-    wide = length >= WIDE_FROM
-    of_parts = g.scratch(8 * slices * parts) if parts > 1 else statistics
+    logarithm, negated = call.code is OperationCode.LOG_SOFTMAX, call.beta < 0
+    wide = slices.length >= WIDE_FROM
+    of_parts = g.scratch(8 * slices.count * parts) if parts > 1 else statistics
     g.dispatch(
         SOFTMAX.variant(PASS="statistics", DTYPE=kind),
-        groups=g.flat(slices * parts, 1 if wide else LOCAL),
-        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide, "NEGATED": negated},
+        groups=g.flat(slices.count * parts, 1 if wide else LOCAL),
+        spec={
+            "local_x": local if wide else LOCAL,
+            "LOCAL": local,
+            "WIDE": wide,
+            "LOGARITHM": logarithm and parts == 1,
+            "NEGATED": negated,
+        },
         tensors={"src": source, "statistics": of_parts},
-        count=slices,
+        count=slices.count,
         parts=parts,
         part=PART,
         **push,
@@ -54,10 +57,15 @@ def lower(call: Call, g: Lowering) -> None:
         wide = parts >= WIDE_FROM
         g.dispatch(
             SOFTMAX.variant(PASS="combine", DTYPE="f32"),
-            groups=g.flat(slices, 1 if wide else LOCAL),
-            spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+            groups=g.flat(slices.count, 1 if wide else LOCAL),
+            spec={
+                "local_x": local if wide else LOCAL,
+                "LOCAL": local,
+                "WIDE": wide,
+                "LOGARITHM": logarithm,
+            },
             tensors={"src": of_parts, "combined": statistics},
-            count=slices,
+            count=slices.count,
             parts=parts,
             factor=push["factor"],
         )
@@ -65,7 +73,7 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         SOFTMAX.variant(PASS="apply", DTYPE=kind),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "LOGARITHM": call.code is OperationCode.LOG_SOFTMAX, "NEGATED": negated},
+        spec={"local_x": LOCAL, "LOGARITHM": logarithm, "NEGATED": negated, **slices.spec},
         tensors={"src": source, "statistics": statistics, "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,

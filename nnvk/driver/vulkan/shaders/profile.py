@@ -35,6 +35,14 @@ class DeviceProfile:
     barriers_by_buffer: bool = False
     """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
 
+    @property
+    def team(self) -> int:
+        """Invocations of a workgroup that should compute one thing together.
+
+        Where a subgroup is a SIMD vector of the CPU, more of them only wait for each other.
+        """
+        return 8 if self.is_cpu else 64
+
 
 def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
     """The profile of a physical device, from what Vulkan says of it."""

@@ -1,0 +1,35 @@
+// Slices of a tensor: what lies along an axis, or along neighbouring ones. A slice is `length` elements that are `inner`
+// apart; slices are numbered in the order of their first elements. lowering/slices.py is the host's side.
+
+#ifndef NNVK_SLICES_GLSL
+#define NNVK_SLICES_GLSL
+
+// Where four consecutive elements lie.
+layout(constant_id = 10) const uint NEIGHBOURS = 0;
+
+const uint ANYWHERE = 0;
+const uint IN_FOUR_SLICES = 1;    // in as many, side by side
+const uint IN_ONE_SLICE = 2;
+
+// The slice of an element.
+uint slice_of(uint index, uint length, uint inner) {
+    uint line = index / inner;
+    return line / length * inner + index - line * inner;
+}
+
+// The slices of elements 4 i to 4 i + 3 of so many; those past the last count as the last.
+uvec4 slices_of_four(uint i, uint elements, uint length, uint inner) {
+    uint first = slice_of(4u * i, length, inner), last = elements - 1u;
+    if (NEIGHBOURS == IN_FOUR_SLICES) return first + uvec4(0u, 1u, 2u, 3u);
+    if (NEIGHBOURS == IN_ONE_SLICE) return uvec4(first);
+    return uvec4(first, slice_of(min(4u * i + 1u, last), length, inner), slice_of(min(4u * i + 2u, last), length, inner),
+                 slice_of(min(4u * i + 3u, last), length, inner));
+}
+
+// Where a slice begins.
+uint slice_start(uint slice, uint length, uint inner) {
+    uint outer = slice / inner;
+    return outer * length * inner + slice - outer * inner;
+}
+
+#endif
