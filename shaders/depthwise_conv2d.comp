@@ -174,7 +174,7 @@ void main() {
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            if (out_y + r < bottom) store_output((out_line + r) * line_pixels + out_x, target, sum);
+            store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, out_y + r < bottom), target, sum);
         }
     }
 }

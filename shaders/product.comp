@@ -155,7 +155,7 @@ struct Window {
     uint base;     // index in src of the image's first value, OUTSIDE where there is no such pixel
     int y;
     int x;
-    uint pixel;    // index in dst, OUTSIDE where there is no such pixel
+    uint pixel;    // index in dst, NO_PIXEL where there is no such pixel
 };
 
 Window window_of(Part part, uint row) {
@@ -165,22 +165,22 @@ Window window_of(Part part, uint row) {
     ivec2 start = part.origin;
     if (SPLIT == PHASES) {
         uvec2 target = part.phase + at.yz * uvec2(stride_y, stride_x);
-        exists = exists && target.x < out_height && target.y < out_width;
+        exists = all(bvec3(exists, target.x < out_height, target.y < out_width));
         pixel = (at.x * out_height + target.x) * out_width + target.y;
         start += ivec2(at.yz);
     } else {
         start += ivec2(at.yz * uvec2(stride_y, stride_x));
     }
-    return Window(exists ? part.source + at.x * height * width * channels : OUTSIDE, start.x, start.y,
-                  exists ? pixel : OUTSIDE);
+    return Window(mix(OUTSIDE, part.source + at.x * height * width * channels, exists), start.x, start.y,
+                  mix(NO_PIXEL, pixel, exists));
 }
 
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
     int y = window.y + int(down) * part.step.x;
     int x = window.x + int(right) * part.step.y;
-    bool inside = window.base != OUTSIDE && uint(y) < height && uint(x) < width;
-    return inside ? window.base + (uint(y) * width + uint(x)) * channels : OUTSIDE;
+    bool inside = all(bvec3(window.base != OUTSIDE, uint(y) < height, uint(x) < width));
+    return mix(OUTSIDE, window.base + (uint(y) * width + uint(x)) * channels, inside);
 }
 
 // The number of a part's tap in the filter.
@@ -201,14 +201,14 @@ LOADED4 padding() {
 // Four steps of K of one pixel: channels c to c + 3 of the tap at an address.
 LOADED4 load_input(uint address, uint c, LOADED4 outside) {
     bool inside = address != OUTSIDE;
-    uint at = inside ? address + c : 0u;
+    uint at = mix(0u, address + c, inside);
 #ifdef IS_QUANTISED
     uint loaded = src[at >> 2];
     if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
-    return inside ? loaded : outside;
+    return mix(outside, loaded, inside);
 #else
     if (SPAN >= 4u) return mix(outside, DECODE4(src_fours[at >> 2]), bvec4(inside));
-    uint left = inside ? depth - c : 0u;    // weights are 0 past the last channel, but 0 * inf is not
+    uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
     uvec4 steps = uvec4(0u, 1u, 2u, 3u);
     uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
     ACC4 values;
@@ -278,8 +278,8 @@ void main() {
                 [[unroll]] for (uint r = 0; r < ROWS; r++)
                     inputs[r] = input_steps(load_input(addresses[r], c, outside));
                 [[unroll]] for (uint k = 0; k < 4u; k++) {
-                    if (SPAN == 1u && c + k >= depth) break;
-                    ACC4 weight = load_weights(at);
+                    bool inside = any(bvec2(SPAN != 1u, c + k < depth));
+                    ACC4 weight = mix(ACC4(0), load_weights(mix(first, at, inside)), bvec4(inside));
                     at += step;
                     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] += inputs[r][k] * weight;
                 }
@@ -287,7 +287,7 @@ void main() {
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++)
-        if (windows[r].pixel != OUTSIDE) store_output(windows[r].pixel, target, sums[r]);
+        store_output(windows[r].pixel, target, sums[r]);
 }
 
 #else
@@ -332,7 +332,7 @@ void load_fours(uint address, uint c, LOADED4 outside, out ACC4 first, out ACC4 
 #if FOUR_WORDS == 4
     if (SPAN == 8u) {
         bool inside = address != OUTSIDE;
-        u64vec4 eight = src_eights[(inside ? address + c : 0u) >> 3];
+        u64vec4 eight = src_eights[mix(0u, address + c, inside) >> 3];
         first = mix(outside, numbers(eight.xy), bvec4(inside));
         second = mix(outside, numbers(eight.zw), bvec4(inside));
         return;
@@ -408,9 +408,9 @@ void main() {
     }
     uint first_pixel = SPLIT == BATCHES ? part.number * rows + place.row : place.row;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint pixel = place.row + r < rows ? first_pixel + r : OUTSIDE;
+        uint pixel = mix(NO_PIXEL, first_pixel + r, place.row + r < rows);
         if (SPLIT == PHASES) pixel = subgroupShuffle(windows[r / LANES].pixel, r % LANES);
-        if (pixel != OUTSIDE) store_output(pixel, target, sums[r]);
+        store_output(pixel, target, sums[r]);
     }
 }
 
@@ -522,7 +522,7 @@ void main() {
     }
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         uint pixel = window_of(part, place.row + line * INVOCATION_ROWS + r).pixel;
-        if (pixel != OUTSIDE) store_output(pixel, target, sums[r]);
+        store_output(pixel, target, sums[r]);
     }
 }
 

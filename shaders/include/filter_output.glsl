@@ -60,24 +60,35 @@ Output output_of(uint part, uint channel) {
 
 Output output_of(uint channel) { return output_of(0u, channel); }
 
-// Parts of pixels whose elements are smaller than words are padded to fours.
+const uint NO_PIXEL = 0xffffffffu;
+
+// Parts of pixels whose elements are smaller than words are padded to fours. There is but one branch, which NO_PIXEL
+// leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches. (?: is one, mix is not.)
 void store_output(uint pixel, Output to, ACC4 sum) {
+    bool exists = all(bvec2(to.stored > 0u, pixel != NO_PIXEL));
     uint at = to.base + pixel * to.stride;
 #ifdef IS_QUANTISED
     sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
 #endif
     ACC4 result = activate(sum, to.low, to.high);
 #if FOUR_WORDS == 4
-    if (VECTOR_STORES) {
-        if (to.stored > 0u) dst_fours[at >> 2] = result;
-    } else {
-        if (to.stored > 0u) dst[at] = result.x;
-        if (to.stored > 1u) dst[at + 1u] = result.y;
-        if (to.stored > 2u) dst[at + 2u] = result.z;
-        if (to.stored > 3u) dst[at + 3u] = result.w;
+    if (exists) {
+        if (VECTOR_STORES) {
+            dst_fours[at >> 2] = result;
+        } else {
+            // What does not exist is the last one that does once more.
+            uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
+            result.y = mix(result.x, result.y, to.stored > 1u);
+            result.z = mix(result.y, result.z, to.stored > 2u);
+            result.w = mix(result.z, result.w, to.stored > 3u);
+            dst[at] = result.x;
+            dst[at + last.y] = result.y;
+            dst[at + last.z] = result.z;
+            dst[at + last.w] = result.w;
+        }
     }
 #else
-    if (to.stored > 0u) dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
+    if (exists) dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
 #endif
 }
 

@@ -74,7 +74,7 @@ int byte_of(uint word, uint index) {
 
 uint join_words(uint low, uint high, uint index) {
     uint shift = (index & 3u) << 3;
-    return shift == 0u ? low : (low >> shift) | (high << (32u - shift));
+    return (low >> shift) | (high << 1 << (31u - shift));
 }
 
 // gemmlowp's SaturatingRoundingDoublingHighMul for b >= 0 (a quantised multiplier's mantissa is never

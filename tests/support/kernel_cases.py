@@ -40,13 +40,3 @@ def supported(
             taken += 1
             yield seed, row, run_case(case)
     assert taken, f"no case is supported: {reason}"
-
-
-def agree(want: np.ndarray, got: np.ndarray, what: str) -> None:
-    """Floats to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest equal."""
-    if want.dtype == np.float32:
-        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
-    elif want.dtype == np.float16:
-        np.testing.assert_allclose(got, want, rtol=2**-10, atol=2**-17, err_msg=what)
-    else:
-        np.testing.assert_array_equal(got, want, what)

@@ -12,6 +12,8 @@ from nnvk.base.errors import NnapiError, ResultCode
 
 EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1e-20, 1e20, 1e30, 3.4e38))
 SEEDS = 16
+TOLERANCES = {"float32": (1e-4, 1e-5), "float16": (2**-10, 1e-5), "uint8": (0, 1), "int8": (0, 1)}
+"""Relative and absolute, by type; 16-bit floats to a unit in the last place."""
 
 
 class ExtremeDraw(Draw):
@@ -54,8 +56,6 @@ def test_like_the_reference(vulkan, code, leading):
         execute(vulkan, row, outputs)
         compared += 1
         for want, got in zip(expected, outputs, strict=True):
-            tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))
-            np.testing.assert_allclose(
-                got.astype(float), want.astype(float), rtol=1e-4 if want.dtype.kind == "f" else 0, atol=tolerance
-            )
+            relative, absolute = TOLERANCES.get(want.dtype.name, (0, 0))
+            np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=relative, atol=absolute)
     assert compared

@@ -214,6 +214,9 @@ def rows() -> Iterator[str]:
     for code in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         for template in WINDOWS.strip().splitlines():
             yield from expanded(template.format(code))
+    for template in WINDOWS.strip().splitlines():
+        for kind in ("f32", "f16"):
+            yield template.format("L2_POOL_2D").replace("T[", f"{kind}[")
 
 
 STEPS = {

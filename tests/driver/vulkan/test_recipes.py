@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from against_reference import agree
 from guarded import run_guarded
-from kernel_cases import KERNELS, agree, supported
+from kernel_cases import KERNELS, supported
 from rows import empty_like, execute
 
 from nnvk.driver.vulkan import VulkanDevice

@@ -1,0 +1,169 @@
+"""GROUPED_CONV_2D, TRANSPOSE_CONV_2D and BATCH_MATMUL on the GPU: products in parts, by every tile, with every tail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from against_reference import check_like_the_reference
+from rows import parse
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering.filters import Filters
+from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+# T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.
+FILTERS = {
+    "f32": ("f32{}~3", "#f32{}~3 #f32[{}]~9", ""),
+    "f32, at run time": ("f32{}~3", "f32{}~3 f32[{}]~9", ""),
+    "f16": ("f16{}~3", "#f16{}~2 #f16[{}]~9", ""),
+    "f16, at run time": ("f16{}~3", "f16{}~2 f16[{}]~9", ""),
+    "u8": ("u8{}*0.05+120", "#u8{}*0.02+131 #i32[{}]", " -> u8*0.08+100"),
+    "u8, at run time": ("u8{}*0.05+120", "u8{}*0.02+131 i32[{}]", " -> u8*0.08+100"),
+    "i8": ("i8{}*0.05-7", "#i8{}*0.02+5 #i32[{}]", " -> i8*0.08-20"),
+    "i8, at run time": ("i8{}*0.05-7", "i8{}*0.02+5 i32[{}]", " -> i8*0.08-20"),
+    "u8, per channel": ("u8{}*0.05+120", "#pc0{} #i32[{}]", " -> u8*0.08+100"),
+    "i8, per channel, at run time": ("i8{}*0.05-7", "pc0{} i32[{}]", " -> i8*0.08-20"),
+}
+CONVOLUTIONS = """
+GROUPED_CONV_2D T[1,5,5,3] C[4,3,3,3] SAME 1 1 1 NONE nhwc
+GROUPED_CONV_2D T[1,5,7,4] C[4,3,3,2] SAME 1 1 2 RELU nhwc
+GROUPED_CONV_2D T[2,5,6,6] C[9,2,3,2] VALID 2 1 3 NONE nhwc
+GROUPED_CONV_2D T[1,4,5,12] C[12,1,1,1] SAME 1 1 12 RELU6 nhwc
+GROUPED_CONV_2D T[1,1,1,4] C[12,1,1,1] SAME 1 1 4 NONE nhwc
+GROUPED_CONV_2D T[1,6,5,8] C[40,3,3,4] 1 0 2 1 1 1 2 NONE nhwc
+GROUPED_CONV_2D T[1,3,4,26] C[66,1,2,13] SAME 1 1 2 RELU1 nhwc
+GROUPED_CONV_2D T[2,6,5,7] C[3,3,3,2] SAME 1 1 3 NONE nchw
+GROUPED_CONV_2D T[1,6,5,7] C[10,2,2,3] SAME 2 2 2 NONE nchw
+GROUPED_CONV_2D T[1,16,3,3] C[48,1,1,8] VALID 1 1 2 NONE nchw
+TRANSPOSE_CONV_2D T[1,3,4,5] C[2,3,3,5] 0 0 0 0 2 2 NONE nhwc
+TRANSPOSE_CONV_2D T[2,3,4,4] C[35,3,2,4] 1 0 0 1 2 3 RELU nhwc
+TRANSPOSE_CONV_2D T[1,4,3,8] C[24,2,2,8] (1,8,6,24) SAME 2 2 RELU6 nhwc
+TRANSPOSE_CONV_2D T[1,4,3,3] C[5,3,3,3] (1,9,7,5) VALID 2 2 NONE nhwc
+TRANSPOSE_CONV_2D T[1,4,3,3] C[5,3,3,3] (1,11,8,5) VALID 2 2 RELU nhwc
+TRANSPOSE_CONV_2D T[2,4,3,3] C[18,3,5,3] (2,7,5,18) SAME 2 2 NONE nhwc
+TRANSPOSE_CONV_2D T[1,3,3,4] C[3,1,2,4] 0 0 0 0 3 4 NONE nhwc
+TRANSPOSE_CONV_2D T[1,1,1,4] C[6,2,2,4] 0 0 0 0 9 7 NONE nhwc
+TRANSPOSE_CONV_2D T[1,2,3,3] C[2,8,8,3] 0 0 0 0 8 8 RELU nhwc
+TRANSPOSE_CONV_2D T[1,5,6,6] C[33,3,3,6] 1 1 1 1 1 1 NONE nhwc
+TRANSPOSE_CONV_2D T[2,3,4,5] C[4,3,3,3] 1 1 1 1 1 2 NONE nchw
+TRANSPOSE_CONV_2D T[1,8,5,4] C[33,4,4,8] (1,33,10,8) SAME 2 2 NONE nchw
+"""
+
+MATRICES = {
+    "f32": ("f32{}~3", "f32{}~3", ""),
+    "f32, constant": ("f32{}~3", "#f32{}~3", ""),
+    "f16": ("f16{}~3", "f16{}~3", ""),
+    "f16, constant": ("f16{}~3", "#f16{}~3", ""),
+    "i32": ("i32{}", "i32{}", ""),
+    "i8": ("i8{}*0.5+3", "i8{}*0.25-7", " -> i8*9.5-20"),
+    "i8, constant": ("i8{}*0.5+3", "#i8{}*0.25-7", " -> i8*9.5-20"),
+}
+PRODUCTS = """
+[1,1] [1,1]
+[3,5] [5,7]
+[2,7] [7,4] false false
+[5,3] [5,7] true false
+[3,5] [7,5] false true
+[5,3] [7,5] true true
+[2,3,5] [2,5,1]
+[3,2,1] [3,1,6]
+[2,8,16] [2,16,40]
+[2,16,9] [2,16,40] true false
+[2,3,17,12] [2,3,12,36]
+[2,3,17,12] [2,3,36,12] false true
+[1,2,12,17] [1,2,33,12] true true
+[5,1,1,9] [5,1,9,20]
+[70,33] [33,66]
+"""
+
+
+def convolutions() -> Iterator[str]:
+    for template in CONVOLUTIONS.strip().splitlines():
+        shape, outputs = re.search(r"C(\[([0-9]+).*?\])", template).groups()
+        for source, weights, output in FILTERS.values():
+            row = template.replace(f"C{shape}", weights.format(shape, outputs))
+            yield re.sub(r"T(\[.*?\])", lambda match, kind=source: kind.format(match[1]), row, count=1) + output
+
+
+def products() -> Iterator[str]:
+    for template in PRODUCTS.strip().splitlines():
+        left, right, *options = template.split()
+        for first, second, output in MATRICES.values():
+            yield " ".join(["BATCH_MATMUL", first.format(left), second.format(right), *options]) + output
+
+
+@pytest.mark.parametrize("text", [*convolutions(), *products()], ids=str)
+def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
+    check_like_the_reference(vulkan, text)
+
+
+@pytest.mark.parametrize("tile", ["register", "shared", "subgroup"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GROUPED_CONV_2D f32[1,5,6,10]~3 #f32[74,3,2,5]~3 #f32[74]~9 SAME 1 1 2 NONE nhwc",
+        "GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 u8[10,3,2,8]*0.02+131 i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100",
+        "TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~2 #f16[37]~9 1 0 2 1 2 3 NONE nhwc",
+        "TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20",
+        "BATCH_MATMUL f32[3,41,24]~3 f32[3,24,68]~3",
+        "BATCH_MATMUL i32[3,9,22] #i32[3,5,22] false true",
+        "BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20",
+        "BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3",
+    ],
+    ids=str,
+)
+def test_every_tile(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str) -> None:
+    def chosen(product: Product, filters: Filters, device: DeviceProfile) -> str:
+        return tile
+
+    if tile == "subgroup" and not product.uses_subgroups(own.profile):
+        pytest.skip("the device has no subgroups that this tile is for")
+    monkeypatch.setattr(product, "tile_of", chosen)
+    check_like_the_reference(own, text)
+
+
+@pytest.mark.parametrize("shapes", ["[3,7] [7,5]", "[3,7] [7,40]"])
+def test_sums_of_integers_wrap_round(vulkan: VulkanDevice, shapes: str) -> None:
+    left, right = shapes.split()
+    row = parse(f"BATCH_MATMUL i32{left} i32{right}")
+    for number, source in enumerate(row.inputs):
+        source[:] = np.random.default_rng(number).integers(-(2**31), 2**31, source.shape)
+    check_like_the_reference(vulkan, row)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "i32", "i8*0.5+3"])
+def test_a_sum_of_nothing_is_zero(vulkan: VulkanDevice, kind: str) -> None:
+    type_, _, quantisation = kind.partition("*")
+    scale = f"*{quantisation}" if quantisation else ""
+    for columns in (3, 40):
+        check_like_the_reference(vulkan, f"BATCH_MATMUL {type_}[2,5,0]{scale} {type_}[2,0,{columns}]{scale}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("BATCH_MATMUL f32[1,270000] f32[270000,1]", "a sum over 1 x 1 x 270000 values takes"),
+        ("GROUPED_CONV_2D f32[1,300,300,2] f32[2,290,290,1] f32[2] VALID 1 1 2 NONE nhwc", "a sum over 290 x 290 x 1"),
+        ("TRANSPOSE_CONV_2D f32[1,2,2,1] f32[1,900,900,1] f32[1] 0 0 0 0 3 3 NONE nhwc", "a sum over 300 x 300 x 1"),
+    ],
+)
+def test_sums_that_are_too_long_are_refused(vulkan: VulkanDevice, text: str, reason: str) -> None:
+    (support,) = vulkan.get_supported_operations(parse(text).model)
+    assert support.reason.startswith(reason)
+
+
+def test_filters_that_few_taps_of_reach_a_pixel(vulkan: VulkanDevice) -> None:
+    check_like_the_reference(
+        vulkan, "TRANSPOSE_CONV_2D f32[1,2,2,1]~3 #f32[1,260,260,1]~3 #f32[1]~9 0 0 0 0 130 130 NONE nhwc"
+    )
+
+
+def test_more_parts_than_a_dispatch_has_groups(narrow: VulkanDevice) -> None:
+    """In one dimension."""
+    check_like_the_reference(narrow, "BATCH_MATMUL f32[23,3,5]~3 f32[23,5,40]~3")
+    check_like_the_reference(narrow, "BATCH_MATMUL i8[400,3,5]*0.5+3 i8[400,5,4]*0.25-7 -> i8*9.5-20")

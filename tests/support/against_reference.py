@@ -1,0 +1,32 @@
+"""Rows on the Vulkan device against the reference: results, and that nothing else in memory is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+from guarded import run_guarded
+from rows import Row, empty_like, execute, parse, reference
+
+from nnvk.driver.vulkan import VulkanDevice
+
+
+def check_like_the_reference(device: VulkanDevice, row: str | Row) -> None:
+    """Outputs agree, also where every tensor has a buffer of its own between guards."""
+    row = parse(row) if isinstance(row, str) else row
+    expected = reference(row)
+    outputs, guarded = empty_like(expected), empty_like(expected)
+    result = execute(device, row, outputs)
+    assert [shape.dimensions for shape in result.output_shapes] == [array.shape for array in expected]
+    assert run_guarded(device, row.model, row.inputs, guarded) == []
+    for want, got, alone in zip(expected, outputs, guarded, strict=True):
+        agree(want, got)
+        assert got.tobytes() == alone.tobytes(), "the result depends on where tensors lie"
+
+
+def agree(want: np.ndarray, got: np.ndarray, what: str = "") -> None:
+    """Floats to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest equal."""
+    if want.dtype == np.float32:
+        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
+    elif want.dtype == np.float16:
+        np.testing.assert_allclose(got, want, rtol=2**-10, atol=2**-17, err_msg=what)
+    else:
+        np.testing.assert_array_equal(got, want, what)
