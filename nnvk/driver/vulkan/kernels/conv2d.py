@@ -1,4 +1,4 @@
-"""CONV_2D and GROUPED_CONV_2D: implicit matrix products."""
+"""CONV_2D: an implicit matrix product."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, Split, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, multiply, refuse_long_sums
 from nnvk.ops.call import Call
-from nnvk.ops.conv2d import conv_axes, group_count
+from nnvk.ops.conv2d import conv_axes
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
@@ -19,11 +19,9 @@ def refuse(call: Call) -> str:
     return refuse_long_sums((height, width), depth)
 
 
-@kernel(OperationCode.CONV_2D, OperationCode.GROUPED_CONV_2D, shaders=PRODUCT_SHADERS, refuse=refuse)
+@kernel(OperationCode.CONV_2D, shaders=PRODUCT_SHADERS, refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """A product for each group of channels."""
-    groups = group_count(call)
+    """Lower CONV_2D."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
-    split = Split.CHANNELS if groups > 1 else Split.NONE
-    product = Product(source, target, *conv_axes(call), split, groups)
-    multiply(g, Operands.of(call), filters_of(call.filter, groups), product, call.nchw, call.nchw)
+    product = Product(source, target, *conv_axes(call))
+    multiply(g, Operands.of(call), filters_of(call.filter), product, call.nchw, call.nchw)
