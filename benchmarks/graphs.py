@@ -68,10 +68,10 @@ def single(kind: Kind, inputs: Sequence[Tensor], output: Tensor) -> Single:
     return Single(_graph(kind, inputs, output), data, output)
 
 
-def convolution(source: Shape, out_channels: int, window: int, stride: int, dtype: np.dtype) -> Single:
-    """CONV_2D with SAME padding on NHWC."""
+def convolution(source: Shape, out_channels: int, window: int, stride: int, dtype: np.dtype, groups: int = 1) -> Single:
+    """CONV_2D with SAME padding on NHWC, perhaps of groups of channels."""
     options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride, **_UNDILATED}
-    filter_ = (out_channels, window, window, source[3])
+    filter_ = (out_channels, window, window, source[3] // groups)
     target = (source[0], -(-source[1] // stride), -(-source[2] // stride), out_channels)
     return _linear(Kind("CONV_2D", (1, 3), "Conv2DOptions", options), source, filter_, target, 0, dtype)
 
@@ -91,10 +91,29 @@ def fully_connected(rows: int, inputs: int, outputs: int, dtype: np.dtype) -> Si
     return _linear(kind, (rows, inputs), (outputs, inputs), (rows, outputs), None, dtype)
 
 
+def transposed_convolution(source: Shape, out_channels: int, window: int, stride: int, dtype: np.dtype) -> Single:
+    """TRANSPOSE_CONV with SAME padding on NHWC: the output is ``stride`` times as large."""
+    options = {"Padding": Padding.SAME, "StrideH": stride, "StrideW": stride}
+    filter_ = (out_channels, window, window, source[3])
+    target = (source[0], source[1] * stride, source[2] * stride, out_channels)
+    kind = Kind("TRANSPOSE_CONV", (3, 3), "TransposeConvOptions", options)
+    return _linear(kind, source, filter_, target, 0, dtype, shape_first=True)
+
+
 def _linear(
-    kind: Kind, source: Shape, filter_: Shape, target: Shape, channel_axis: int | None, dtype: np.dtype
+    kind: Kind,
+    source: Shape,
+    filter_: Shape,
+    target: Shape,
+    channel_axis: int | None,
+    dtype: np.dtype,
+    *,
+    shape_first: bool = False,
 ) -> Single:
-    """An operator with weights and bias, scaled so that outputs use the range of int8."""
+    """An operator with weights and bias, scaled so that outputs use the range of int8.
+
+    ``shape_first``: it takes the output's shape and the weights before the input.
+    """
     generator = np.random.default_rng(7)
     terms = int(np.prod(filter_)) // target[-1]
     fed = activation("input", source, dtype)
@@ -121,11 +140,14 @@ def _linear(
         ]
         reals = ((data * np.float32(1 / 127),), weights * along, bias * bias_scales)
         output = activation("output", target, dtype, scale=float(np.sqrt(terms)) / 127)
-    return Single(_graph(kind, [fed, *constants], output), (data,), output, weights, bias, *reals)
+    inputs = [fed, *constants]
+    if shape_first:
+        inputs = [_constant("shape", target), constants[0], fed, constants[1]]
+    return Single(_graph(kind, inputs, output), (data,), output, weights, bias, *reals)
 
 
 def _graph(kind: Kind, inputs: Sequence[Tensor], output: Tensor) -> bytes:
-    version = kind.versions[inputs[0].dtype == INT8]
+    version = kind.versions[any(tensor.dtype == INT8 for tensor in inputs)]
     places = tuple(range(len(inputs)))
     operator = Operator(kind.builtin, places, (len(inputs),), version, kind.table, kind.options or {})
     fed = tuple(place for place, tensor in zip(places, inputs, strict=True) if tensor.data is None)
@@ -143,7 +165,7 @@ def _constant(name: str, values: Sequence[int] | Sequence[Sequence[int]]) -> Ten
 
 
 def pool(builtin: str, source: Shape, window: int, stride: int, padding: int, dtype: np.dtype) -> Single:
-    """AVERAGE_POOL_2D or MAX_POOL_2D."""
+    """AVERAGE_POOL_2D, L2_POOL_2D or MAX_POOL_2D."""
     options = {"Padding": padding, "FilterHeight": window, "FilterWidth": window, "StrideH": stride, "StrideW": stride}
     reach = 0 if padding == Padding.SAME else window - 1
     height, width = (-(-(size - reach) // stride) for size in source[1:3])
@@ -169,6 +191,40 @@ def softmax(source: Shape, dtype: np.dtype) -> Single:
     """SOFTMAX over the last axis."""
     kind = Kind("SOFTMAX", (1, 2), "SoftmaxOptions", {"Beta": 1.0})
     return single(kind, [activation("input", source, dtype)], activation("o", source, dtype, 1 / 256, -128))
+
+
+def log_softmax(source: Shape) -> Single:
+    """LOG_SOFTMAX over the last axis, of float32."""
+    kind = Kind("LOG_SOFTMAX", (1, 2), "LogSoftmaxOptions")
+    return single(kind, [activation("input", source, FLOAT)], activation("o", source, FLOAT))
+
+
+def l2_normalization(source: Shape, dtype: np.dtype) -> Single:
+    """L2_NORMALIZATION over the last axis."""
+    kind = Kind("L2_NORMALIZATION", (1, 2), "L2NormOptions", {"FusedActivationFunction": ActivationFunctionType.NONE})
+    return single(kind, [activation("input", source, dtype)], activation("o", source, dtype, 1 / 128, 0))
+
+
+def local_response(source: Shape, radius: int) -> Single:
+    """LOCAL_RESPONSE_NORMALIZATION over the channels, of float32."""
+    options = {"Radius": radius, "Bias": 1.0, "Alpha": 1e-4, "Beta": 0.75}
+    kind = Kind("LOCAL_RESPONSE_NORMALIZATION", table="LocalResponseNormalizationOptions", options=options)
+    return single(kind, [activation("input", source, FLOAT)], activation("o", source, FLOAT))
+
+
+def resize(builtin: str, source: Shape, size: tuple[int, int], dtype: np.dtype) -> Single:
+    """RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR to a height and a width, with centres of pixels at halves."""
+    table = "ResizeBilinearOptions" if builtin == "RESIZE_BILINEAR" else "ResizeNearestNeighborOptions"
+    kind = Kind(builtin, (3, 3), table, {"AlignCorners": False, "HalfPixelCenters": True})
+    inputs = [activation("input", source, dtype), _constant("size", size)]
+    return single(kind, inputs, activation("o", (source[0], *size, source[3]), dtype))
+
+
+def batch_matmul(first: Shape, second: Shape, dtype: np.dtype) -> Single:
+    """BATCH_MATMUL of two inputs."""
+    kind = Kind("BATCH_MATMUL", (1, 2), "BatchMatMulOptions", {"AdjX": False, "AdjY": False})
+    output = activation("o", (*first[:-1], second[-1]), dtype, scale=float(np.sqrt(first[-1])) / 127)
+    return single(kind, [activation("a", first, dtype), activation("b", second, dtype)], output)
 
 
 def concatenation(sources: Sequence[Shape], dtype: np.dtype) -> Single:

@@ -31,6 +31,7 @@ _WEIGHTED = {
     OperationCode.CONV_2D: ("product",),
     OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
     OperationCode.FULLY_CONNECTED: ("fully_connected", "product"),
+    OperationCode.GROUPED_CONV_2D: ("product", "depthwise_conv2d"),
 }
 """Operations with weights, and the shaders that multiply by them."""
 

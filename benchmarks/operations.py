@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import engines
@@ -22,17 +23,23 @@ from graphs import (
     INT8,
     Make,
     Single,
+    batch_matmul,
     binary,
     concatenation,
     convolution,
     depthwise,
     fully_connected,
+    l2_normalization,
+    local_response,
+    log_softmax,
     mean,
     pad,
     pool,
     quantize,
     reshape,
+    resize,
     softmax,
+    transposed_convolution,
     unary,
 )
 from harness import Effort, Section, Table, Times, cell, device_of, effort_of, interleave, options, ratio, report
@@ -54,12 +61,21 @@ OPERATIONS: Mapping[str, Make] = {
     "DEPTHWISE_CONV_2D 3x3, 56x56x144": lambda t: depthwise((1, 56, 56, 144), 3, 1, t),
     "DEPTHWISE_CONV_2D 3x3/2, 112x112x96": lambda t: depthwise((1, 112, 112, 96), 3, 2, t),
     "DEPTHWISE_CONV_2D 3x3, 7x7x960": lambda t: depthwise((1, 7, 7, 960), 3, 1, t),
+    "GROUPED_CONV_2D 3x3, 56x56x128, 32 groups": lambda t: convolution((1, 56, 56, 128), 128, 3, 1, t, groups=32),
+    "GROUPED_CONV_2D 1x1, 28x28x240, 3 groups": lambda t: convolution((1, 28, 28, 240), 240, 1, 1, t, groups=3),
+    "TRANSPOSE_CONV_2D 3x3/2, 28x28x64 -> 32": lambda t: transposed_convolution((1, 28, 28, 64), 32, 3, 2, t),
+    "TRANSPOSE_CONV_2D 4x4/2, 64x64x16 -> 3": lambda t: transposed_convolution((1, 64, 64, 16), 3, 4, 2, t),
+    "BATCH_MATMUL 12 x 64x64x64": lambda t: batch_matmul((12, 64, 64), (12, 64, 64), t),
     "FULLY_CONNECTED 1280 -> 1001": lambda t: fully_connected(1, 1280, 1001, t),
     "FULLY_CONNECTED 640 -> 128": lambda t: fully_connected(1, 640, 128, t),
     "AVERAGE_POOL_2D 7x7, 7x7x1280": lambda t: pool("AVERAGE_POOL_2D", (1, 7, 7, 1280), 7, 1, Padding.VALID, t),
     "AVERAGE_POOL_2D 3x3, 56x56x64": lambda t: pool("AVERAGE_POOL_2D", _MAP, 3, 1, Padding.SAME, t),
     "MAX_POOL_2D 3x3/2, 112x112x64": lambda t: pool("MAX_POOL_2D", (1, 112, 112, 64), 3, 2, Padding.SAME, t),
     "MAX_POOL_2D 2x2/2, 56x56x64": lambda t: pool("MAX_POOL_2D", _MAP, 2, 2, Padding.VALID, t),
+    "RESIZE_BILINEAR 56x56x64 -> 112x112": lambda t: resize("RESIZE_BILINEAR", _MAP, (112, 112), t),
+    "RESIZE_BILINEAR 224x224x3 -> 299x299": lambda t: resize("RESIZE_BILINEAR", (1, 224, 224, 3), (299, 299), t),
+    "RESIZE_NEAREST_NEIGHBOR 56x56x64 -> 112x112": lambda t: resize("RESIZE_NEAREST_NEIGHBOR", _MAP, (112, 112), t),
+    "L2_NORMALIZATION 56x56x64": lambda t: l2_normalization(_MAP, t),
     "ADD 56x56x64": lambda t: binary("ADD", _MAP, _MAP, t),
     "ADD 56x56x64 + 64": lambda t: binary("ADD", _MAP, (64,), t),
     "SUB 56x56x64": lambda t: binary("SUB", _MAP, _MAP, t),
@@ -78,6 +94,13 @@ OPERATIONS: Mapping[str, Make] = {
     "RESHAPE 56x56x64": lambda t: reshape(_MAP, (1, 56 * 56, 64), t),
     "QUANTIZE, DEQUANTIZE 224x224x3": lambda t: quantize((1, 224, 224, 3), t),
 }
+
+REAL_OPERATIONS: Mapping[str, Callable[[], Single]] = {
+    "L2_POOL_2D 3x3, 56x56x64": lambda: pool("L2_POOL_2D", _MAP, 3, 1, Padding.SAME, FLOAT),
+    "LOCAL_RESPONSE_NORMALIZATION 5, 56x56x64": lambda: local_response(_MAP, 5),
+    "LOG_SOFTMAX 1536x128": lambda: log_softmax((1536, 128)),
+}
+"""Operations on floats alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +153,10 @@ def table(title: str, results: Mapping[str, Measured | str], names: Sequence[str
     return Table(title, columns, rows)
 
 
+def _made(dtype: np.dtype) -> dict[str, Callable[[], Single]]:
+    return {name: partial(make, dtype) for name, make in OPERATIONS.items()}
+
+
 def main() -> int:
     """Measure the operations."""
     parser = options("Every operation with a shader at the sizes of MobileNets.")
@@ -139,13 +166,16 @@ def main() -> int:
     devices = [device, nnvk.get_device("nnapi-reference")]
     names = [*(d.name for d in devices), *(["LiteRT"] if engines.LITERT else [])]
     effort = effort_of(arguments, Effort(seconds=0.6, least=5, turn_seconds=0.02))
-    chosen = {name: make for name, make in OPERATIONS.items() if re.search(arguments.filter, name)}
+    chosen = {
+        title: {name: make for name, make in every.items() if re.search(arguments.filter, name)}
+        for title, every in (("float32", _made(FLOAT) | REAL_OPERATIONS), ("int8", _made(INT8)))
+    }
     tables, figures = [], {}
-    with progress("Measuring", 2 * len(chosen)) as advance:
-        for title, dtype in (("float32", FLOAT), ("int8", INT8)):
+    with progress("Measuring", sum(map(len, chosen.values()))) as advance:
+        for title, makes in chosen.items():
             results = {}
-            for name, make in chosen.items():
-                results[name] = measure(make(dtype), devices, effort)
+            for name, make in makes.items():
+                results[name] = measure(make(), devices, effort)
                 advance(f"{name} {title}")
             tables.append(table(f"{title}: medians in ms", results, names))
             figures[title] = {

@@ -1,16 +1,17 @@
 #version 450
 // RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR on NHWC tensors; a plane of an NCHW one is an image of one channel. The
-// host says what an output row or column is made of: it knows the positions to the last bit. An invocation computes four
-// consecutive elements of the output: four channels of a pixel where there is a multiple of four (VECTOR), else whatever
-// four come.
+// host says what an output row or column is made of: it knows the positions to the last bit. Where there is a multiple of
+// four channels, an invocation computes so many FOURS of a pixel, which lie evenly spread over it; else (0) whatever four
+// consecutive elements of the output come.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool VECTOR = true;
+layout(constant_id = 3) const uint FOURS = 1;
 
 READS(0, Src, src)
 // Of every output row, then of every output column. Nearest: where in an image of src the row or column begins. Bilinear:
@@ -26,7 +27,7 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint taps_offset;
     uint dst_offset;
-    uint count;       // of fours
+    uint count;       // of invocations
     uint elements;    // of the output
     uint image;       // elements of an image of src
     uint out_height;
@@ -39,15 +40,16 @@ layout(push_constant) uniform Push {
 
 #ifdef KIND_BILINEAR
 
+// What an element of the output is made of.
 struct Point {
     uvec4 at;        // in src: top left, bottom left, top right, bottom right
     vec2 weights;    // of the lower and of the right one
 };
 
-Point point_of(uint index) {
-    uvec4 pixel = nhwc_coordinates(index, out_height, out_width, channels);
-    uvec4 row = taps[taps_offset / 4 + pixel.y], column = taps[taps_offset / 4 + out_height + pixel.z];
-    uint first = pixel.x * image + pixel.w;
+// `from`: the image, row, column and channel.
+Point point_of(uvec4 from) {
+    uvec4 row = taps[taps_offset / 4 + from.y], column = taps[taps_offset / 4 + out_height + from.z];
+    uint first = from.x * image + from.w;
     return Point(first + row.xyxy + column.xxyy, uintBitsToFloat(uvec2(row.z, column.z)));
 }
 
@@ -63,41 +65,66 @@ ACC4 blend(ACC4 corners[4], vec4 down, vec4 along) {
 #endif
 }
 
-ACC4 resized(uint i) {
+// The four channels that are so far from a point's.
+ACC4 four_of(Point point, uint further) {
     ACC4 corners[4];
-    if (VECTOR) {
-        Point point = point_of(4 * i);
-        for (uint k = 0; k < 4; ++k) corners[k] = LOAD4(src, point.at[k] / 4);
-        return blend(corners, point.weights.xxxx, point.weights.yyyy);
-    }
+    [[unroll]] for (uint k = 0; k < 4; ++k) corners[k] = LOAD4(src, (point.at[k] + further) / 4);
+    return blend(corners, point.weights.xxxx, point.weights.yyyy);
+}
+
+ACC4 any_four(Point points[4]) {
+    ACC4 corners[4];
     vec4 down, along;
-    for (uint n = 0; n < 4; ++n) {
-        Point point = point_of(min(4 * i + n, elements - 1));    // the last four may be more than there are
-        for (uint k = 0; k < 4; ++k) corners[k][n] = LOAD(src, point.at[k]);
-        down[n] = point.weights.x;
-        along[n] = point.weights.y;
+    [[unroll]] for (uint n = 0; n < 4; ++n) {
+        [[unroll]] for (uint k = 0; k < 4; ++k) corners[k][n] = LOAD(src, points[n].at[k]);
+        down[n] = points[n].weights.x;
+        along[n] = points[n].weights.y;
     }
     return blend(corners, down, along);
 }
 
 #else
 
-uint nearest(uint index) {
-    uvec4 pixel = nhwc_coordinates(index, out_height, out_width, channels);
-    return pixel.x * image + taps[taps_offset + pixel.y] + taps[taps_offset + out_height + pixel.z] + pixel.w;
+#define Point uint    // index in src
+
+Point point_of(uvec4 from) {
+    return from.x * image + taps[taps_offset + from.y] + taps[taps_offset + out_height + from.z] + from.w;
 }
 
-ACC4 resized(uint i) {
-    if (VECTOR) return LOAD4(src, nearest(4 * i) / 4);
-    uint last = elements - 1;    // the last four may be more than there are
-    uvec4 at = uvec4(nearest(4 * i), nearest(min(4 * i + 1, last)), nearest(min(4 * i + 2, last)),
-                     nearest(min(4 * i + 3, last)));
-    return GATHER4(src, at);
-}
+ACC4 four_of(Point point, uint further) { return LOAD4(src, (point + further) / 4); }
+
+ACC4 any_four(Point points[4]) { return GATHER4(src, uvec4(points[0], points[1], points[2], points[3])); }
 
 #endif
 
+// The coordinates of the following element.
+uvec4 next(uvec4 at) {
+    uint over = uint(++at.w == channels);
+    at.w -= over * channels;
+    at.z += over;
+    over = uint(at.z == out_width);
+    at.z -= over * out_width;
+    at.y += over;
+    over = uint(at.y == out_height);
+    return uvec4(at.x + over, at.y - over * out_height, at.z, at.w);
+}
+
 void main() {
     uint i = flat_invocation();
-    if (i < count) STORE4(dst, i, resized(i));
+    if (i >= count) return;
+    if (FOURS > 0) {
+        uint share = channels / max(4 * FOURS, 1);    // invocations to a pixel
+        uvec4 from = nhwc_coordinates(i, out_height, out_width, share) * uvec4(1, 1, 1, 4);
+        uint first = i / share * (channels / 4) + from.w / 4;
+        Point point = point_of(from);
+        [[unroll]] for (uint n = 0; n < FOURS; ++n) STORE4(dst, first + n * share, four_of(point, 4 * n * share));
+        return;
+    }
+    Point points[4];
+    uvec4 from = nhwc_coordinates(4 * i, out_height, out_width, channels);
+    [[unroll]] for (uint n = 0; n < 4; ++n) {
+        points[n] = point_of(from);
+        from = mix(from, next(from), bvec4(4 * i + n + 1 < elements));    // the last four may be more than there are
+    }
+    STORE4(dst, i, any_four(points));
 }

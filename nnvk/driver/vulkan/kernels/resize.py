@@ -21,6 +21,8 @@ RESIZE = Shader(
     DTYPE=("f32", "f16", "q8", *MOVED),
 )
 LOCAL = 64
+_FOURS = (4, 2, 1)
+"""Fours of channels of a pixel that an invocation may compute: they share what is known of the pixel."""
 
 
 def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
@@ -38,7 +40,7 @@ def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
 
 @kernel(OperationCode.RESIZE_BILINEAR, OperationCode.RESIZE_NEAREST_NEIGHBOR, shaders=(RESIZE,))
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements an invocation."""
+    """Up to four fours of a pixel's channels an invocation."""
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     _, out_height, out_width, _ = nhwc_shape(call.output.shape, call.nchw)
     if call.nchw:
@@ -47,13 +49,14 @@ def lower(call: Call, g: Lowering) -> None:
     taps_of = _linear if linear else _nearest
     rows = taps_of(call, height, out_height, width * channels)
     columns = taps_of(call, width, out_width, channels)
-    count = -(-call.output.size // 4)
+    fours = next((fours for fours in _FOURS if channels % (4 * fours) == 0), 0)
+    count = -(-call.output.size // (4 * max(fours, 1)))
     g.dispatch(
         RESIZE.variant(
             KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
         ),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0},
+        spec={"local_x": LOCAL, "FOURS": fours},
         tensors={
             "src": g.tensor(call.input),
             "taps": g.constant(np.concatenate([rows, columns])),
