@@ -44,11 +44,12 @@ layout(constant_id = 4) const uint SPAN = 4;
 // A part has a multiple of four output channels.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
 // What the product is split by.
-layout(constant_id = 6) const uint SPLIT = 0;
+layout(constant_id = 6) const uint SPLIT = 1;
 
-const uint CHANNELS = 1;
-const uint PHASES = 2;
-const uint BATCHES = 3;
+const uint NOTHING = 1;
+const uint CHANNELS = 2;
+const uint PHASES = 3;
+const uint BATCHES = 4;
 
 const uint BLOCK = 32;               // output channels in a block of packed weights
 const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding

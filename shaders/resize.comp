@@ -1,8 +1,8 @@
 #version 450
 // RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR on NHWC tensors; a plane of an NCHW one is an image of one channel. The
 // host says what an output row or column is made of: it knows the positions to the last bit. Where there is a multiple of
-// four channels, an invocation computes so many FOURS of a pixel, which lie evenly spread over it; else (0) whatever four
-// consecutive elements of the output come.
+// four channels (VECTOR), an invocation computes so many FOURS of a pixel, which lie evenly spread over it; else whatever
+// four consecutive elements of the output come.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,7 +11,8 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const uint FOURS = 1;
+layout(constant_id = 3) const bool VECTOR = true;
+layout(constant_id = 4) const uint FOURS = 1;
 
 READS(0, Src, src)
 // Of every output row, then of every output column. Nearest: where in an image of src the row or column begins. Bilinear:
@@ -112,8 +113,8 @@ uvec4 next(uvec4 at) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    if (FOURS > 0) {
-        uint share = channels / max(4 * FOURS, 1);    // invocations to a pixel
+    if (VECTOR) {
+        uint share = channels / (4 * FOURS);    // invocations to a pixel
         uvec4 from = nhwc_coordinates(i, out_height, out_width, share) * uvec4(1, 1, 1, 4);
         uint first = i / share * (channels / 4) + from.w / 4;
         Point point = point_of(from);

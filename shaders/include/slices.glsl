@@ -5,11 +5,11 @@
 #define NNVK_SLICES_GLSL
 
 // Where four consecutive elements lie.
-layout(constant_id = 10) const uint NEIGHBOURS = 0;
+layout(constant_id = 10) const uint NEIGHBOURS = 1;
 
-const uint ANYWHERE = 0;
-const uint IN_FOUR_SLICES = 1;    // in as many, side by side
-const uint IN_ONE_SLICE = 2;
+const uint ANYWHERE = 1;
+const uint IN_FOUR_SLICES = 2;    // in as many, side by side
+const uint IN_ONE_SLICE = 3;
 
 // The slice of an element.
 uint slice_of(uint index, uint length, uint inner) {

@@ -47,6 +47,22 @@ def test_l2_quantised_signed_is_unsigned(ops):
     np.testing.assert_array_equal(lower, result.astype(int) - 128)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 0.01, 1e30])
+def test_l2_quantised_does_not_depend_on_the_scale(ops, scale):
+    steps = np.array([[12, 9, 9], [13, 9, 6], [10, 9, 9]], np.uint8)
+    (result,) = ops.run(L2, (steps, scale, 9), outputs=[OperandType(Q8, (), 1 / 128, 128)])
+    np.testing.assert_array_equal(result, [[255, 128, 128], [230, 128, 51], [255, 128, 128]])
+
+
+def test_l2_quantised_rounds_halves_away_from_zero(ops):
+    steps = np.array([[1, 255, 22, 5, 1]], np.uint8)  # their squares are 256 by 256
+    output = OperandType(Q8, (), 1 / 128, 128)
+    (result,) = ops.run(L2, (steps, 0.3, 0), outputs=[output])
+    np.testing.assert_array_equal(result, [[129, 255, 139, 131, 129]])
+    (result,) = ops.run(L2, (255 - steps, 0.3, 255), outputs=[output])
+    np.testing.assert_array_equal(result, [[127, 0, 117, 125, 127]])
+
+
 @AXES
 @pytest.mark.parametrize("radius", [0, 2, 50])
 def test_local_response(ops, shape, axis, radius):

@@ -49,14 +49,14 @@ def lower(call: Call, g: Lowering) -> None:
     taps_of = _linear if linear else _nearest
     rows = taps_of(call, height, out_height, width * channels)
     columns = taps_of(call, width, out_width, channels)
-    fours = next((fours for fours in _FOURS if channels % (4 * fours) == 0), 0)
-    count = -(-call.output.size // (4 * max(fours, 1)))
+    fours = next((fours for fours in _FOURS if channels % (4 * fours) == 0), 1)
+    count = -(-call.output.size // (4 * fours))
     g.dispatch(
         RESIZE.variant(
             KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
         ),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "FOURS": fours},
+        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "FOURS": fours},
         tensors={
             "src": g.tensor(call.input),
             "taps": g.constant(np.concatenate([rows, columns])),

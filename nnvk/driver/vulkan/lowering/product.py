@@ -52,14 +52,14 @@ _MAX_ITERATIONS = 65_000
 
 
 class Split(IntEnum):
-    """Into which parts a product falls that have filters, or taps of filters, of their own; as product.comp has it."""
+    """What splits a product into parts that have filters, or taps of filters, of their own; as product.comp has it."""
 
-    NONE = 0
-    CHANNELS = 1
+    NOTHING = 1
+    CHANNELS = 2
     """Groups of input channels give groups of output channels."""
-    PHASES = 2
+    PHASES = 3
     """The output pixels of a transposed convolution that have the same remainders by the strides."""
-    BATCHES = 3
+    BATCHES = 4
     """Images, or matrices."""
 
 
@@ -73,7 +73,7 @@ class Product:
     """NHWC."""
     vertical: Axis
     horizontal: Axis
-    split: Split = Split.NONE
+    split: Split = Split.NOTHING
     parts: int = 1
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnvk.types.operand import Shape
 
-_ANYWHERE, _IN_FOUR_SLICES, _IN_ONE_SLICE = 0, 1, 2
+_ANYWHERE, _IN_FOUR_SLICES, _IN_ONE_SLICE = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
