@@ -24,4 +24,4 @@ def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
     product = Product(source, target, *conv_axes(call))
-    multiply(g, Operands.of(call), filters_of(call.filter), product, call.nchw, call.nchw)
+    multiply(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)

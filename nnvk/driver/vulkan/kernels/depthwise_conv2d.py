@@ -57,7 +57,7 @@ def choose_tile(vertical: Axis, horizontal: Axis, is_cpu: bool) -> Tile:
 
 def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Product) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
-    operands = Operands.of(call)
+    operands = Operands.of_convolution(call)
     source = nhwc_input(g, call.input, product.source, call.nchw)
     target = nhwc_output(g, call.output, product.target, call.nchw)
     kind, vertical, horizontal = dtype(call.input), product.vertical, product.horizontal

@@ -24,4 +24,4 @@ def lower(call: Call, g: Lowering) -> None:
         multiply_by_channel(g, call, filters_of(call.filter), Product(source, target, *conv_axes(call)))
     else:
         product = Product(source, target, *conv_axes(call), Split.CHANNELS if groups > 1 else Split.NOTHING, groups)
-        multiply(g, Operands.of(call), filters_of(call.filter, groups), product, call.nchw, call.nchw)
+        multiply(g, Operands.of_convolution(call), filters_of(call.filter, groups), product, call.nchw, call.nchw)

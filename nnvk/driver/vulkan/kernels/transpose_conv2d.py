@@ -26,4 +26,4 @@ def lower(call: Call, g: Lowering) -> None:
     vertical, horizontal = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
     product = Product(source, target, vertical, horizontal, Split.PHASES, phases)
-    multiply(g, Operands.of(call), filters_of(call.filter), product, call.nchw, call.nchw)
+    multiply(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)

@@ -29,8 +29,8 @@ class Operands:
     activation: int = FuseCode.NONE
 
     @classmethod
-    def of(cls, call: Call) -> Operands:
-        """Those of a convolution."""
+    def of_convolution(cls, call: Call) -> Operands:
+        """The operands that convolutions have."""
         return cls(call.code, call.input, call.filter, call.bias, call.output, call.activation)
 
     @property
@@ -72,4 +72,6 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
     """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
     if of(tensor) is not F16:
         return g.tensor(tensor)
-    return g.constant(tensor.data.astype(np.float32)) if tensor.is_constant else as_float32(g, tensor)
+    if tensor.is_constant:
+        return g.constant_form(tensor, "float32", lambda: tensor.data.astype(np.float32))
+    return as_float32(g, tensor)

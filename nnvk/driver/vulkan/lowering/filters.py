@@ -48,14 +48,14 @@ class Filters:
         """Parts, output channels, taps, channels."""
         return self.parts, self.outputs, self.taps, self.channels
 
-    def in_order(self, parts_outside: bool) -> tuple[list[int], list[int]]:
+    def sizes_and_strides(self, parts_outside: bool) -> tuple[list[int], list[int]]:
         """Sizes and strides of [taps, channels, parts, output channels], or with the parts around all."""
         axes = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
         return [self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes]
 
     def is_in_order(self, parts_outside: bool) -> bool:
-        """Whether `in_order` is the operand itself."""
-        sizes, strides = self.in_order(parts_outside)
+        """Whether `in_order` gives the operand itself."""
+        sizes, strides = self.sizes_and_strides(parts_outside)
         dense = all(
             size == 1 or stride == step for size, stride, step in zip(sizes, strides, dense_strides(sizes), strict=True)
         )
@@ -103,12 +103,16 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
 
 
 def packed(g: Lowering, filters: Filters) -> TensorRef:
-    """`pack` of filters: now if they are constant, else by a shader. 16-bit floats become 32-bit ones."""
+    """`pack` of filters: now and once if they are constant, else by a shader. 16-bit floats become 32-bit ones."""
     tensor = filters.tensor
     steps = of(tensor) is Q8
     if tensor.is_constant:
-        weights = _widened(filters.weights())
-        return g.constant(pack(unsigned_bytes(weights), zero_point(tensor)) if steps else pack(weights))
+
+        def pack_now() -> np.ndarray:
+            weights = _widened(filters.weights())
+            return pack(unsigned_bytes(weights), zero_point(tensor)) if steps else pack(weights)
+
+        return g.constant_form(tensor, ("packed", filters.shape, filters.strides), pack_now)
     parts, outputs, taps, channels = filters.shape
     words = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (4 if steps else 1)
     target = g.scratch(4 * words)
@@ -144,11 +148,15 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool) -> TensorRef:
     tensor = filters.tensor
     if filters.is_in_order(parts_outside):
         return g.tensor(tensor)
-    sizes, strides = filters.in_order(parts_outside)
+    sizes, strides = filters.sizes_and_strides(parts_outside)
     padded = [*sizes[:3], round_up(sizes[3], 4)]
     if tensor.is_constant:
-        weights = _widened(filters.weights()).transpose(_PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE)
-        return g.constant(np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])]))
+
+        def order_now() -> np.ndarray:
+            weights = _widened(filters.weights()).transpose(_PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE)
+            return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
+
+        return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside), order_now)
     kind = F32 if of(tensor) is F16 else of(tensor)
     target = g.scratch(math.prod(padded) * kind.bits // 8)
     source = as_float32(g, tensor) if of(tensor) is F16 else g.tensor(tensor)

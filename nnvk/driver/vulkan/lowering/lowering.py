@@ -7,7 +7,7 @@ a whole model. Where tensors lie is decided afterwards (`nnvk.driver.vulkan.plan
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +36,7 @@ class Lowering:
         self._written: set[TensorRef] = set()
         self._tensors: dict[int, TensorRef] = {}
         self._constants: dict[int, tuple[TensorRef, np.ndarray]] = {}
+        self._forms: dict[tuple[int, Hashable], TensorRef] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._cleared = 0
         self.values: dict[int, np.ndarray] = dict(values or {})
@@ -66,6 +67,16 @@ class Lowering:
             known = self._new(array.nbytes, Storage.CONSTANTS), array
             self._constants[id(array)] = known
         return known[0]
+
+    def constant_form(self, tensor: Tensor, form: Hashable, make: Callable[[], np.ndarray]) -> TensorRef:
+        """A constant operand in another form: made and carried once, however many operations ask for that form.
+
+        ``form`` tells apart all that may be made of an operand.
+        """
+        known = self._forms.get((tensor.index, form))
+        if known is None:
+            known = self._forms[tensor.index, form] = self.constant(make())
+        return known
 
     def give(self, output: Tensor, data: np.ndarray) -> None:
         """Let an output be data that follows from shapes and parameters: later operations may look at it."""

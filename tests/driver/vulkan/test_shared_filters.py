@@ -1,0 +1,87 @@
+"""Weights that several operations share are packed and carried once, and every form of them is the right one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from against_reference import check_like_the_reference
+from profiles import DISCRETE
+from rows import Row, parse
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import filters
+from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.shaders.commands import Storage
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.types.model import Model
+
+
+def repeated(model: Model, times: int) -> Model:
+    """The one operation of a model as often as that, with the same inputs and outputs of their own."""
+    (operation,), output = model.operations, model.operands[-1]
+    outputs = range(len(model.operands) - 1, len(model.operands) - 1 + times)
+    operations = tuple(replace(operation, outputs=(number,)) for number in outputs)
+    return Model((*model.operands[:-1], *[output] * times), operations, model.inputs, tuple(outputs))
+
+
+def carried(library: ShaderLibrary, model: Model) -> int:
+    """Bytes of constants in a plan."""
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    profile = replace(DISCRETE, max_buffer=1 << 28)
+    return sum(lower(model, shapes, profile, library).pages[Storage.CONSTANTS])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CONV_2D f32[1,5,5,99] #f32[50,3,3,99] #f32[50] SAME 1 1 NONE nhwc",
+        "CONV_2D f16[1,5,5,99] #f16[50,3,3,99] #f16[50] SAME 1 1 NONE nhwc",
+        "CONV_2D u8[1,5,5,99]*0.05+120 #u8[50,3,3,99]*0.02+131 #i32[50] SAME 1 1 NONE nhwc -> u8*0.08+100",
+        "CONV_2D i8[1,5,5,99]*0.05-7 #pc0[3,9,9,99] #i32[3] SAME 1 1 NONE nhwc -> i8*0.08-20",
+        "GROUPED_CONV_2D f32[1,5,5,198] #f32[50,3,3,99] #f32[50] SAME 1 1 2 NONE nhwc",
+        "TRANSPOSE_CONV_2D f16[1,5,5,99] #f16[50,3,3,99] #f16[50] 0 0 0 0 2 2 NONE nhwc",
+        "DEPTHWISE_CONV_2D f32[1,5,5,99] #f32[1,3,3,99] #f32[99] SAME 1 1 1 NONE nhwc",
+        "FULLY_CONNECTED f32[1,999] #f32[50,999] #f32[50] NONE",
+        "FULLY_CONNECTED f16[9,999] #f16[50,999] #f16[50] NONE",
+        "BATCH_MATMUL f32[1,9,999] #f32[1,999,50]",
+        "BATCH_MATMUL i8[1,9,999]*0.5+3 #i8[1,3,999]*0.25-7 false true -> i8*9.5-20",
+    ],
+    ids=str,
+)
+def test_filters_are_carried_once(text: str) -> None:
+    """An operation's own, small constants are less than a thirtieth of its filter."""
+    library, model = ShaderLibrary(), parse(text).model
+    assert carried(library, repeated(model, 30)) < 2 * carried(library, model)
+
+
+def test_filters_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    packings = []
+    pack = filters.pack
+    monkeypatch.setattr(filters, "pack", lambda *arguments: packings.append(arguments) or pack(*arguments))
+    model = parse("CONV_2D f32[1,5,5,8] #f32[40,3,3,8] #f32[40] SAME 1 1 NONE nhwc").model
+    carried(ShaderLibrary(), repeated(model, 2000))
+    assert len(packings) == 1
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "i32", "i8*0.5+3"])
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_filter_in_several_forms(vulkan: VulkanDevice, kind: str, size: int) -> None:
+    """As it is and transposed: the forms are not taken for each other."""
+    type_, _, quantisation = kind.partition("*")
+    scale = f"*{quantisation}" if quantisation else ""
+    draw = "" if scale else "~3"
+    row = parse(f"BATCH_MATMUL {type_}[2,9,{size}]{scale}{draw} #{type_}[2,{size},{size}]{scale}{draw} false false")
+    (operation,), operands = row.model.operations, list(row.model.operands)
+    left, right, adj_x, plain = operation.inputs
+    *_, output = operands
+    transposed = len(operands)
+    operands += [replace(operands[plain], value=np.array(True)), output, output]
+    again = [
+        replace(operation, inputs=(left, right, adj_x, transposed), outputs=(transposed + 1,)),
+        replace(operation, outputs=(transposed + 2,)),
+    ]
+    outputs = (*operation.outputs, transposed + 1, transposed + 2)
+    model = Model(tuple(operands), (operation, *again), row.model.inputs, outputs)
+    check_like_the_reference(vulkan, Row(model, row.inputs))
