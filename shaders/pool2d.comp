@@ -1,7 +1,7 @@
 #version 450
-// AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the output:
-// four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large windows a
-// workgroup computes them together (WIDE).
+// AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the
+// output: four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large
+// windows a workgroup computes them together (WIDE).
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -63,7 +63,8 @@ Output output_of(uint channel) { return output_of(0u, channel); }
 const uint NO_PIXEL = 0xffffffffu;
 
 // Parts of pixels whose elements are smaller than words are padded to fours. There is but one branch, which NO_PIXEL
-// leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches. (?: is one, mix is not.)
+// leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
+// mix is none.
 void store_output(uint pixel, Output to, ACC4 sum) {
     bool exists = all(bvec2(to.stored > 0u, pixel != NO_PIXEL));
     uint at = to.base + pixel * to.stride;
