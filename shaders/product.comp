@@ -304,7 +304,7 @@ Place place_of_group(uint block_channels) {
     uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     uint tiles = divide_up(rows, ROWS), blocks = divide_up(out_channels, block_channels);
     uint column = tile / tiles;
-    uint part = column / blocks;
+    uint part = SPLIT == NOTHING ? uint(column >= blocks) : column / blocks;
     return Place(part, (tile - column * tiles) * ROWS, column - part * blocks);
 }
 
