@@ -9,7 +9,8 @@ if(NOT KOMPUTE_SOURCE_DIR)
   set(kompute_unpacked "${kompute_fetch_dir}/kp-${kompute_version}")
   if(NOT EXISTS "${kompute_unpacked}/CMakeLists.txt")
     file(MAKE_DIRECTORY "${kompute_fetch_dir}")
-    # pip refuses a file whose hash differs from the requirement's.
+    # pip refuses a file whose hash differs from the requirement's. It is one of the build's requirements
+    # (pyproject.toml), so that an isolated build has it.
     file(WRITE "${kompute_fetch_dir}/requirements.txt" "kp==${kompute_version} --hash=sha256:${kompute_sha256}\n")
     message(STATUS "Fetching Kompute ${kompute_version}")
     execute_process(
@@ -34,8 +35,19 @@ set(KOMPUTE_OPT_LOG_LEVEL Off CACHE STRING "" FORCE)
 set(BUILD_SHARED_LIBS OFF)
 add_subdirectory("${KOMPUTE_SOURCE_DIR}" kompute EXCLUDE_FROM_ALL)
 
-# Kompute's own -Werror must not fail the build under a newer compiler or newer Vulkan headers, and its Vulkan calls
-# go through the dynamic dispatcher (native/dispatch.hpp says why).
+# Kompute's own -Werror must not fail the build under a newer compiler or newer Vulkan headers.
 target_compile_options(kompute PRIVATE -Wno-error)
 target_compile_options(kp_logger PRIVATE -Wno-error)
-target_compile_definitions(kompute PUBLIC VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1)
+
+# Nothing of Vulkan or fmt is linked: the module opens the Vulkan loader itself (native/loader.hpp), Kompute calls it
+# through the dynamic dispatcher (native/dispatch.hpp), and fmt's headers are enough.
+target_compile_definitions(kompute PUBLIC VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1)
+find_package(fmt REQUIRED)
+foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+  get_target_property(libraries kompute ${property})
+  list(TRANSFORM libraries REPLACE "^Vulkan::Vulkan$" "Vulkan::Headers")
+  list(TRANSFORM libraries REPLACE "^fmt::fmt$" "fmt::fmt-header-only")
+  set_property(TARGET kompute PROPERTY ${property} ${libraries})
+endforeach()
+# Only what is used of it. kp::Manager calls the loader's functions by name; native/device.cpp is in its place.
+set_property(TARGET kompute PROPERTY SOURCES Algorithm.cpp Core.cpp Sequence.cpp Tensor.cpp)

@@ -45,6 +45,7 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     if (spirv.size() < 5 || spirv[0] != kSpirvMagic) {
         throw std::invalid_argument("the shader is not SPIR-V");
     }
+    DriverCall call(*device);
     std::vector<std::shared_ptr<kp::Tensor>> tensors;
     for (const auto& buffer : buffers) {
         tensors.push_back(buffer->tensor());

@@ -17,15 +17,13 @@ namespace nnvk {
 
 class Pipeline;
 
-class Algorithm : public std::enable_shared_from_this<Algorithm> {
+class Algorithm : public ProcessBound, public std::enable_shared_from_this<Algorithm> {
   public:
     // Binding k is buffers[k]; specialization[i] are the 32 bits of the constant with id i.
     Algorithm(std::shared_ptr<Device> device, std::vector<std::shared_ptr<Buffer>> buffers,
               const std::vector<uint32_t>& spirv, const std::vector<uint32_t>& specialization,
               uint32_t push_constant_size);
     ~Algorithm();
-    Algorithm(const Algorithm&) = delete;
-    Algorithm& operator=(const Algorithm&) = delete;
 
     const std::shared_ptr<Device> device;
     const std::vector<std::shared_ptr<Buffer>> buffers;

@@ -6,6 +6,7 @@
 
 #include "dispatch.hpp"
 #include "error.hpp"
+#include "loader.hpp"
 
 namespace nnvk {
 
@@ -73,6 +74,7 @@ class ZeroPages {
 Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visible_)
   : device(std::move(device_)), size(checked_size(size_, host_visible_)), host_visible(host_visible_),
     padded_size((size + kGranularity - 1) / kGranularity * kGranularity) {
+    DriverCall call(*device);
     const std::string what = describe(size, host_visible);
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = padded_size;

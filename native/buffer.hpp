@@ -14,15 +14,13 @@ class Tensor;
 
 namespace nnvk {
 
-class Buffer : public std::enable_shared_from_this<Buffer> {
+class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> {
   public:
     // Host-visible buffers are coherent, mapped for their whole life, zero at first, and cached by the host where the
     // device has such memory. The others are device-local, their bytes undefined at first. All can be bound to
     // shaders and copied to and from.
     Buffer(std::shared_ptr<Device> device, uint64_t size, bool host_visible);
     ~Buffer();
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
 
     // Throws std::invalid_argument unless [offset, offset + bytes) lies inside.
     void check_range(const char* what, uint64_t offset, uint64_t bytes) const;

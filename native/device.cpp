@@ -7,6 +7,7 @@
 #include "dispatch.hpp"
 #include "error.hpp"
 #include "features.hpp"
+#include "loader.hpp"
 #include "pipeline.hpp"
 
 namespace nnvk {
@@ -60,13 +61,10 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
     vkGetDeviceQueue(device_, physical->queue_family, 0, &queue_);
     fences_ = std::make_unique<FencePool>(device_);
 
-    VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (is_cache_of(*physical, pipeline_cache)) {
-        cache.initialDataSize = pipeline_cache.size();
-        cache.pInitialData = pipeline_cache.data();
-    }
-    if (vkCreatePipelineCache(device_, &cache, nullptr, &pipeline_cache_) != VK_SUCCESS) {
-        pipeline_cache_ = VK_NULL_HANDLE; // pipelines can be made without
+    try {
+        pipeline_cache_ = create_pipeline_cache(pipeline_cache);
+    } catch (const std::exception&) {
+        // Pipelines can be made without.
     }
     if (exports_sync_fd) {
         get_fence_fd_ = reinterpret_cast<PFN_vkGetFenceFdKHR>(vkGetDeviceProcAddr(device_, "vkGetFenceFdKHR"));
@@ -89,6 +87,7 @@ Device::~Device() {
 }
 
 void Device::wait_idle() {
+    DriverCall call(*this);
     std::lock_guard lock(queue_mutex_); // vkDeviceWaitIdle needs every queue to itself
     check(vkDeviceWaitIdle(device_), "vkDeviceWaitIdle");
 }
@@ -108,17 +107,35 @@ void Device::check(VkResult result, const char* call) {
     nnvk::check(result, call);
 }
 
-std::vector<uint8_t> Device::pipeline_cache_data() {
-    std::vector<uint8_t> data;
-    if (pipeline_cache_) {
-        size_t size = 0;
-        check(vkGetPipelineCacheData(device_, pipeline_cache_, &size, nullptr), "vkGetPipelineCacheData");
-        data.resize(size);
-        // Another thread may have added a pipeline since; VK_INCOMPLETE then gives what fits, which is valid too.
-        const VkResult result = vkGetPipelineCacheData(device_, pipeline_cache_, &size, data.data());
-        check(result == VK_INCOMPLETE ? VK_SUCCESS : result, "vkGetPipelineCacheData");
-        data.resize(size);
+VkPipelineCache Device::create_pipeline_cache(const std::vector<uint8_t>& data) {
+    VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    if (is_cache_of(*physical, data)) {
+        info.initialDataSize = data.size();
+        info.pInitialData = data.data();
     }
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    check(vkCreatePipelineCache(device_, &info, nullptr, &cache), "vkCreatePipelineCache");
+    return cache;
+}
+
+std::vector<uint8_t> Device::pipeline_cache_data(const std::vector<uint8_t>& others) {
+    DriverCall call(*this);
+    std::vector<uint8_t> data;
+    if (!pipeline_cache_) {
+        return data;
+    }
+    // Merged in a cache of its own: nobody may use the one that is merged into, and other threads compile.
+    struct Merged {
+        Device& device;
+        VkPipelineCache cache;
+        ~Merged() { vkDestroyPipelineCache(device.device_, cache, nullptr); }
+    } merged{*this, create_pipeline_cache(others)};
+    check(vkMergePipelineCaches(device_, merged.cache, 1, &pipeline_cache_), "vkMergePipelineCaches");
+    size_t size = 0;
+    check(vkGetPipelineCacheData(device_, merged.cache, &size, nullptr), "vkGetPipelineCacheData");
+    data.resize(size);
+    check(vkGetPipelineCacheData(device_, merged.cache, &size, data.data()), "vkGetPipelineCacheData");
+    data.resize(size);
     return data;
 }
 

@@ -14,6 +14,7 @@
 
 #include "fence.hpp"
 #include "instance.hpp"
+#include "process.hpp"
 
 namespace vk {
 class Device;
@@ -28,14 +29,12 @@ class Buffer;
 class PipelineStore;
 class Program;
 
-class Device : public std::enable_shared_from_this<Device> {
+class Device : public ProcessBound, public std::enable_shared_from_this<Device> {
   public:
     // pipeline_cache: what pipeline_cache_data() gave in an earlier process; ignored unless this driver made it.
     Device(std::shared_ptr<PhysicalDevice> physical, const std::vector<std::string>& features,
            const std::vector<uint8_t>& pipeline_cache);
     ~Device();
-    Device(const Device&) = delete;
-    Device& operator=(const Device&) = delete;
 
     void wait_idle();
 
@@ -50,14 +49,16 @@ class Device : public std::enable_shared_from_this<Device> {
     void reserve(uint32_t heap, VkDeviceSize bytes, const std::string& what);
     void release(uint32_t heap, VkDeviceSize bytes);
 
-    std::vector<uint8_t> pipeline_cache_data();
+    // The compiled pipelines, together with those that `others` holds: what this gave in another process, ignored
+    // unless this driver made it.
+    std::vector<uint8_t> pipeline_cache_data(const std::vector<uint8_t>& others);
 
     VkDevice handle() const { return device_; }
     VkPipelineCache pipeline_cache() const { return pipeline_cache_; }
     PipelineStore& pipelines() { return *pipelines_; }
     FencePool& fences() { return *fences_; }
     uint64_t allocated_bytes() const;
-    bool lost() const { return lost_; }
+    bool lost() const { return lost_ || is_foreign(); }
 
     const std::shared_ptr<PhysicalDevice> physical;
     const std::vector<std::string> features; // those that are enabled
@@ -69,6 +70,8 @@ class Device : public std::enable_shared_from_this<Device> {
     std::shared_ptr<vk::Queue> kp_queue;
 
   private:
+    VkPipelineCache create_pipeline_cache(const std::vector<uint8_t>& data);
+
     VkDevice device_ = VK_NULL_HANDLE;
     VkQueue queue_ = VK_NULL_HANDLE;
     VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;

@@ -5,6 +5,8 @@
 
 #include <vulkan/vulkan.hpp>
 
+#include "loader.hpp"
+
 VULKAN_HPP_DEFAULT_DISPATCH_LOADER_DYNAMIC_STORAGE
 
 namespace nnvk {

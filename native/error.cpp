@@ -38,6 +38,9 @@ void check(VkResult result, const char* call) {
     if (result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY) {
         throw OutOfMemory(std::string(call) + ": " + result_name(result));
     }
+    if (result == VK_ERROR_DEVICE_LOST) {
+        throw DeviceLost(call);
+    }
     throw VulkanError(call, result);
 }
 

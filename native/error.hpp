@@ -23,6 +23,12 @@ class VulkanError : public std::runtime_error {
     VkResult result;
 };
 
+// The device is gone, and with it all that was made on it. Becomes nnvk._native.DeviceLostError.
+class DeviceLost : public VulkanError {
+  public:
+    explicit DeviceLost(const std::string& what) : VulkanError(what, VK_ERROR_DEVICE_LOST) {}
+};
+
 // An allocation can't be had. Derives from bad_alloc so that Python sees a MemoryError.
 class OutOfMemory : public std::bad_alloc {
   public:

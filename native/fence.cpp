@@ -1,9 +1,25 @@
 #include "fence.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "device.hpp"
 #include "error.hpp"
+#include "loader.hpp"
 
 namespace nnvk {
+
+namespace {
+
+// How long a wait leaves signals unheard and holds up a fork.
+constexpr uint64_t kSliceNs = 10'000'000;
+
+uint64_t now_ns() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+} // namespace
 
 FencePool::~FencePool() {
     for (VkFence fence : free_) {
@@ -56,19 +72,42 @@ bool Fence::finish(VkResult result, const char* call) {
     return true;
 }
 
-bool Fence::wait(int64_t timeout_ns) {
+bool Fence::wait(int64_t timeout_ns, const Meanwhile& meanwhile) {
+    require_own();
     if (done_) {
         return true;
     }
-    const uint64_t limit = timeout_ns < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ns);
-    return finish(vkWaitForFences(device_->handle(), 1, &fence_, VK_TRUE, limit), "vkWaitForFences");
+    uint64_t left = timeout_ns < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ns);
+    const uint64_t began = left > kSliceNs ? now_ns() : 0;
+    const uint64_t give_up = left > UINT64_MAX - began ? UINT64_MAX : began + left;
+    for (;;) {
+        {
+            DriverCall call(*this);
+            const uint64_t slice = std::min(left, kSliceNs);
+            if (finish(vkWaitForFences(device_->handle(), 1, &fence_, VK_TRUE, slice), "vkWaitForFences")) {
+                return true;
+            }
+        }
+        if (left <= kSliceNs) {
+            return false;
+        }
+        if (meanwhile) {
+            meanwhile();
+        }
+        const uint64_t now = now_ns();
+        left = give_up > now ? give_up - now : 0;
+    }
 }
 
-bool Fence::signaled() { return done_ || finish(vkGetFenceStatus(device_->handle(), fence_), "vkGetFenceStatus"); }
+bool Fence::signaled() {
+    DriverCall call(*this);
+    return done_ || finish(vkGetFenceStatus(device_->handle(), fence_), "vkGetFenceStatus");
+}
 
 int Fence::export_sync_fd() {
     // Exporting a sync file resets the fence it is taken from (copy transference), so it is taken from a fence that
     // is signalled by an empty submission: it completes when all that was submitted before it has.
+    DriverCall call(*this);
     return signaled() ? -1 : device_->export_sync_fd();
 }
 

@@ -4,11 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include <vulkan/vulkan.h>
+
+#include "process.hpp"
 
 namespace nnvk {
 
@@ -32,15 +35,16 @@ class FencePool {
     std::vector<VkFence> free_;
 };
 
-class Fence : public std::enable_shared_from_this<Fence> {
+// Called every now and then during a wait; what it throws ends the wait.
+using Meanwhile = std::function<void()>;
+
+class Fence : public ProcessBound, public std::enable_shared_from_this<Fence> {
   public:
     explicit Fence(std::shared_ptr<Device> device);
     ~Fence();
-    Fence(const Fence&) = delete;
-    Fence& operator=(const Fence&) = delete;
 
     // Waits until the work is done or the time is over; says which (true: done). Negative: no limit.
-    bool wait(int64_t timeout_ns);
+    bool wait(int64_t timeout_ns, const Meanwhile& meanwhile = {});
     bool signaled();
     // A Linux sync file that signals with this fence. The caller owns the descriptor (-1: signalled already).
     int export_sync_fd();

@@ -6,6 +6,7 @@
 #include "device.hpp"
 #include "error.hpp"
 #include "features.hpp"
+#include "loader.hpp"
 
 namespace nnvk {
 
@@ -35,6 +36,8 @@ std::string version_string(uint32_t version) {
 }
 
 Instance::Instance(bool validation) {
+    DriverCall driver;
+    load_vulkan();
     uint32_t loader_version = VK_API_VERSION_1_0;
     check(vkEnumerateInstanceVersion(&loader_version), "vkEnumerateInstanceVersion");
     if (loader_version < VK_API_VERSION_1_1) {
@@ -74,6 +77,7 @@ Instance::Instance(bool validation) {
         info.enabledExtensionCount = 2;
         info.ppEnabledExtensionNames = extensions;
     }
+    vulkan_has_started();
     check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
 
     if (validation) {
@@ -109,18 +113,20 @@ VKAPI_ATTR VkBool32 VKAPI_CALL Instance::on_message(VkDebugUtilsMessageSeverityF
 }
 
 std::vector<std::string> Instance::take_validation_messages() {
+    DriverCall call(*this);
     std::lock_guard lock(messages_mutex_);
     return std::exchange(messages_, {});
 }
 
 std::vector<std::shared_ptr<PhysicalDevice>> Instance::physical_devices() {
+    DriverCall call(*this);
     uint32_t count = 0;
     check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices");
     std::vector<VkPhysicalDevice> handles(count);
     check(vkEnumeratePhysicalDevices(instance_, &count, handles.data()), "vkEnumeratePhysicalDevices");
     std::vector<std::shared_ptr<PhysicalDevice>> devices;
     for (uint32_t i = 0; i < count; ++i) {
-        auto device = std::make_shared<PhysicalDevice>(shared_from_this(), handles[i], i);
+        auto device = make_bound<PhysicalDevice>(shared_from_this(), handles[i], i);
         if (device->api_version >= VK_API_VERSION_1_1 && device->queue_family != UINT32_MAX) {
             devices.push_back(std::move(device));
         }
@@ -253,6 +259,7 @@ bool PhysicalDevice::exports_sync_fd() const {
 
 std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names,
                                                       const std::vector<uint8_t>& pipeline_cache) {
+    DriverCall call(*this);
     if (names) {
         for (const std::string& name : *names) {
             if (std::find(features.begin(), features.end(), name) == features.end()) {
@@ -260,7 +267,7 @@ std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::v
             }
         }
     }
-    return std::make_shared<Device>(shared_from_this(), names ? *names : features, pipeline_cache);
+    return make_bound<Device>(shared_from_this(), names ? *names : features, pipeline_cache);
 }
 
 } // namespace nnvk

@@ -13,18 +13,18 @@
 
 #include <vulkan/vulkan.h>
 
+#include "process.hpp"
+
 namespace nnvk {
 
 class Device;
 class PhysicalDevice;
 
-class Instance : public std::enable_shared_from_this<Instance> {
+class Instance : public ProcessBound, public std::enable_shared_from_this<Instance> {
   public:
     // Throws VulkanError where there is no Vulkan driver, or no validation layer though it is asked for.
     explicit Instance(bool validation);
     ~Instance();
-    Instance(const Instance&) = delete;
-    Instance& operator=(const Instance&) = delete;
 
     // Every device with Vulkan 1.1 or later and a compute queue, in the loader's order.
     std::vector<std::shared_ptr<PhysicalDevice>> physical_devices();
@@ -48,7 +48,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
 };
 
 // What a device is and can do, read once. Public members are constant after construction.
-class PhysicalDevice : public std::enable_shared_from_this<PhysicalDevice> {
+class PhysicalDevice : public ProcessBound, public std::enable_shared_from_this<PhysicalDevice> {
   public:
     PhysicalDevice(std::shared_ptr<Instance> instance, VkPhysicalDevice handle, uint32_t index);
 

@@ -21,6 +21,9 @@
 #include "error.hpp"
 #include "fence.hpp"
 #include "instance.hpp"
+#include "pipeline.hpp"
+#include "probe.hpp"
+#include "process.hpp"
 #include "program.hpp"
 
 namespace nb = nanobind;
@@ -113,6 +116,11 @@ std::vector<uint32_t> words_of(const nb::bytes& spirv) {
     return words;
 }
 
+std::vector<uint8_t> bytes_of(const nb::bytes& bytes) {
+    const auto* data = static_cast<const uint8_t*>(bytes.data());
+    return {data, data + bytes.size()};
+}
+
 std::vector<Program::Port> ports_of(const std::vector<PortTuple>& tuples) {
     std::vector<Program::Port> ports;
     for (const auto& [buffer, offset, size] : tuples) {
@@ -124,13 +132,28 @@ std::vector<Program::Port> ports_of(const std::vector<PortTuple>& tuples) {
 // A program that goes while its work is in flight waits for it, which must not stop the interpreter.
 std::shared_ptr<Program> make_program(std::shared_ptr<Device> device) {
     return std::shared_ptr<Program>(new Program(std::move(device)), [](Program* program) {
-        if (nb::is_alive() && PyGILState_Check()) {
-            nb::gil_scoped_release unlocked;
-            delete program;
-        } else {
-            delete program;
+        if (program->is_foreign()) {
+            return; // as in make_bound
         }
+        std::optional<nb::gil_scoped_release> unlocked;
+        if (nb::is_alive() && PyGILState_Check()) {
+            unlocked.emplace();
+        }
+        program->settle();
+        DriverCall call;
+        delete program;
     });
+}
+
+// Lets Python handle its signals, Ctrl-C above all, during a wait without the interpreter lock. They are handled by the
+// main thread; the others go on waiting without disturbing anybody.
+void handle_signals() {
+    if (gettid() == getpid()) {
+        nb::gil_scoped_acquire locked;
+        if (PyErr_CheckSignals() != 0) {
+            throw nb::python_error();
+        }
+    }
 }
 
 nb::dict limits_of(const PhysicalDevice& device) {
@@ -152,7 +175,7 @@ std::vector<std::pair<uint64_t, bool>> heaps_of(const PhysicalDevice& device) {
 
 void bind_devices(nb::module_& m) {
     nb::class_<Instance>(m, "Instance")
-        .def(nb::new_([](bool validation) { return std::make_shared<Instance>(validation); }), nb::kw_only(),
+        .def(nb::new_([](bool validation) { return make_bound<Instance>(validation); }), nb::kw_only(),
              "validation"_a = false)
         .def("physical_devices", &Instance::physical_devices, Unlocked())
         .def("take_validation_messages", &Instance::take_validation_messages, Unlocked());
@@ -164,6 +187,11 @@ void bind_devices(nb::module_& m) {
         .def_prop_ro("vendor_id", [](const PhysicalDevice& self) { return self.properties.vendorID; })
         .def_prop_ro("device_id", [](const PhysicalDevice& self) { return self.properties.deviceID; })
         .def_prop_ro("api_version", [](const PhysicalDevice& self) { return version_string(self.properties.apiVersion); })
+        .def_prop_ro("driver_version", [](const PhysicalDevice& self) { return self.properties.driverVersion; })
+        .def_prop_ro("pipeline_cache_uuid",
+                     [](const PhysicalDevice& self) {
+                         return nb::bytes(self.properties.pipelineCacheUUID, VK_UUID_SIZE);
+                     })
         .def_ro("driver_name", &PhysicalDevice::driver_name)
         .def_ro("driver_info", &PhysicalDevice::driver_info)
         .def_prop_ro("uuid", [](const PhysicalDevice& self) { return nb::bytes(self.uuid.data(), self.uuid.size()); })
@@ -174,10 +202,11 @@ void bind_devices(nb::module_& m) {
         .def(
             "create_device",
             [](PhysicalDevice& self, const std::optional<std::vector<std::string>>& features, const nb::bytes& cache) {
-                const auto* data = static_cast<const uint8_t*>(cache.data());
-                const std::vector<uint8_t> pipeline_cache(data, data + cache.size());
+                const std::vector<uint8_t> pipeline_cache = bytes_of(cache);
                 nb::gil_scoped_release unlocked;
-                return self.create_device(features, pipeline_cache);
+                auto device = self.create_device(features, pipeline_cache);
+                check_after_fork(device);
+                return device;
             },
             "features"_a = nb::none(), nb::kw_only(), "pipeline_cache"_a = nb::bytes("", 0))
         .def("__repr__", [](const PhysicalDevice& self) {
@@ -193,7 +222,7 @@ void bind_devices(nb::module_& m) {
         .def(
             "create_buffer",
             [](std::shared_ptr<Device> self, uint64_t size, bool host_visible) {
-                return std::make_shared<Buffer>(std::move(self), size, host_visible);
+                return make_bound<Buffer>(std::move(self), size, host_visible);
             },
             "size"_a, nb::kw_only(), "host_visible"_a, Unlocked())
         .def(
@@ -202,16 +231,24 @@ void bind_devices(nb::module_& m) {
                const std::vector<uint32_t>& specialization, uint32_t push_constant_size) {
                 const std::vector<uint32_t> words = words_of(spirv);
                 nb::gil_scoped_release unlocked;
-                return std::make_shared<Algorithm>(std::move(self), std::move(buffers), words, specialization,
-                                                   push_constant_size);
+                return make_bound<Algorithm>(std::move(self), std::move(buffers), words, specialization,
+                                             push_constant_size);
             },
             "spirv"_a, "buffers"_a, "specialization"_a, "push_constant_size"_a)
         .def("create_program", &make_program)
-        .def("pipeline_cache_data",
-             [](Device& self) {
-                 const std::vector<uint8_t> data = self.pipeline_cache_data();
-                 return nb::bytes(data.data(), data.size());
-             })
+        .def(
+            "pipeline_cache_data",
+            [](Device& self, const nb::bytes& others) {
+                const std::vector<uint8_t> theirs = bytes_of(others);
+                std::vector<uint8_t> data;
+                {
+                    nb::gil_scoped_release unlocked;
+                    data = self.pipeline_cache_data(theirs);
+                }
+                return nb::bytes(data.data(), data.size());
+            },
+            "others"_a = nb::bytes("", 0))
+        .def_prop_ro("pipelines_compiled", [](Device& self) { return self.pipelines().compiled(); })
         .def("wait_idle", &Device::wait_idle, Unlocked());
 }
 
@@ -221,6 +258,7 @@ void bind_programs(nb::module_& m) {
         .def_ro("host_visible", &Buffer::host_visible)
         .def("view", [](nb::handle_t<Buffer> self) {
             auto& buffer = nb::cast<Buffer&>(self);
+            buffer.require_own(); // a child may not even have the mapping
             if (!buffer.host_visible) {
                 throw std::invalid_argument("the buffer is not host visible");
             }
@@ -230,7 +268,9 @@ void bind_programs(nb::module_& m) {
     nb::class_<Algorithm>(m, "Algorithm").def_ro("push_constant_size", &Algorithm::push_constant_size);
 
     nb::class_<Fence>(m, "Fence")
-        .def("wait", &Fence::wait, "timeout_ns"_a = -1, Unlocked())
+        .def(
+            "wait", [](Fence& self, int64_t timeout_ns) { return self.wait(timeout_ns, handle_signals); },
+            "timeout_ns"_a = -1, Unlocked())
         .def_prop_ro("signaled", &Fence::signaled)
         .def("export_sync_fd", &Fence::export_sync_fd, Unlocked());
 
@@ -241,8 +281,7 @@ void bind_programs(nb::module_& m) {
             "dispatch",
             [](Program& self, std::shared_ptr<Algorithm> algorithm, std::array<uint32_t, 3> groups,
                const nb::bytes& push_constants) {
-                const auto* data = static_cast<const uint8_t*>(push_constants.data());
-                self.dispatch(std::move(algorithm), groups, {data, data + push_constants.size()});
+                self.dispatch(std::move(algorithm), groups, bytes_of(push_constants));
             },
             "algorithm"_a, "groups"_a, "push_constants"_a)
         .def("barrier", &Program::barrier)
@@ -258,7 +297,7 @@ void bind_programs(nb::module_& m) {
             [](Program& self, nb::handle inputs, nb::handle outputs, int64_t timeout_ns) {
                 HostViews in(inputs, "input", false), out(outputs, "output", true);
                 nb::gil_scoped_release unlocked;
-                return self.run(in.bytes, out.bytes, timeout_ns);
+                return self.run(in.bytes, out.bytes, timeout_ns, handle_signals);
             },
             "inputs"_a, "outputs"_a, "timeout_ns"_a = -1)
         .def(
@@ -269,7 +308,9 @@ void bind_programs(nb::module_& m) {
                 return self.submit(in.bytes);
             },
             "inputs"_a)
-        .def("wait", &Program::wait, "timeout_ns"_a = -1, Unlocked())
+        .def(
+            "wait", [](Program& self, int64_t timeout_ns) { return self.wait(timeout_ns, handle_signals); },
+            "timeout_ns"_a = -1, Unlocked())
         .def(
             "fetch",
             [](Program& self, nb::handle outputs) {
@@ -287,7 +328,8 @@ NB_MODULE(_native, m) {
     // A process that ends with a device still open is no leak worth a warning.
     nb::set_leak_warnings(false);
     terminate_otherwise = std::set_terminate(park_thread_of_a_finished_interpreter);
-    nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
+    const auto vulkan_error = nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
+    nb::exception<DeviceLost>(m, "DeviceLostError", vulkan_error);
     bind_devices(m);
     bind_programs(m);
 }

@@ -11,6 +11,7 @@
 
 #include "algorithm.hpp"
 #include "buffer.hpp"
+#include "loader.hpp"
 
 namespace nnvk {
 

@@ -89,6 +89,7 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec) {
         PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE);
         pipeline->owner_ = build_kompute(device_, tensors, spec);
         pipeline->handle = scope.pipeline;
+        ++compiled_;
     }
     return pipeline;
 }

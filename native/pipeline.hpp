@@ -6,6 +6,7 @@
 // are handed its pipeline (native/dispatch.hpp) and have just their descriptor sets to make.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,8 @@ class PipelineStore {
 
     // The pipeline of a shader, compiled on its first use.
     std::shared_ptr<Pipeline> get(const PipelineSpec& spec);
+    // How many it has compiled, those that are gone again too.
+    uint64_t compiled() const { return compiled_; }
 
   private:
     std::shared_ptr<kp::Tensor> dummy();
@@ -67,6 +70,7 @@ class PipelineStore {
     std::mutex mutex_;
     std::unordered_map<std::string, std::shared_ptr<Pipeline>> pipelines_;
     uint64_t uses_ = 0;
+    std::atomic<uint64_t> compiled_{0};
     std::shared_ptr<kp::Tensor> dummy_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "error.hpp"
+#include "loader.hpp"
 #include "operations.hpp"
 
 namespace nnvk {
@@ -43,9 +44,17 @@ std::vector<uint64_t> Queries::read_ns() const {
 }
 
 Program::Program(std::shared_ptr<Device> device_)
-  : device(std::move(device_)), queries_(std::make_shared<Queries>(device)) {}
+  : device(std::move(device_)), queries_(std::make_shared<Queries>(device)) {
+    device->require_own();
+}
 
 Program::~Program() {
+    // The command buffer goes before what it refers to.
+    sequence_.reset();
+    operations_.clear();
+}
+
+void Program::settle() noexcept {
     if (last_) {
         try {
             last_->wait(-1);
@@ -53,9 +62,6 @@ Program::~Program() {
             // The device is lost: nothing is in flight any more.
         }
     }
-    // The command buffer goes before what it refers to.
-    sequence_.reset();
-    operations_.clear();
 }
 
 void Program::require_recording() const {
@@ -74,6 +80,7 @@ void Program::add(std::shared_ptr<kp::OpBase> operation) { operations_.push_back
 
 void Program::copy(std::shared_ptr<Buffer> src, uint64_t src_offset, std::shared_ptr<Buffer> dst, uint64_t dst_offset,
                    uint64_t size) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     require_same_device("copy: the source", *src->device);
@@ -87,6 +94,7 @@ void Program::copy(std::shared_ptr<Buffer> src, uint64_t src_offset, std::shared
 }
 
 void Program::fill(std::shared_ptr<Buffer> dst, uint64_t offset, uint64_t size, uint32_t value) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     require_same_device("fill: the buffer", *dst->device);
@@ -100,6 +108,7 @@ void Program::fill(std::shared_ptr<Buffer> dst, uint64_t offset, uint64_t size, 
 
 void Program::dispatch(std::shared_ptr<Algorithm> algorithm, std::array<uint32_t, 3> groups,
                        std::vector<uint8_t> push_constants) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     require_same_device("dispatch: the algorithm", *algorithm->device);
@@ -120,12 +129,14 @@ void Program::dispatch(std::shared_ptr<Algorithm> algorithm, std::array<uint32_t
 }
 
 void Program::barrier() {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     add(std::make_shared<OpBarrier>(OpBarrier::kDeviceWrites, OpBarrier::kDeviceAccesses));
 }
 
 uint32_t Program::timestamp() {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     if (device->physical->timestamp_valid_bits == 0) {
@@ -136,6 +147,7 @@ uint32_t Program::timestamp() {
 }
 
 void Program::finish(std::vector<Port> inputs, std::vector<Port> outputs) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_recording();
     for (const auto* ports : {&inputs, &outputs}) {
@@ -207,7 +219,7 @@ std::shared_ptr<Fence> Program::start(const std::vector<HostBytes>& inputs) {
             std::memcpy(inputs_[i].buffer->data() + inputs_[i].offset, inputs[i].data, inputs[i].size);
         }
     }
-    auto fence = std::make_shared<Fence>(device);
+    auto fence = make_bound<Fence>(device);
     device->submit(commands_, fence->handle());
     last_ = fence;
     return fence;
@@ -221,9 +233,11 @@ void Program::copy_out(const std::vector<HostBytes>& outputs) const {
     }
 }
 
-bool Program::run(const std::vector<HostBytes>& inputs, const std::vector<HostBytes>& outputs, int64_t timeout_ns) {
+bool Program::run(const std::vector<HostBytes>& inputs, const std::vector<HostBytes>& outputs, int64_t timeout_ns,
+                  const Meanwhile& meanwhile) {
     std::shared_ptr<Fence> fence;
     {
+        DriverCall call(*this);
         std::lock_guard lock(mutex_);
         require_complete("run");
         check_sizes("input", inputs_, inputs);
@@ -239,7 +253,7 @@ bool Program::run(const std::vector<HostBytes>& inputs, const std::vector<HostBy
             program.running_ = false;
         }
     } running{*this};
-    if (!fence->wait(timeout_ns)) {
+    if (!fence->wait(timeout_ns, meanwhile)) {
         return false;
     }
     copy_out(outputs);
@@ -247,22 +261,25 @@ bool Program::run(const std::vector<HostBytes>& inputs, const std::vector<HostBy
 }
 
 std::shared_ptr<Fence> Program::submit(const std::vector<HostBytes>& inputs) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_complete("submit");
     check_sizes("input", inputs_, inputs);
     return start(inputs);
 }
 
-bool Program::wait(int64_t timeout_ns) {
+bool Program::wait(int64_t timeout_ns, const Meanwhile& meanwhile) {
     std::shared_ptr<Fence> fence;
     {
+        DriverCall call(*this);
         std::lock_guard lock(mutex_);
         fence = last_;
     }
-    return !fence || fence->wait(timeout_ns);
+    return !fence || fence->wait(timeout_ns, meanwhile);
 }
 
 void Program::fetch(const std::vector<HostBytes>& outputs) {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_complete("fetch");
     if (!last_) {
@@ -273,6 +290,7 @@ void Program::fetch(const std::vector<HostBytes>& outputs) {
 }
 
 std::vector<uint64_t> Program::timestamps_ns() {
+    DriverCall call(*this);
     std::lock_guard lock(mutex_);
     require_complete("timestamps_ns");
     if (!last_) {

@@ -23,7 +23,7 @@ namespace nnvk {
 
 class Queries;
 
-class Program : public std::enable_shared_from_this<Program> {
+class Program : public ProcessBound, public std::enable_shared_from_this<Program> {
   public:
     // Where an input is put before a submission, or an output found after it: a range of a host-visible buffer.
     struct Port {
@@ -37,10 +37,8 @@ class Program : public std::enable_shared_from_this<Program> {
     };
 
     explicit Program(std::shared_ptr<Device> device);
-    // Waits for the work in flight.
+    // Only once nothing is in flight; see `settle`.
     ~Program();
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
 
     void copy(std::shared_ptr<Buffer> src, uint64_t src_offset, std::shared_ptr<Buffer> dst, uint64_t dst_offset,
               uint64_t size);
@@ -51,9 +49,12 @@ class Program : public std::enable_shared_from_this<Program> {
     uint32_t timestamp();
     void finish(std::vector<Port> inputs, std::vector<Port> outputs);
 
-    bool run(const std::vector<HostBytes>& inputs, const std::vector<HostBytes>& outputs, int64_t timeout_ns);
+    bool run(const std::vector<HostBytes>& inputs, const std::vector<HostBytes>& outputs, int64_t timeout_ns,
+             const Meanwhile& meanwhile = {});
     std::shared_ptr<Fence> submit(const std::vector<HostBytes>& inputs);
-    bool wait(int64_t timeout_ns);
+    bool wait(int64_t timeout_ns, const Meanwhile& meanwhile = {});
+    // Waits for the work in flight, if any, also where it fails.
+    void settle() noexcept;
     void fetch(const std::vector<HostBytes>& outputs);
     std::vector<uint64_t> timestamps_ns();
 

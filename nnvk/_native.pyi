@@ -1,8 +1,12 @@
 """Vulkan compute for the driver: device, memory, pipelines and recorded programs, over Kompute's C++ classes.
 
 Every object keeps alive what it uses. All of it is thread safe, and a call that can wait or takes long releases the
-interpreter lock. A failed Vulkan call raises `VulkanError`, an allocation that can't be had `MemoryError`, misuse
-`ValueError`, `TypeError` or `RuntimeError`. Sizes and offsets are in bytes.
+interpreter lock; during a wait the main thread handles signals. A failed Vulkan call raises `VulkanError`, an allocation
+that can't be had `MemoryError`, misuse `ValueError`, `TypeError` or `RuntimeError`. Sizes and offsets are in bytes.
+
+An object belongs to the process that made it. In a forked child, which has no share in its parent's devices, its methods
+raise `DeviceLostError`, and it is not destroyed; the child makes an `Instance` of its own. A fork waits until no thread is
+in the driver, 10 ms at most where one waits for the device.
 """
 
 from collections.abc import Sequence
@@ -16,14 +20,17 @@ BufferProtocol = npt.NDArray[Any] | bytes | bytearray | memoryview
 class VulkanError(RuntimeError):
     """A Vulkan call failed; the message has the call and the result's name, e.g. `VK_ERROR_DEVICE_LOST`."""
 
+class DeviceLostError(VulkanError):
+    """The device is gone, with all that was made on it: VK_ERROR_DEVICE_LOST, or made in another process."""
+
 class Instance:
-    """A VkInstance.
+    """A VkInstance. The Vulkan loader is opened with the first one.
 
     Args:
         validation: enables the Khronos validation layer with synchronisation validation; its messages are collected.
 
     Raises:
-        VulkanError: there is no Vulkan driver, or the validation layer is asked for and not installed.
+        VulkanError: there is no Vulkan loader or driver, or the validation layer is asked for and not installed.
     """
 
     def __init__(self, *, validation: bool = False) -> None: ...
@@ -50,6 +57,12 @@ class PhysicalDevice:
     @property
     def api_version(self) -> str:
         """Vulkan version of the device, e.g. `1.3.230`."""
+    @property
+    def driver_version(self) -> int:
+        """VkPhysicalDeviceProperties.driverVersion; vendors have encodings of their own."""
+    @property
+    def pipeline_cache_uuid(self) -> bytes:
+        """VkPhysicalDeviceProperties.pipelineCacheUUID, 16 bytes."""
     @property
     def driver_name(self) -> str: ...
     @property
@@ -99,7 +112,7 @@ class Device:
         """Device memory that this device's buffers hold."""
     @property
     def lost(self) -> bool:
-        """Whether a call has reported the loss of the device; everything on it fails from then on."""
+        """Whether a call has reported the loss of the device, or another process made it; everything on it fails."""
     def create_buffer(self, size: int, *, host_visible: bool) -> Buffer:
         """Allocates memory of its own.
 
@@ -126,8 +139,15 @@ class Device:
         """
     def create_program(self) -> Program:
         """An empty program, ready to record."""
-    def pipeline_cache_data(self) -> bytes:
-        """The compiled pipelines in the driver's own form, for `PhysicalDevice.create_device` in a later process."""
+    def pipeline_cache_data(self, others: bytes = b"") -> bytes:
+        """The compiled pipelines in the driver's own form, for `PhysicalDevice.create_device` in a later process.
+
+        Args:
+            others: what this gave in another process, to be joined with; ignored where another driver made it.
+        """
+    @property
+    def pipelines_compiled(self) -> int:
+        """How many pipelines were made so far, be it out of the cache."""
     def wait_idle(self) -> None:
         """Waits until nothing is in flight."""
 
