@@ -1,13 +1,25 @@
-"""Under NNVK_VALIDATION=1, a test fails for any message of the Vulkan validation layer (``make validate``)."""
+"""What all tests share: a folder for caches, and under NNVK_VALIDATION=1 a device whose messages are failures."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from nnvk.base.settings import settings
+from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is kept between processes goes to a folder of this run, in processes that tests start too."""
+    folder = TemporaryDirectory(prefix="nnvk-tests-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["NNVK_CACHE_DIR"] = folder.name
+    replaced = override(cache_dir=folder.name)
+    replaced.__enter__()
+    config.add_cleanup(lambda: replaced.__exit__(None, None, None))
 
 
 def pytest_sessionstart() -> None:

@@ -29,6 +29,8 @@ class Settings:
     """0 hides all Vulkan devices."""
     partition: int = field(default=1, metadata={"allowed": ("0", "1", "2")})
     """As debug.nn.partition: 0 never partition, 1 with CPU fallback, 2 partition without fallback."""
+    cache_dir: str = ""
+    """The folder for what is kept between processes: compiled pipelines. Empty: the user's cache folder; 0: none."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -6,10 +6,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 
+from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.hal.device import IFencedExecution
 from nnvk.types.request import NOT_MEASURED, ExecutionResult, Timing, is_unlimited
@@ -25,9 +24,14 @@ class _Workers:
     """
 
     def __init__(self) -> None:
+        self._lock = forks.lock()
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without threads and work; a forked child has none."""
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._idle = 0
-        self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], None]) -> None:
         with self._lock:
@@ -84,8 +88,8 @@ class DeferredExecution(IFencedExecution):
     ) -> None:
         launched = time.perf_counter_ns()
         dependencies = tuple(wait_for)
-        future: Future[ExecutionResult] = Future()
-        self._future = future
+        self._origin = forks.Origin()
+        self._end = end = _End()
 
         def run() -> None:
             try:
@@ -93,23 +97,37 @@ class DeferredExecution(IFencedExecution):
                     _await(dependency, deadline_ns)
                 waited = time.perf_counter_ns() - launched
                 result = work()
-                future.set_result(_with_waiting(result, waited) if dependencies else result)
+                end.outcome = _with_waiting(result, waited) if dependencies else result
             except BaseException as error:  # raised again by `result`
-                future.set_exception(error)
+                end.outcome = error
+            finally:
+                end.reached.set()
 
         in_background(run)
 
     def wait(self, timeout_ns: int = -1) -> bool:
-        """Wait for the end of the work."""
-        try:
-            self._future.exception(None if is_unlimited(timeout_ns) else timeout_ns / 1e9)
-        except FutureTimeout:
-            return False
-        return True
+        """Wait for the end of the work. DEAD_OBJECT in a forked child, unless that came before the fork."""
+        if self._end.outcome is not None:
+            return True
+        self._origin.check("an execution")
+        return self._end.reached.wait(None if is_unlimited(timeout_ns) else timeout_ns / 1e9)
 
     def result(self) -> ExecutionResult:
-        """The work's result; raises what it raised."""
-        return self._future.result()
+        """The work's result; raises what it raised, and what `wait` raises."""
+        self.wait()
+        outcome = self._end.outcome
+        assert outcome is not None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+class _End:
+    """What becomes of an execution; its thread knows no more of it, so that it can be dropped."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.outcome: ExecutionResult | BaseException | None = None
 
 
 class FinishedExecution(IFencedExecution):

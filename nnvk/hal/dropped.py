@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from nnvk.base import forks
 from nnvk.base.errors import NnapiError
 from nnvk.base.log import logger
 from nnvk.hal.deferred import in_background
@@ -32,13 +33,18 @@ class _Dropped:
     """A thread that does what finalisers leave, in their order."""
 
     def __init__(self) -> None:
+        self._starting = forks.lock()
+        self._serving = forks.lock()
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without a thread and with nothing to do. What a parent was left is the parent's to do."""
         self._items: deque[_Item] = deque()
         """What is not done; the first is being worked on."""
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._postponed: list[_Item] = []
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        self._serving = threading.Lock()
         self._server = 0
 
     def start(self) -> bool:

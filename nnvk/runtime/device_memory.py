@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.base import forks
 from nnvk.base.checks import instance, real, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driving, op_failed
 from nnvk.base.log import logger
@@ -137,7 +137,7 @@ class DeviceMemory(Memory):
         self._size = math.prod(self._dimensions) * self.type.dtype.itemsize
         self._initialized = False
         self._writers = 0
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.buffer: IBuffer | None = self._allocate()
         """The device's memory; None where it is the host's."""
         with driving(f"{self._size} bytes can't be had"):

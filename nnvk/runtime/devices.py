@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from nnvk.base import forks
 from nnvk.base.checks import instance, shown, text
 from nnvk.base.errors import bad_data, bad_state, driving, op_failed
 from nnvk.base.log import logger
@@ -103,7 +103,12 @@ class DeviceManager:
         self._drivers: list[Driver] = []
         self._devices: list[Device] | None = None
         self._unavailable: list[str] = []
-        self._lock = threading.RLock()
+        self._lock = forks.rlock()
+        self._is_finding = False
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Nobody looks for devices in a forked child, even if its parent did."""
         self._is_finding = False
 
     def install(self, drivers: Iterable[Driver]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 
+from nnvk.base import forks
 from nnvk.base.checks import LARGEST_DESCRIPTOR, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
 from nnvk.base.log import logger
@@ -45,7 +46,7 @@ class Event:
         self._error: Exception | None = None
         if not isinstance(fence, _SyncFence):
             expect_dropped()
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     @classmethod
     def create_from_sync_fence_fd(cls, sync_fence_fd: int) -> Event:
@@ -109,7 +110,9 @@ class Event:
             except Exception as error:  # an execution that failed has ended too; `wait` tells its caller why
                 _log.debug("an event with a descriptor ended with %r", error)
             finally:
-                os.close(writable)  # the other end polls readable from now on
+                with contextlib.suppress(BrokenPipeError):  # the other end is closed: nobody polls it any more
+                    os.write(writable, b"\0")  # to close it does not do: a forked child may have it too
+                os.close(writable)
 
         try:
             in_background(signal)

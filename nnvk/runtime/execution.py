@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from nnvk.base import tracing
+from nnvk.base import forks, tracing
 from nnvk.base.checks import flag, instance, instances, member, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driver_error, op_failed
 from nnvk.hal import IFencedExecution, settle_dropped
@@ -69,7 +68,7 @@ class Execution:
         self._timeout_ns = 0
         self._reusable = False
         self._state = _State.PREPARATION
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._shapes: tuple[OutputShape, ...] | None = None
         self._timing = self._fenced_timing = Timing()
 
@@ -294,7 +293,7 @@ class Execution:
     def _finish(self, fence: IFencedExecution) -> None:
         try:
             result = fence.result()
-        except BaseException as error:
+        except Exception as error:  # after Ctrl-C it is still under way, and can be waited for again
             raise self._failed(error)  # noqa: B904 - it is the same error, mostly
         self._complete(result)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
-import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import python
 from samples import Pipe, add_model, added, compiled, execution, increment_model, raises
+from waiting import eventually
 
 import nnvk
 from nnvk import DurationCode, ResultCode
@@ -23,48 +22,6 @@ from nnvk.runtime.event import Event
 from nnvk.types.request import ExecutionResult
 
 DONE = FinishedExecution(ExecutionResult(ResultCode.NO_ERROR, ()))
-SETUP = """
-import gc, sys
-import numpy as np
-import nnvk
-F32 = nnvk.OperandCode.TENSOR_FLOAT32
-
-def compiled(name, count):
-    model = nnvk.Model()
-    a, b = (model.add_operand(nnvk.OperandType(F32, (count,))) for _ in range(2))
-    none = model.add_operand(nnvk.OperandType(nnvk.OperandCode.INT32))
-    model.set_operand_value(none, 0)
-    result = model.add_operand(nnvk.OperandType(F32, (count,)))
-    model.add_operation(nnvk.OperationCode.ADD, [a, b, none], [result])
-    model.identify_inputs_and_outputs([a, b], [result])
-    model.finish()
-    compilation = nnvk.Compilation(model, [nnvk.get_device(name)])
-    compilation.finish()
-    return compilation
-
-def ready(compilation, source, target):
-    run = nnvk.Execution(compilation)
-    run.set_input(0, source)
-    run.set_input(1, source)
-    run.set_output(0, target)
-    return run
-"""
-
-
-def python(script: str, *arguments: str) -> None:
-    """Run a script in a process of its own, which must end well, silently and soon."""
-    command = [sys.executable, "-c", SETUP + textwrap.dedent(script), *arguments]
-    # From another folder: the installed package is tested, which alone has the native module.
-    result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd="/")
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-def eventually(condition: Callable[[], object]) -> bool:
-    """Whether something becomes true in time."""
-    give_up = time.monotonic() + 10
-    while not condition() and time.monotonic() < give_up:
-        time.sleep(0.001)
-    return bool(condition())
 
 
 @contextmanager

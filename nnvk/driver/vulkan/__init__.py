@@ -5,36 +5,29 @@ from __future__ import annotations
 import atexit
 import importlib
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
 
-from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
-from nnvk.driver.vulkan.running.loader import create_instance
+from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
-if TYPE_CHECKING:
-    from nnvk import _native as native
-
 __all__ = ["VulkanDevice", "find_devices", "take_validation_messages"]
 
-_log = logger("driver")
 _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 
 _native: ModuleType | None
 try:
     _native = importlib.import_module("nnvk._native")
     _missing = ""
-except ImportError as error:  # not built, or the Vulkan loader (libvulkan.so.1) is not installed
+except ImportError as error:  # not built
     _native = None
     _missing = f"the native module can't be loaded: {error}"
 
 
-_validated: list[native.Instance] = []
+_validated: list[Instance] = []
 """Instances under the validation layer, which collect its messages."""
 
 
@@ -48,12 +41,12 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         return [], f"the compiled shaders in {FOLDER} can't be used: {error}"
     validation = settings().validation
     try:
-        instance, absent = create_instance(partial(_native.Instance, validation=validation))
+        instance = Instance(_native, validation=validation)
         physical = instance.physical_devices()
     except (RuntimeError, MemoryError) as error:
         return [], f"Vulkan does not start: {error}"
     if not physical:
-        return [], absent or "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
+        return [], instance.complaints or "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
     if validation:
         if not _validated:
             atexit.register(take_validation_messages)
@@ -63,13 +56,10 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
     for number, device in enumerate(ranked):
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         profile = replace(constrain(found, settings().device_profile), barriers_by_buffer=validation)
-        devices.append(VulkanDevice(f"vulkan-{number}", device, profile, library))
-    return devices, absent
+        devices.append(VulkanDevice(f"vulkan-{number}", instance, device, profile, library))
+    return devices, instance.complaints
 
 
 def take_validation_messages() -> list[str]:
     """What the validation layer has said since the last call (``NNVK_VALIDATION=1``); it is logged as warnings too."""
-    messages = [message for instance in _validated for message in instance.take_validation_messages()]
-    for message in messages:
-        _log.warning("%s", message)
-    return messages
+    return [message for instance in _validated for message in instance.take_messages()]

@@ -9,6 +9,7 @@ from nnvk.base.errors import bad_data
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -29,10 +30,15 @@ class VulkanDevice(IDevice):
     """A Vulkan physical device as an NNAPI device of type GPU."""
 
     def __init__(
-        self, name: str, physical: _native.PhysicalDevice, profile: DeviceProfile, library: ShaderLibrary
+        self,
+        name: str,
+        instance: Instance,
+        physical: _native.PhysicalDevice,
+        profile: DeviceProfile,
+        library: ShaderLibrary,
     ) -> None:
         self._physical = physical
-        self.gpu = Gpu(name, physical, profile, library.features)
+        self.gpu = Gpu(name, instance, physical, profile, library.features)
         """What runs plans."""
         self.planner = Planner(profile, library, self.version)
         """What makes plans."""

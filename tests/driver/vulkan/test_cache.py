@@ -29,6 +29,7 @@ from rows import parse, request
 
 from nnvk.api import Compilation, get_device
 from nnvk.api import run as run_once
+from nnvk.base import files
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache, planner
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
@@ -266,19 +267,20 @@ def test_files_that_are_cut_off_or_longer_are_noticed(
 @given(content=st.binary(max_size=200))
 def test_foreign_files_are_noticed(load: Load, path: Path, content: bytes) -> None:
     assert load(path, content) is None
-    assert load(path, cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, 2**60, 2**60) + content) is None
+    start = files._START.pack(cache.KIND.magic, cache.KIND.format, 2**60, 2**60)
+    assert load(path, start + content) is None
 
 
 def sealed(header: Any, constants: bytes) -> bytes:
     """A file with a good digest, whatever is in it."""
     text = json.dumps(header).encode()
-    body = cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, len(text), len(constants)) + text + constants
-    return body + hashlib.sha256(body).digest()
+    start = files._START.pack(cache.KIND.magic, cache.KIND.format, len(text), len(constants))
+    return (content := start + text + constants) + hashlib.sha256(content).digest()
 
 
 def parts(entry: bytes) -> tuple[dict[str, Any], bytes]:
-    _, _, header, constants = cache._LENGTHS.unpack_from(entry)
-    start = cache._LENGTHS.size
+    _, _, header, constants = files._START.unpack_from(entry)
+    start = files._START.size
     return json.loads(entry[start : start + header]), entry[start + header :][:constants]
 
 
@@ -301,7 +303,7 @@ def test_a_header_of_another_kind_is_noticed(load: Load, header: Any, constants:
         assert load(path, sealed(document, constants)) is None
     path.write_bytes(sealed(header, constants))
     for text in (b"[" * 100_000, b"[1e400]", b"\xff", b"NaN"):
-        body = cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, len(text), 0) + text
+        body = files._START.pack(cache.KIND.magic, cache.KIND.format, len(text), 0) + text
         assert load(path, body + hashlib.sha256(body).digest()) is None
 
 
@@ -457,8 +459,8 @@ def test_a_file_that_is_longer_than_a_plan_can_be_is_not_read(
     monkeypatch.setattr(np, "frombuffer", lambda *_: pytest.fail("it is used"))
     for header, constants in ((1 << 40, 0), (8, 1 << 40)):
         with path.open("wb") as file:
-            file.write(cache._LENGTHS.pack(cache.MAGIC, cache.FORMAT, header, constants))
-            file.truncate(cache._LENGTHS.size + header + constants + 32)
+            file.write(files._START.pack(cache.KIND.magic, cache.KIND.format, header, constants))
+            file.truncate(files._START.size + header + constants + 32)
         assert load(path) is None
 
 
@@ -521,11 +523,17 @@ HOOKS = {
     "at the first bytes": "cache._encoded = die",
     "amid the constants": """
     encoded = cache._encoded
+    class Cut(list):
+        passes = 0
+        def __iter__(self):
+            self.passes += 1
+            for number, part in enumerate(super().__iter__()):
+                if (self.passes, number) == (2, 1):
+                    die()
+                yield part
     def cut(plan, key):
-        for number, part in enumerate(encoded(plan, key)):
-            if number == 3:
-                die()
-            yield part
+        header, body = encoded(plan, key)
+        return header, Cut(body)
     cache._encoded = cut
     """,
     "before it is on the disk": "os.fsync = die",

@@ -15,6 +15,7 @@ from networks import increment
 from rows import empty_like, execute, parse, reference, request
 from samples import f32
 
+from nnvk import _native
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.settings import override
 from nnvk.driver import vulkan as driver
@@ -122,6 +123,12 @@ class Lost:
     """A Vulkan device that is no more."""
 
     lost = True
+
+
+def test_what_is_lost_is_dead_though_the_device_was_replaced(fresh: VulkanDevice) -> None:
+    error = _native.DeviceLostError("vkQueueSubmit: VK_ERROR_DEVICE_LOST")
+    assert not fresh.gpu.native().lost
+    assert fresh.gpu.failure(error).code is ResultCode.DEAD_OBJECT
 
 
 def test_what_a_lost_device_is_called(fresh: VulkanDevice) -> None:

@@ -13,6 +13,7 @@ import pytest
 from guarded import run_guarded
 from networks import CLASSES, classifier, images, increment, random_graph
 from rows import parse
+from waiting import eventually
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu import CpuDevice
@@ -136,6 +137,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
     prepared = prepare(vulkan, increment(size).frozen)
     source, output = np.zeros(size, np.float32), np.zeros(size, np.float32)
     request = Request(host(source), to_host(output))
+    (plan,) = prepared._program.single._plans.values()  # type: ignore[attr-defined]
     allocated = vulkan.gpu.native().allocated_bytes
     missed = 0
     for _ in range(5):
@@ -146,9 +148,7 @@ def test_work_that_outlasts_its_deadline_is_abandoned_and_its_memory_used_again(
             assert not output.any(), "written after the deadline"
             missed += 1
         output[:] = 0
-        for thread in threading.enumerate():
-            if thread.name == "nnvk-abandoned":
-                thread.join()
+        assert eventually(lambda: [*map(len, plan._idle.values())] == [1])
     assert missed
     prepared.execute(request, OPTIONS)
     assert (output == 1).all()
@@ -234,6 +234,30 @@ def test_what_is_given_up_before_its_turn_never_runs(vulkan: VulkanDevice, held:
     np.testing.assert_array_equal(output, numbers(1))
     memory.copy_to(output.view(np.uint8))
     assert (output == 7).all()
+
+
+def test_a_turn_that_nobody_can_give(fresh: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    prepared, output = prepare(fresh, increment(SIZE).frozen), np.zeros(SIZE, np.float32)
+    assert isinstance(prepared, VulkanPreparedModel)
+    (plan,) = prepared._program.single._plans.values()
+    execution = prepared.create_reusable_execution(Request(host(numbers()), to_host(output)))
+    fences = [Held() for _ in range(IN_FLIGHT)]
+    for fence in fences:
+        fresh.gpu.scheduler.submit(PriorityCode.HIGH, lambda fence=fence: fence)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(NnapiError) as error:
+            execution.execute(OPTIONS)
+    assert error.value.code is ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+    assert [*map(len, plan._idle.values())] == [1], "the recording is there for the next one"
+    waiting = execution.execute_fenced((), OPTIONS)
+    for fence in fences:
+        fence.over.set()
+    waiting.result()
+    np.testing.assert_array_equal(output, numbers(1))
 
 
 # --- fences ------------------------------------------------------------------------------------------------------

@@ -1,22 +1,16 @@
 """Compilation caching: plans in files, so that a model is lowered, and its constants packed, once for all processes.
 
-A file is a magic number, the lengths of what follows, a header (JSON: the plan), the bytes of the constants, and a
-SHA-256 of all that. The header names everything that the plan depends on. What is no file, or one that is damaged, cut
-off, foreign, out of date, or no plan that the model can have, is as good as none, and is replaced; files appear whole
-or not at all, so that processes may share them.
+A file (`nnvk.base.files`) has a header, the plan in JSON, and a body, the bytes of the constants. The header names
+everything that the plan depends on. What is no file, or one that is damaged, cut off, foreign, out of date, or no plan
+that the model can have, is as good as none, and is replaced; files appear whole or not at all, so that processes may
+share them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import struct
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
@@ -35,20 +30,9 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-FORMAT = 2
-MAGIC = b"nnvkplan"
-_LENGTHS = struct.Struct("<8sIQQ")
-"""Magic number, format, bytes of the header and of the constants."""
-_ABANDONED_S = 3600
-"""Age from which a temporary file is one of a process that died."""
-
-
+KIND = FileKind(b"nnvkplan", 2)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
-
-
-class _Unusable(Exception):
-    """Why a file is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +48,17 @@ class PlanCache:
     ) -> Plan | None:
         """The plan in the file; None where there is none that can be of this model, for these input shapes."""
         try:
-            content = _read(self.path, plausible.bounds(model, shapes))
-            header, constants = _parse(content)
+            limits = plausible.bounds(model, shapes)
+            text, constants = KIND.read(self.path, most_header=limits.most_header, most_body=limits.most_bytes)
+            header = json.loads(text)
             differing = sorted(part for part, value in self.key.items() if header["key"].get(part) != value)
             if differing:
-                raise _Unusable(f"it was made for another {' and '.join(differing)}")
+                raise UnusableFileError(f"it was made for another {' and '.join(differing)}")
             plan = _plan(header, constants, library)
             plausible.check(plan, model, shapes, profile)
         except FileNotFoundError:
             return None
-        except _Unusable as reason:
+        except UnusableFileError as reason:
             _log.info("cache file %s is not used: %s", self.path, reason)
             return None
         except _WRONG as error:
@@ -85,7 +70,7 @@ class PlanCache:
     def store(self, plan: Plan) -> None:
         """Keep a plan. Where that fails it is logged: the next process will have to lower again."""
         try:
-            _write(self.path, _encoded(plan, self.key))
+            KIND.write(self.path, *_encoded(plan, self.key))
         except OSError as error:
             _log.warning("cache file %s can't be written: %s", self.path, error)
 
@@ -128,72 +113,11 @@ def _model_digest(model: Model) -> str:
     return digests[model]
 
 
-# --- files -------------------------------------------------------------------------------------------------------
-
-
-def _read(path: Path, limits: plausible.Bounds) -> memoryview:
-    """The file without its digest, which is checked. It is not read where it is longer than it can be."""
-    # What is no file could make this wait for ever.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise _Unusable("it is no regular file")
-        start = file.read(_LENGTHS.size)
-        if len(start) < _LENGTHS.size:
-            raise _Unusable("it is cut off")
-        magic, format_, header, constants = _LENGTHS.unpack(start)
-        if magic != MAGIC or format_ != FORMAT:
-            raise _Unusable("it is of another kind or format")
-        expected = _LENGTHS.size + header + constants + hashlib.sha256().digest_size
-        if status.st_size != expected:
-            raise _Unusable(f"it has {status.st_size} bytes instead of {expected}")
-        if header > limits.most_header or constants > limits.most_bytes:
-            raise _Unusable(f"{header} and {constants} bytes are more than a plan of this model takes")
-        content = memoryview(start + file.read())
-    body, digest = content[: -hashlib.sha256().digest_size], content[-hashlib.sha256().digest_size :]
-    if hashlib.sha256(body).digest() != digest:
-        raise _Unusable("it is damaged")
-    return body
-
-
-def _parse(content: memoryview) -> tuple[dict[str, Any], memoryview]:
-    """Header and constants."""
-    _, _, header, _ = _LENGTHS.unpack_from(content)
-    end = _LENGTHS.size + header
-    return json.loads(bytes(content[_LENGTHS.size : end])), content[end:]
-
-
-def _write(path: Path, parts: Iterator[bytes | memoryview]) -> None:
-    """Put a file in its place in one step, so that nobody ever finds a part of it."""
-    _remove_abandoned(path)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        digest = hashlib.sha256()
-        with os.fdopen(descriptor, "wb") as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _remove_abandoned(path: Path) -> None:
-    for other in path.parent.glob(f".{path.name}.*.tmp"):
-        with suppress(OSError):
-            if time.time() - other.stat().st_mtime > _ABANDONED_S:
-                other.unlink()
-
-
 # --- plans -------------------------------------------------------------------------------------------------------
 
 
-def _encoded(plan: Plan, key: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview]]:
+    """Header and body of the file."""
     arrays = [np.ascontiguousarray(data).reshape(-1).view(np.uint8) for _, data in plan.constants]
     header = {
         "key": key,
@@ -208,11 +132,7 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> Iterator[bytes | memoryview]
         "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
         "counts": [address and _address_row(address) for address in plan.counts],
     }
-    text = json.dumps(header, separators=(",", ":"), default=_number).encode()
-    yield _LENGTHS.pack(MAGIC, FORMAT, len(text), sum(array.nbytes for array in arrays))
-    yield text
-    for array in arrays:
-        yield array.data
+    return json.dumps(header, separators=(",", ":"), default=_number).encode(), [array.data for array in arrays]
 
 
 def _number(value: object) -> object:
@@ -237,7 +157,7 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         arrays.append((spot, np.frombuffer(constants, np.uint8, spot.nbytes, end)))
         end += spot.nbytes
     if end != len(constants):
-        raise _Unusable(f"its constants are {end} bytes of {len(constants)}")
+        raise UnusableFileError(f"its constants are {end} bytes of {len(constants)}")
     return Plan(
         tuple(_command(row, refs, library) for row in header["commands"]),
         frozenset(map(_whole, header["barriers"])),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.shaders.commands import padded
@@ -33,7 +33,7 @@ class VulkanBuffer(IBuffer):
     def __init__(self, gpu: Gpu, token: int, nbytes: int) -> None:
         self._gpu = gpu
         self._token = token
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.nbytes = nbytes
         """Bytes of the tensor, without the padding."""
         self.native = gpu.native()

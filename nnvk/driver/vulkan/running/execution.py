@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from nnvk.base import tracing
+from nnvk.base import forks, tracing
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording
@@ -36,7 +36,13 @@ class VulkanExecution(IExecution):
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         """Copy inputs in, submit, wait, copy outputs out."""
-        return self._start(options).result()
+        running = self._start(options)
+        try:
+            return running.result()
+        except BaseException:  # Ctrl-C above all
+            if isinstance(running, SubmittedExecution):
+                running.give_up()
+            raise
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
         """Submit and return the fence.
@@ -69,6 +75,9 @@ class VulkanExecution(IExecution):
             fence = self._gpu.scheduler.submit(self._priority, lambda: recording.program.submit(request.inputs))
         except RuntimeError as error:
             raise self._gpu.failure(error) from error
+        except NnapiError:  # nothing was submitted
+            self._plan.put(recording, request, timestamps)
+            raise
         self._gpu.counters.bytes_from_host += request.bytes_in
         return SubmittedExecution(
             self._gpu, fence, recording, timestamps, self._plan, request, options, began, wait_for
@@ -101,7 +110,8 @@ class SubmittedExecution(IFencedExecution):
         self._began = began
         self._wait_for = tuple(wait_for)
         self._outcome: ExecutionResult | NnapiError | None = None
-        self._lock = threading.Lock()
+        self._origin = forks.Origin()
+        self._lock = threading.Lock()  # not one of `forks`, which costs more: a child does not take it
 
     def is_submitted_to(self, gpu: Gpu) -> bool:
         """Whether it is in the queue of ``gpu`` already, or through it."""
@@ -109,31 +119,32 @@ class SubmittedExecution(IFencedExecution):
         return self._gpu is gpu and not waits_for_turn and not isinstance(self._outcome, NnapiError)
 
     def wait(self, timeout_ns: int = -1) -> bool:
-        """Wait for the VkFence."""
+        """Wait for the VkFence. DEAD_OBJECT in a forked child if it had not ended before."""
+        if not isinstance(self._outcome, ExecutionResult):
+            self._origin.check("an execution")
         try:
             return self._fence.wait(timeout_ns)
         except RuntimeError as error:
             raise self._gpu.failure(error) from error
 
     def result(self) -> ExecutionResult:
-        """Wait, copy outputs out, give the recording back."""
-        with self._lock:
-            if self._outcome is None:
-                try:
-                    self._outcome = self._finish()
-                except NnapiError as error:
-                    self._outcome = error
-            if isinstance(self._outcome, NnapiError):
-                raise self._outcome
-            return self._outcome
+        """Wait, copy outputs out, give the recording back. DEAD_OBJECT in a forked child if it had not ended before."""
+        if self._outcome is None:
+            self._origin.check("an execution")
+            with self._lock:
+                if self._outcome is None:
+                    try:
+                        self._outcome = self._finish()
+                    except NnapiError as error:
+                        self._outcome = error
+        if isinstance(self._outcome, NnapiError):
+            raise self._outcome
+        return self._outcome
 
     def _finish(self) -> ExecutionResult:
         deadline = self._options.deadline_ns
         if not self.wait(-1 if deadline is None else max(0, deadline - time.monotonic_ns())):
-            if isinstance(self._fence, Ticket) and self._fence.cancel():
-                self._give_back()
-            else:
-                self._abandon()
+            self.give_up()
             raise _missed()
         for dependency in self._dependencies():
             dependency.result()  # they write their outputs first, and where one failed so does this
@@ -182,17 +193,22 @@ class SubmittedExecution(IFencedExecution):
         if recording is not None:
             self._plan.put(recording, self._request, self._timestamps)
 
-    def _abandon(self) -> None:
-        """Have the recording brought back; where no thread is left for it now, later."""
-        try:
-            threading.Thread(target=self._recover, name="nnvk-abandoned", daemon=True).start()
-        except RuntimeError:
+    def give_up(self) -> None:
+        """Nobody will ask for the result any more: the recording returns to its plan when the device is done with it.
+
+        Where the result has come, or been raised, there is nothing to do.
+        """
+        if self._outcome is not None or self._recording is None:
+            return
+        if isinstance(self._fence, Ticket) and self._fence.cancel():
+            self._give_back()
+        else:
             expect_dropped()
             leave_dropped(self._recover, in_order=False)
 
     def _recover(self) -> None:
         """Bring back the recording of an execution that was given up, once the device is done with it."""
-        with contextlib.suppress(RuntimeError):  # it died with its device
+        with contextlib.suppress(RuntimeError, MemoryError):  # it died with its device
             self._fence.wait()
             self._give_back()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.base import forks
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
@@ -74,7 +74,7 @@ class Program:
         self.model = model
         """What it runs."""
         self._factory = factory
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         nodes: list[Node] = []
         begin = 0
         for number, operation in enumerate(model.operations):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning.plan import Address, Plan
@@ -71,7 +71,7 @@ class ResidentPlan:
         self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory
         nbytes = sum(plan.pages[Storage.ARENA]) + sum(plan.pages[Storage.STAGING])
         self._most_idle = max(LEAST_IDLE, min(MOST_IDLE, IDLE_BYTES // max(nbytes, 1)))
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._gone: deque[int] = deque()
         self._sizes = tuple(
             math.prod(shape) * type_.dtype.itemsize
@@ -97,7 +97,7 @@ class ResidentPlan:
                 return idle.pop()
         del gone
         try:
-            return Recording(
+            recording = Recording(
                 self._native,
                 self.plan,
                 self._constants,
@@ -106,6 +106,8 @@ class ResidentPlan:
             )
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
+        self._gpu.keep_pipelines()
+        return recording
 
     def put(self, recording: Recording, bound: BoundRequest, timestamps: str) -> None:
         """Give a recording back whose work is done.

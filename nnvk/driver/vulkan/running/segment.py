@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from nnvk.base import forks
 from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
@@ -34,8 +34,13 @@ class Segment:
         self._planner = planner
         self._options = options
         self._looked_at: tuple[int, ...] = ()
+        self._lock = forks.lock()
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without plans on the device; a forked child makes its own."""
         self._plans: dict[tuple[InputShapes, tuple[bytes, ...]], ResidentPlan] = {}
-        self._lock = threading.Lock()
 
     @property
     def known_shapes(self) -> InputShapes | None:

@@ -16,7 +16,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
-from nnvk.driver.vulkan.running.execution import VulkanExecution
+from nnvk.driver.vulkan.running.execution import SubmittedExecution, VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.program import Control, Program, Straight
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
@@ -76,6 +76,11 @@ class StagedExecution(IExecution):
             outcome = self._deliver(run, results)
         except (MemoryError, RuntimeError) as error:
             raise self._gpu.failure(error) from error
+        except NnapiError:
+            raise
+        except BaseException:  # Ctrl-C above all
+            run.give_up()
+            raise
         finally:
             run.close()
         if not options.measure or outcome.code is not ResultCode.NO_ERROR:
@@ -289,6 +294,14 @@ class _Run:
             else:
                 self.on_hardware_ns += timing.on_hardware_ns
         self._leases.give_back()
+
+    def give_up(self) -> None:
+        """Wait for nothing any more; the device goes on, with buffers that nobody else gets."""
+        for execution in self._pending:
+            if isinstance(execution, SubmittedExecution):
+                execution.give_up()
+        self._pending.clear()
+        self._leases.forget()
 
     def close(self) -> None:
         """Leave nothing behind, also after an error: what the device may still be using is dropped, not given back."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
 
 import numpy as np
 
+from nnvk.base import forks
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.types.operand import OperandType, Shape
 
@@ -21,9 +21,14 @@ class BufferPool:
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
+        self._lock = forks.lock()
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin without buffers; those of a parent are of no use to a forked child."""
         self._idle: OrderedDict[VulkanBuffer, tuple[Hashable, int]] = OrderedDict()  # the longest idle ones first
         self._idle_bytes = 0
-        self._lock = threading.Lock()
 
     def take(self, use: Hashable, nbytes: int) -> VulkanBuffer:
         """A buffer for one use, one that had the same if there is such."""

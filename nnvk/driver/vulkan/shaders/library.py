@@ -6,16 +6,18 @@ import hashlib
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
 from nnvk.driver.vulkan.shaders.freeze import freeze
 
-FOLDER = Path(__file__).parents[1] / "spirv"
+# An editable installation has two folders for a package: one for what was built, and the source tree.
+_PLACES = [Path(place) / "spirv" for place in sys.modules[__name__.rsplit(".", 2)[0]].__path__]
+FOLDER = next(filter(Path.is_dir, _PLACES), _PLACES[0])
 _LARGEST = (2 - 2**-23) * 2.0**127
 """Of float32."""
 _LARGEST_CONSTANT = 256
@@ -40,6 +42,7 @@ class CompiledShader:
     def __init__(self, name: str, entry: Mapping[str, Any], folder: Path) -> None:
         self.name = name
         self._folder = folder
+        self._spirv: bytes | None = None
         self._frozen: dict[tuple[int, ...], bytes] = {}
         self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
         """Names of the tensors, by binding."""
@@ -63,10 +66,12 @@ class CompiledShader:
             for constant in entry["specialization"]
         }
 
-    @cached_property
+    @property
     def spirv(self) -> bytes:
         """The module."""
-        return (self._folder / f"{self.name}.spv").read_bytes()
+        if self._spirv is None:  # not a cached_property: until Python 3.12 that has a lock, which no fork renews
+            self._spirv = (self._folder / f"{self.name}.spv").read_bytes()
+        return self._spirv
 
     def frozen(self, specialization: tuple[int, ...]) -> bytes:
         """The module for these values of the specialisation constants."""

@@ -1,0 +1,97 @@
+"""Files that keep what can be made again: nobody finds a part of one, and a damaged one is found out.
+
+A file is a magic number, its format's number, the lengths of two parts, the parts, and a SHA-256 of all that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+_START = struct.Struct("<8sIQQ")
+"""Magic number, format, bytes of the header and of the body."""
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_ABANDONED_S = 3600
+"""Age from which a temporary file is one of a process that died."""
+
+
+class UnusableFileError(Exception):
+    """Why a file is as good as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of such files."""
+
+    magic: bytes
+    """8 bytes."""
+    format: int
+    """To be counted up with every change of what header and body mean."""
+
+    def read(self, path: Path, *, most_header: int, most_body: int) -> tuple[bytes, memoryview]:
+        """Header and body of a file, which are not read where they are longer than ``most_header`` and ``most_body``.
+
+        Raises OSError (FileNotFoundError) where it can't be read, and `UnusableFileError` where it is no whole file of
+        this kind, or somebody else may have written it.
+        """
+        # Neither a link nor a pipe: the one would read something else, the other wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UnusableFileError("it is no regular file")
+            if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+                raise UnusableFileError("others may have written it")
+            start = file.read(_START.size)
+            if len(start) < _START.size:
+                raise UnusableFileError("it is cut off")
+            magic, format_, header, body = _START.unpack(start)
+            if magic != self.magic or format_ != self.format:
+                raise UnusableFileError("it is of another kind or format")
+            expected = _START.size + header + body + _DIGEST_BYTES
+            if status.st_size != expected:
+                raise UnusableFileError(f"it has {status.st_size} bytes instead of {expected}")
+            if header > most_header or body > most_body:
+                raise UnusableFileError(f"{header} and {body} bytes are more than {most_header} and {most_body}")
+            content = memoryview(start + file.read(expected - _START.size))
+        if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
+            raise UnusableFileError("it is damaged")
+        end = _START.size + header
+        return bytes(content[_START.size : end]), content[end:-_DIGEST_BYTES]
+
+    def write(self, path: Path, header: bytes, body: Sequence[bytes | memoryview]) -> None:
+        """Put a file in its place in one step. OSError where that can't be done."""
+        _remove_abandoned(path)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            digest = hashlib.sha256()
+            with open(descriptor, "wb") as file:
+                nbytes = sum(memoryview(part).nbytes for part in body)
+                start = _START.pack(self.magic, self.format, len(header), nbytes)
+                for part in chain((start, header), body):
+                    digest.update(part)
+                    file.write(part)
+                file.write(digest.digest())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    for other in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > _ABANDONED_S:
+                other.unlink()

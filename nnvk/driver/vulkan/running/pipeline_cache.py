@@ -1,0 +1,104 @@
+"""The driver's compiled pipelines in a file, so that a shader is compiled once for all processes (VkPipelineCache).
+
+There is one file for a device and its driver, in the user's cache folder or NNVK_CACHE_DIR. A file that is damaged or
+of another driver is as good as none; one that can't be written is no error. Processes share the file: each adds what
+it has compiled to what it finds there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from nnvk.base import forks
+from nnvk.base.files import FileKind, UnusableFileError
+from nnvk.base.log import logger
+from nnvk.base.settings import settings
+
+if TYPE_CHECKING:
+    from nnvk import _native
+
+_log = logger("driver")
+
+MOST_BYTES = 256 << 20
+"""Larger data is neither kept nor read."""
+MOST_KEY_BYTES = 1 << 12
+KIND = FileKind(b"nnvkpipe", 1)
+_HEADER_BYTES = 32
+"""Of VkPipelineCacheHeaderVersionOne; data that ends with it holds no pipelines."""
+
+
+class PipelineCache:
+    """The file of one device."""
+
+    def __init__(self, physical: _native.PhysicalDevice) -> None:
+        self._key = {
+            "vendor": physical.vendor_id,
+            "device": physical.device_id,
+            "driver": physical.driver_version,
+            "cache": physical.pipeline_cache_uuid.hex(),
+        }
+        folder = _folder()
+        vendor, device, driver, cache = self._key.values()
+        self.path = None if folder is None else folder / f"pipelines-{vendor:04x}-{device:04x}-{driver:x}-{cache}"
+        """Where the file is; None where nothing shall be kept."""
+        self._lock = forks.lock()
+        self.renew()
+        forks.renew_in_child(self)
+
+    def renew(self) -> None:
+        """Begin with nothing compiled; a forked child compiles on a device of its own."""
+        self._compiled = 0
+        self._digest = b""
+
+    def load(self) -> bytes:
+        """What the file holds, for a new device; empty where there is none that fits."""
+        data = self._read()
+        self._compiled, self._digest = 0, hashlib.sha256(data).digest()
+        return data
+
+    def keep(self, device: _native.Device) -> None:
+        """Write what ``device`` has compiled since the last call."""
+        compiled = device.pipelines_compiled
+        if self.path is None or compiled == self._compiled or not self._lock.acquire(blocking=False):
+            return  # who has the lock writes, or the next one does
+        try:
+            self._compiled = compiled
+            data = device.pipeline_cache_data(self._read())
+            digest = hashlib.sha256(data).digest()
+            if digest == self._digest or not _HEADER_BYTES < len(data) <= MOST_BYTES:
+                return
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            KIND.write(self.path, json.dumps(self._key).encode(), [data])
+            self._digest = digest
+            _log.debug("%d bytes of pipelines are kept in %s", len(data), self.path)
+        except (OSError, RuntimeError, MemoryError) as error:
+            _log.debug("the pipelines can't be kept in %s: %s", self.path, error)
+        finally:
+            self._lock.release()
+
+    def _read(self) -> bytes:
+        if self.path is None:
+            return b""
+        try:
+            header, body = KIND.read(self.path, most_header=MOST_KEY_BYTES, most_body=MOST_BYTES)
+            if json.loads(header) != self._key:
+                raise UnusableFileError("it was made for another driver")
+        except FileNotFoundError:
+            return b""
+        except (OSError, ValueError, UnusableFileError) as error:
+            _log.debug("the pipelines in %s are not used: %s", self.path, error)
+            return b""
+        return bytes(body)
+
+
+def _folder() -> Path | None:
+    """The folder of NNVK_CACHE_DIR, or the user's; None where nothing shall be kept."""
+    wanted = settings().cache_dir
+    folder = Path(wanted) if wanted else platformdirs.user_cache_path("nnvk")
+    # A user without a home folder has no place of his own.
+    return None if wanted == "0" or not (wanted or folder.is_absolute()) else folder.absolute()
