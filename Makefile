@@ -3,17 +3,20 @@
 # those of .venv (`bash scripts/install.sh --test`) where it is there.
 BIN := $(if $(wildcard .venv/bin/python3),.venv/bin/)
 PYTHON ?= $(BIN)python3
-BUILD ?= build/tree
+# `make native SANITIZE=address` builds the extension module with a sanitizer; see CONTRIBUTING.md.
+SANITIZE ?=
+BUILD ?= build/$(if $(SANITIZE),$(SANITIZE),tree)
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test validate check docs picture install demo clean
+.PHONY: build shaders native test validate sanitize wheel check docs picture install demo clean
 
 build: native shaders
 
 native:
 	cmake -S . -B $(BUILD) -DPython_EXECUTABLE="$$($(PYTHON) -c 'import sys; print(sys.executable)')" \
-	    -DNNVK_BUILD_SHADERS=OFF $(if $(KOMPUTE_SOURCE_DIR),-DKOMPUTE_SOURCE_DIR=$(KOMPUTE_SOURCE_DIR))
+	    -DNNVK_BUILD_SHADERS=OFF $(if $(KOMPUTE_SOURCE_DIR),-DKOMPUTE_SOURCE_DIR=$(KOMPUTE_SOURCE_DIR)) \
+	    $(if $(SANITIZE),-DNNVK_SANITIZE=$(SANITIZE) -DCMAKE_BUILD_TYPE=RelWithDebInfo)
 	cmake --build $(BUILD) --parallel
 	cmake --install $(BUILD) --prefix .
 
@@ -30,6 +33,16 @@ validate:
 	    -k "not nnapi-reference"
 	NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q \
 	    tests/conformance/test_suite.py -k "not nnapi-reference"
+
+# The extension module's tests under AddressSanitizer. `make native` brings the plain module back.
+sanitize:
+	$(MAKE) native SANITIZE=address
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q tests/native
+
+# A wheel that runs on other machines, in dist/.
+wheel:
+	bash scripts/wheel.sh
 
 # The quick part, on the source tree.
 check:
@@ -52,4 +65,4 @@ demo:
 	bash scripts/demo.sh
 
 clean:
-	rm -rf build demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv
+	rm -rf build dist demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv

@@ -124,5 +124,5 @@ echo "Building and installing nnvk into .venv"
 xargs .venv/bin/pip install --quiet <<<"$requires"
 # Whoever has the test tools keeps them.
 extra=${extra:-${installed_extra:-}}
-.venv/bin/pip install --quiet --no-build-isolation ".${extra:+[$extra]}"
+.venv/bin/pip install --quiet --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" ".${extra:+[$extra]}"
 echo "$wanted $extra" >"$stamp"

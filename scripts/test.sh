@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs nnvk with its test tools and checks everything: style, types, layers, tests. Arguments go to pytest.
-# NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
+# Installs nnvk with its test tools and checks everything: style, types, layers, tests, and without arguments the wheel.
+# Arguments go to pytest. NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh --test
@@ -23,4 +23,5 @@ if [ $# -eq 0 ]; then
     else
         echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"
     fi
+    bash scripts/test_wheel.sh
 fi

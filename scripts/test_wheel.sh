@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What CI checks of the packaging: an isolated build gives a wheel that runs where there is neither a compiler nor, if
+# need be, a Vulkan loader; and an editable installation finds what was built for it. Needs what install.sh installs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+echo "The wheel, in an environment without a compiler:"
+bash scripts/wheel.sh "$work"
+"${PYTHON:-python3}" -m venv "$work/env"
+"$work/env/bin/pip" install --quiet "$work"/nnvk-*manylinux*.whl
+mkdir "$work/home"
+run() { (cd "$work" && env -i HOME="$work/home" PATH="$work/env/bin" "$@"); }
+[ "$(run nnvk --version)" = "nnvk $(.venv/bin/python -c 'import nnvk; print(nnvk.__version__)')" ]
+run nnvk devices >"$work/devices.txt"
+grep -q vulkan-0 "$work/devices.txt"
+run nnvk demo --output "$work/demo" >/dev/null
+test -s "$work/demo/nnvk-demo.png"
+
+echo "Without the Vulkan loader:"
+mkdir "$work/no-loader" && touch "$work/no-loader/libvulkan.so.1"
+run LD_LIBRARY_PATH="$work/no-loader" nnvk devices >"$work/devices.txt"
+grep -q "the Vulkan loader can't be loaded" "$work/devices.txt"
+grep -q nnapi-reference "$work/devices.txt"
+run LD_LIBRARY_PATH="$work/no-loader" nnvk demo --output "$work/demo" >/dev/null
+
+echo "An editable installation:"
+"${PYTHON:-python3}" -m venv "$work/editable"
+# The tools and packages of .venv, and the build folder of install.sh, where everything is compiled already.
+.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    >"$(echo "$work"/editable/lib/python3*/site-packages)/tools.pth"
+"$work/editable/bin/pip" install --quiet --no-deps --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
+    --editable .
+(cd "$work" && env -u PYTHONPATH "$work/editable/bin/python" - "$root" <<'PYTHON'
+import sys
+import nnvk
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+
+assert nnvk.__file__.startswith(sys.argv[1]), nnvk.__file__
+ShaderLibrary()
+assert nnvk.get_devices()[0].name == "vulkan-0", nnvk.unavailable()
+PYTHON
+)
