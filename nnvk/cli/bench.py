@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.random import default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
 
 from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_devices
 from nnvk.api import run as run_compilation
@@ -151,9 +153,9 @@ def measure(title: str, model: Model, device: Device, runs: int | None) -> Measu
         compile_ns,
         len(times),
         min(times),
-        int(np.median(times)),
+        int(median(times)),
         int(np.percentile(times, 90)),
-        int(np.median(on_hardware)) if on_hardware else None,
+        int(median(on_hardware)) if on_hardware else None,
     )
 
 
@@ -217,7 +219,7 @@ def _random(type: OperandType) -> np.ndarray:
     """Values of a plausible range: floats from -1 to 1, any quantised value, 0 for indexes."""
     if not type.is_fully_specified:
         raise ValueError(f"the model leaves dimensions of an input open ({type}), it can't be measured")
-    generator = np.random.default_rng(0)
+    generator = default_rng(0)
     if type.dtype.kind == "f":
         array = generator.random(type.dimensions, np.float32)
         array *= 2

@@ -68,6 +68,8 @@ class Execution:
         self._timeout_ns = 0
         self._reusable = False
         self._state = _State.PREPARATION
+        self._turn: object = None
+        """The computation that is under way, or was the last."""
         self._lock = forks.lock()
         self._shapes: tuple[OutputShape, ...] | None = None
         self._timing = self._fenced_timing = Timing()
@@ -224,12 +226,13 @@ class Execution:
         MISSED_DEADLINE_TRANSIENT: a timeout has passed. OP_FAILED: an input is device memory that holds nothing, or an
         output has other dimensions than were given for it.
         """
-        self._begin()
+        turn = object()
         try:
+            self._begin(turn)
             with tracing.span("compute", "execution"):
                 result = self._ready().execute(self._execute_options())
         except BaseException as error:
-            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
+            raise self._failed(error, turn)  # noqa: B904 - it is the same error, mostly
         self._complete(result)
 
     def burst_compute(self, burst: Burst) -> None:
@@ -239,13 +242,14 @@ class Execution:
         """
         if instance("the burst", burst, Burst).compilation is not self.compilation:
             raise bad_data("the burst and the execution are of different compilations")
+        turn = object()
         burst.enter()
         try:
-            self._begin()
             try:
+                self._begin(turn)
                 result = self._ready().execute_in_burst(burst.lane, self._execute_options())
             except BaseException as error:
-                raise self._failed(error)  # noqa: B904 - it is the same error, mostly
+                raise self._failed(error, turn)  # noqa: B904 - it is the same error, mostly
             self._complete(result)
         finally:
             burst.leave()
@@ -276,8 +280,9 @@ class Execution:
         return self._start(events, options, has_sync_fence=True)
 
     def _start(self, dependencies: Sequence[Event], options: ExecuteOptions, *, has_sync_fence: bool) -> Event:
-        self._begin()
+        turn = object()
         try:
+            self._begin(turn)
             bound = self._ready(fenced=bool(dependencies))
             host_writes = any([dependency.writes_host for dependency in dependencies])
             fence = bound.execute_fenced(
@@ -286,7 +291,7 @@ class Execution:
                 after_host_writes=host_writes and bound.uses_host,
             )
         except BaseException as error:
-            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
+            raise self._failed(error, turn)  # noqa: B904 - it is the same error, mostly
         writes_host = host_writes or bound.writes_host
         return Event(fence, self._finish, has_sync_fence=has_sync_fence, writes_host=writes_host)
 
@@ -294,10 +299,11 @@ class Execution:
         try:
             result = fence.result()
         except Exception as error:  # after Ctrl-C it is still under way, and can be waited for again
-            raise self._failed(error)  # noqa: B904 - it is the same error, mostly
+            raise self._failed(error, self._turn)  # noqa: B904 - it is the same error, mostly
         self._complete(result)
 
-    def _begin(self) -> None:
+    def _begin(self, turn: object) -> None:
+        """Whose turn it is, is known to all from here on, wherever Ctrl-C may come."""
         settle_dropped(own=True)  # what this thread has started before and let go may write what is read now
         if self._state is _State.COMPUTATION:
             settle_dropped()
@@ -306,6 +312,7 @@ class Execution:
                 raise bad_state("the execution is under way")
             if self._state is _State.COMPLETED and not self._reusable:
                 raise bad_state("the execution is completed; set_reusable before the first computation allows more")
+            self._turn = turn
             self._state = _State.COMPUTATION
 
     def _complete(self, result: ExecutionResult) -> None:
@@ -325,9 +332,10 @@ class Execution:
         if broken:
             raise op_failed(f"the outputs don't have the dimensions that were given: {', '.join(broken)}")
 
-    def _failed(self, error: BaseException) -> BaseException:
-        """The end of a computation by an error; what to raise."""
-        self._end(None)
+    def _failed(self, error: BaseException, turn: object) -> BaseException:
+        """The end of a computation by an error, if it was its turn; what to raise."""
+        if self._turn is turn:
+            self._end(None)
         return driver_error("the computation fails", error) if isinstance(error, Exception) else error
 
     def _end(self, result: ExecutionResult | None, succeeded: bool = False) -> None:

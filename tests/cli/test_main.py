@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -145,7 +146,11 @@ def test_a_command_at_work_ends_with_ctrl_c(arguments: list[str], tmp_path: Path
         assert process.stderr is not None
         assert process.stderr.readline(), "it executes"
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     logged = [line for line in err.splitlines() if not line.startswith("nnvk.")]
     assert (process.returncode, out, logged) == (130, "", ["nnvk: interrupted"])
 
