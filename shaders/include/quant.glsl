@@ -134,12 +134,20 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
-// The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties.
-vec4 exact_quotient(vec4 a, float b) {
+// The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties. What is left
+// of `a` is exact: the product is taken by halves (Dekker), because fma need not be one rounding.
+vec4 exact_quotient(vec4 a, vec4 b) {
     precise vec4 quotient = a / b;
-    vec4 corrected = quotient + fma(-quotient, vec4(b), a) / b;
+    precise vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;
+    precise vec4 q_high = q_far - (q_far - quotient), b_high = b_far - (b_far - b);
+    precise vec4 q_low = quotient - q_high, b_low = b - b_high;
+    precise vec4 product = quotient * b;
+    precise vec4 error = q_low * b_low - (((product - q_high * b_high) - q_low * b_high) - q_high * b_low);
+    precise vec4 corrected = quotient + (a - product - error) / b;
     return mix(corrected, quotient, isnan(corrected));
 }
+vec4 exact_quotient(vec4 a, float b) { return exact_quotient(a, vec4(b)); }
+float exact_quotient(float a, float b) { return exact_quotient(vec4(a), vec4(b)).x; }
 
 // To nearest, ties away from zero, as std::round. (floor(x + 0.5) is wrong just below a half.)
 float round_half_away(float x) {

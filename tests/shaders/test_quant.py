@@ -123,3 +123,14 @@ def test_quotients_are_the_nearest(evaluate: Evaluate, divisor: float) -> None:
     x = (np.arange(-2000, 2000, dtype=np.float32) / 4 * b).astype(np.float32)
     actual = evaluate(QUANT, f"exact_quotient(src[i], {float(b)!r})", x, "vec4", "vec4").reshape(-1)
     np.testing.assert_array_equal(actual, x / b)
+
+
+def test_quotients_of_any_numbers_are_the_nearest(evaluate: Evaluate) -> None:
+    rng = np.random.default_rng(7)
+    size = 100_000, 2
+    pairs = rng.uniform(1, 2, size) * 2.0 ** rng.integers(-40, 40, size) * rng.choice([-1, 1], size)
+    pairs = np.concatenate([pairs, rng.integers(-99, 99, size), [(np.inf, 3), (3, np.inf), (0, 0), (1, 0)]])
+    src = pairs.astype(np.float32)
+    actual = evaluate(QUANT, "exact_quotient(src[i].xyzw, src[i].yxwz)", src, "vec4", "vec4").reshape(-1, 2)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(actual, src / src[:, ::-1])
