@@ -1,18 +1,29 @@
 // Complaints about data: a shader that meets what breaks a rule goes on with something harmless, and says so. The host
 // reads the flag with the outputs, and the execution fails with the complaint that `Lowering.flag` was given.
 //
-// FLAG(binding) declares the tensor `flag`; the push constants must have a `flag_offset`.
+// FLAG(binding) declares the tensor `flag`; the push constants must have a `flag_offset`. A shader with several rules
+// has a FLAG_AS(binding, Block, name) for each.
 
 #ifndef NNVK_FLAG_GLSL
 #define NNVK_FLAG_GLSL
 
-#define FLAG(BINDING) layout(set = 0, binding = BINDING) writeonly buffer Flag { uint flag[]; };
+#define FLAG(BINDING) FLAG_AS(BINDING, Flag, flag)
+#define FLAG_AS(BINDING, Block, name) layout(set = 0, binding = BINDING) buffer Block { uint name[]; };
+
+// Whether a complaint is the first one, of which the numbers are reported.
+#define IS_FIRST_COMPLAINT(name) (atomicCompSwap(name[name##_offset], 0u, 1u) == 0u)
+
+// Complain of an integer at an index.
+#define COMPLAIN_AT(name, index, number)             \
+    if (IS_FIRST_COMPLAINT(name)) {                  \
+        name[name##_offset + 1u] = uint(index);      \
+        name[name##_offset + 2u] = uint(number);     \
+    }
 
 // Complain of an integer, or of a float by its bits.
-#define COMPLAIN(number)                       \
-    {                                          \
-        flag[flag_offset] = 1u;                \
-        flag[flag_offset + 1u] = uint(number); \
+#define COMPLAIN(number)                                                         \
+    {                                                                            \
+        if (IS_FIRST_COMPLAINT(flag)) flag[flag_offset + 1u] = uint(number);     \
     }
 
 #endif

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.lowering.complaint import placeholders
 from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -90,10 +91,10 @@ class Lowering:
     def flag(self, complaint: str) -> TensorRef:
         """Where a shader says that the data breaks a rule; the execution then ends with OP_FAILED and this complaint.
 
-        Two words, zero at first: the shader makes the first one 1 and leaves a number that is wrong in the second
-        (``shaders/include/flag.glsl``), which is put in the place of ``{}`` in the complaint.
+        Words, zero at first: the shader makes the first one 1 and leaves what is wrong in the others
+        (``shaders/include/flag.glsl``). They are put in the places of ``{}``, an integer, and of ``{:r}``, a float.
         """
-        ref = self._new(8, Storage.STAGING)
+        ref = self._new(4 * (1 + placeholders(complaint)), Storage.STAGING)
         self._clear(ref)
         self.flags.append((ref, self.operation, complaint))
         return ref

@@ -26,9 +26,9 @@ class Flag:
     """What a shader may complain of."""
 
     address: Address
-    """Two words: whether it does, and a number that is wrong."""
+    """Whether it does, and the numbers that are wrong: a word each."""
     complaint: str
-    """With the operation, and ``{}`` in the place of the number."""
+    """With the operation, and places for the numbers (`worded`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

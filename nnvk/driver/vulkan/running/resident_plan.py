@@ -12,6 +12,7 @@ import numpy as np
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.base.log import logger
+from nnvk.driver.vulkan.lowering.complaint import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.gpu import Gpu
@@ -189,9 +190,9 @@ class ResidentPlan:
 
     def check(self, reports: Sequence[np.ndarray]) -> tuple[OutputShape, ...]:
         """The outputs' shapes, by what shaders report. OP_FAILED: one of them complains of the data."""
-        for flag, (is_raised, number) in zip(self.plan.flags, reports, strict=False):
-            if is_raised:
-                raise UnfitData(flag.complaint.format(int(number.astype(np.int32))))
+        for flag, words in zip(self.plan.flags, reports, strict=False):
+            if words[0]:
+                raise UnfitData(worded(flag.complaint, words[1:]))
         if not self.plan.counts:
             return self.shapes
         rows = dict(zip(self.plan.reports, reports, strict=True))
