@@ -15,7 +15,7 @@ from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import Param, Signature, same, tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
-from nnvk.types.operand import Shape
+from nnvk.types.operand import OperandType, Shape
 
 Infer = Callable[[Call], list[Shape]]
 Reference = Callable[[Call], "np.ndarray | list[np.ndarray]"]
@@ -230,15 +230,19 @@ def infer(call: Call) -> list[Shape] | None:
         call.unknown = unknown.with_traceback(None)  # its frames would refer to the call, and to all that called
         return None
     for tensor_, shape in zip(call.outputs, shapes, strict=True):
-        declared = tensor_.type.dimensions
-        if tensor_.type.is_tensor and declared and not compatible(declared, shape):
-            raise bad_data(
-                f"{call.code.name}: output {tensor_.name} is declared as {list(declared)}, "
-                f"but the inputs give {list(shape)}"
-            )
+        check_declared(call.code, tensor_.name, tensor_.type, shape)
         _check_size(call.code, tensor_, shape)
         tensor_.shape = shape
     return shapes
+
+
+def check_declared(code: OperationCode | ExtensionCode, name: str, type_: OperandType, shape: Shape) -> None:
+    """Raise BAD_DATA unless an output's shape is one that its operand allows."""
+    declared = type_.dimensions
+    if type_.is_tensor and declared and not compatible(declared, shape):
+        raise bad_data(
+            f"{code.name}: output {name} is declared as {list(declared)}, but the inputs give {list(shape)}"
+        )
 
 
 def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:

@@ -22,10 +22,10 @@ from nnvk.driver.vulkan.running.program import Control, Program, Straight
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
 from nnvk.driver.vulkan.running.values import BufferPool, Leases, Value
 from nnvk.hal import DeferredExecution, IExecution, IFencedExecution
-from nnvk.ops import flow
+from nnvk.ops import flow, registry
 from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
-from nnvk.types.operand import OperandType
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
     NOT_MEASURED,
     ExecuteOptions,
@@ -41,6 +41,8 @@ Values = dict[int, Value | None]
 """By operand; None for one that was omitted."""
 Wanted = Mapping[int, np.ndarray | None]
 """Operands that the host wants, with flat bytes to put them into where there are such."""
+MOST_FETCHED_BYTES = 1 << 20
+"""Of outputs whose number of rows depends on data: in their largest shape they are fetched with the count."""
 
 
 class StagedExecution(IExecution):
@@ -218,11 +220,21 @@ class _Run:
         submitted = execution.execute_fenced((), self._options)
         self._pending.append(submitted)
         if plan.plan.counts:
-            shapes = submitted.result().output_shapes
-            for value, shape in zip(outputs, shapes, strict=True):
-                value.shape = shape.dimensions
+            self._counted(part.model, outputs, [shape.dimensions for shape in submitted.result().output_shapes])
         values.update(zip(part.outputs, outputs, strict=True))
         return True
+
+    def _counted(self, model: Model, outputs: Sequence[Value], shapes: Sequence[Shape]) -> None:
+        """Give outputs the shapes that the data has decided on: those of the last operation, whose types may differ."""
+        operation = model.operations[-1]
+        names = dict(zip(operation.outputs, registry.lookup(operation.code).outputs, strict=True))
+        for index, value, shape in zip(model.outputs, outputs, shapes, strict=True):
+            if index in names:
+                with registry.at_execution():
+                    registry.check_declared(operation.code, names[index].name, value.type, shape)
+            if value.shape != shape:
+                value.shape = shape
+                value.host = None if value.host is None else value.host[: shape[0]]
 
     def _targets(self, node: Straight, plan: ResidentPlan, wanted: Wanted) -> list[Value]:
         """Where the outputs of a segment go: the host's memory where it alone wants them, else the device's."""
@@ -233,8 +245,8 @@ class _Run:
             value = Value(type_, shape)
             if not value.nbytes:
                 value.host = np.empty(shape, type_.dtype)
-            elif index in wanted and count is None:
-                room = wanted[index]
+            elif index in wanted and (count is None or value.nbytes <= MOST_FETCHED_BYTES):
+                room = wanted[index] if count is None else None  # only what there is goes to the request
                 fits = room is not None and room.nbytes >= value.nbytes
                 memory = room[: value.nbytes] if room is not None and fits else np.empty(value.nbytes, np.uint8)
                 value.host = memory.view(type_.dtype).reshape(shape)
