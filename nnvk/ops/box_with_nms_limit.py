@@ -14,6 +14,7 @@ from nnvk.ops.boxes import (
     boxes_of,
     check_box_scale,
     check_ordered,
+    exp,
     once_per_call,
     pick,
 )
@@ -30,7 +31,7 @@ Decay = Callable[[np.ndarray], np.ndarray]
 _DECAYS: dict[int, Callable[[Call], Decay]] = {
     0: lambda call: lambda overlap: (overlap < call.iou_threshold).astype(np.float32),
     1: lambda call: lambda overlap: np.where(overlap < call.iou_threshold, 1, 1 - overlap),
-    2: lambda call: lambda overlap: np.exp(-overlap * overlap / np.float32(call.sigma)),
+    2: lambda call: lambda overlap: exp(-overlap * overlap / np.float32(call.sigma)),
 }
 """What remains of the score of a box that overlaps a picked one, by kernel: hard, linear, Gaussian."""
 
@@ -48,8 +49,26 @@ def _infer(call: Call) -> list[Shape]:
     check_shape(call.batch_split, (count,))
     if call.nms_kernel not in _DECAYS:
         raise bad_data(f"nms_kernel must be 0 (hard), 1 (linear) or 2 (Gaussian), got {call.nms_kernel}")
-    detected = len(_detect(call)[0])
-    return [(detected,), (detected, 4), (detected,), (detected,)]
+    return _shapes(len(_detect(call)[0]))
+
+
+def _shapes(rows: int) -> list[Shape]:
+    return [(rows,), (rows, 4), (rows,), (rows,)]
+
+
+def _largest(call: Call) -> list[Shape]:
+    """All boxes of all classes but the background, as far as the limit of each image lets them."""
+    count, classes = call.scores.shape
+    sizes = np.ones(count, np.int64)  # with an image for each box there are most
+    if call.batch_split.is_constant:
+        sizes = np.diff(_image_starts(call.batch_split.data))
+    boxes = sizes * (classes - 1)
+    return _shapes(int(boxes.sum() if call.max_detections < 0 else np.minimum(boxes, call.max_detections).sum()))
+
+
+def _image_starts(images: np.ndarray) -> list[int]:
+    """Where the boxes of each image begin, and where the last ones end."""
+    return [0, *(np.flatnonzero(np.diff(images)) + 1).tolist(), len(images)]
 
 
 def _suppress(call: Call, scores: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,10 +91,8 @@ def _detect(call: Call) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row and class of each detection, and its score: by image, then by class, then by descending score."""
     scores, rois = dequantize(call.scores), dequantize(call.rois).reshape(*call.scores.shape, 4)
     check_ordered("rois", rois)
-    images = call.batch_split.data
-    starts = [0, *(np.flatnonzero(np.diff(images)) + 1).tolist(), len(images)]
     parts = []
-    for start, stop in itertools.pairwise(starts):
+    for start, stop in itertools.pairwise(_image_starts(call.batch_split.data)):
         found = []
         for class_ in range(1, scores.shape[1]):  # class 0 is the background
             rows, kept = _suppress(call, scores[start:stop, class_], rois[start:stop, class_])
@@ -118,4 +135,5 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    largest=_largest,
 )

@@ -67,12 +67,22 @@ def check_ordered(name: str, boxes: np.ndarray) -> None:
 # --- geometry ------------------------------------------------------------------------------------------------
 
 
+def exp(x: np.ndarray) -> np.ndarray:
+    """e^x of float32 numbers, to the nearest float32.
+
+    NumPy's own depends on the machine in the last places, which decide about overlaps, orders of scores, and steps.
+    """
+    with np.errstate(over="ignore"):
+        rounded: np.ndarray = np.exp(x.astype(np.float64)).astype(np.float32)
+    return rounded
+
+
 def refine(boxes: np.ndarray, deltas: np.ndarray, image: np.ndarray) -> np.ndarray:
     """Boxes [..., 4] moved and stretched by deltas [dx, dy, log dw, log dh], within images [..., (height, width)]."""
     size = boxes[..., 2:] - boxes[..., :2]
     centre = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * size
     with np.errstate(over="ignore"):  # infinite sizes are clipped
-        half = np.exp(deltas[..., 2:]) * size / 2
+        half = exp(deltas[..., 2:]) * size / 2
     limit = image[..., ::-1]
     corners = [np.minimum(np.maximum(corner, 0), limit) for corner in (centre - half, centre + half)]
     return np.concatenate(corners, axis=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops.boxes import best_first, hard_nms
+from nnvk.ops.boxes import best_first, exp, hard_nms
 from nnvk.ops.call import Call
 from nnvk.ops.quant import dequantize
 from nnvk.ops.registry import define
@@ -49,7 +49,7 @@ def _boxes(call: Call) -> np.ndarray:
     scaled = deltas / scales
     centres = centres + sizes * scaled[..., :2]
     with np.errstate(over="ignore"):
-        halves = sizes * np.exp(scaled[..., 2:]) * np.float32(0.5)
+        halves = sizes * exp(scaled[..., 2:]) * np.float32(0.5)
     return np.concatenate((centres - halves, centres + halves), axis=2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nnvk.base.errors import bad_data
@@ -41,8 +43,18 @@ def _infer(call: Call) -> list[Shape]:
     for name in ("height_stride", "width_stride"):
         if not getattr(call, name) > 0:
             raise bad_data(f"{name} must be more than 0, got {getattr(call, name):g}")
-    proposed = len(_propose(call)[0])
-    return [(proposed,), (proposed, 4), (proposed,)]
+    return _shapes(len(_propose(call)[0]))
+
+
+def _shapes(rows: int) -> list[Shape]:
+    return [(rows,), (rows, 4), (rows,)]
+
+
+def _largest(call: Call) -> list[Shape]:
+    """Every anchor at every position that the limits leave."""
+    limits = [limit for limit in (call.pre_nms_max, call.post_nms_max) if limit > 0]
+    batches = call.scores.shape[0]
+    return _shapes(batches * min((math.prod(call.scores.shape[1:]), *limits)))
 
 
 def _anchors(call: Call) -> np.ndarray:
@@ -105,4 +117,5 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    largest=_largest,
 )

@@ -1,0 +1,97 @@
+"""Sorting: the first entries of rows by descending keys (``shaders/include/sort.glsl``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL, fill
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+
+SORT = Shader("sort", PASS=("lists", "merge"), FROM=("keys", "entries"))
+SORTING = (SORT, FILL)
+"""All shaders that sorting dispatches."""
+LOCAL = 64
+SPAN = 16
+"""Entries of the lists that are merged first."""
+STEPS = 32
+"""Entries of a merged list that an invocation writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Rows of entries, each a key and a position."""
+
+    entries: TensorRef
+    """[rows, length, 2], in any order."""
+    sizes: TensorRef
+    """[rows]: how many there are."""
+    rows: int
+    length: int
+
+    @classmethod
+    def new(cls, g: Lowering, rows: int, length: int) -> Entries:
+        """Rows without entries, for a shader to append to."""
+        sizes = g.scratch(4 * rows)
+        fill(g, sizes, np.zeros((), np.uint32))
+        return cls(g.scratch(8 * rows * length), sizes, rows, length)
+
+    @property
+    def tensors(self) -> dict[str, TensorRef]:
+        """By the names that shaders have for them."""
+        return {"entries": self.entries, "sizes": self.sizes}
+
+
+def sort_keys(g: Lowering, keys: TensorRef, rows: int, length: int, keep: int) -> TensorRef:
+    """Entries of the ``keep`` highest of the keys of each row, the highest first: [rows, keep, 2]."""
+    return _sort(g, "keys", {"keys": keys}, {}, rows, length, keep)
+
+
+def sort_entries(g: Lowering, source: Entries, keep: int) -> TensorRef:
+    """The ``keep`` first of the entries of each row, in order: [rows, keep, 2]; anything, where a row has fewer."""
+    return _sort(g, "entries", {"entries": source.entries}, {"sizes": source.sizes}, source.rows, source.length, keep)
+
+
+def _sort(
+    g: Lowering,
+    kind: str,
+    given: dict[str, TensorRef],
+    sizes: dict[str, TensorRef],
+    rows: int,
+    length: int,
+    keep: int,
+) -> TensorRef:
+    lists, span = -(-length // SPAN), SPAN
+    stride = min(span, keep)
+    source = g.scratch(8 * rows * lists * stride)
+    g.dispatch(
+        SORT.variant(PASS="lists", FROM=kind),
+        groups=g.flat(rows * lists, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={**given, **sizes, "dst": source},
+        count=rows * lists,
+        lists=lists,
+        length=length,
+        keep=stride,
+    )
+    while lists > 1:
+        merged, fewer = min(2 * stride, keep), -(-lists // 2)
+        target = g.scratch(8 * rows * fewer * merged)
+        count = rows * fewer * -(-merged // STEPS)
+        g.dispatch(
+            SORT.variant(PASS="merge", FROM=kind),
+            groups=g.flat(count, LOCAL),
+            spec={"local_x": LOCAL},
+            tensors={"src": source, **sizes, "dst": target},
+            count=count,
+            lists=lists,
+            length=length,
+            span=span,
+            stride=stride,
+            keep=merged,
+        )
+        source, lists, stride, span = target, fewer, merged, 2 * span
+    return source

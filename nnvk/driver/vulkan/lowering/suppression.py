@@ -1,0 +1,76 @@
+"""Hard suppression of boxes that overlap better ones (``shaders/nms.comp``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+
+NMS = Shader("nms", PASS=("test", "pick"))
+LOCAL = 64
+SPAN = 512
+"""Candidates that are decided on at a time."""
+PART = 1024
+"""Earlier picks that an invocation tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Boxes that are picked from, in segments."""
+
+    entries: TensorRef
+    """[segments, length, 2], sorted: keys, 0 for no candidate, and positions of boxes in their group."""
+    sizes: TensorRef
+    """[segments]: how many there are."""
+    segments: int
+    length: int
+    boxes: TensorRef
+    """[groups, boxes of a group, 4], float32."""
+    groups: int
+    per_group: int
+    """Boxes of a group, which the same number of consecutive segments share."""
+
+
+def suppress(g: Lowering, candidates: Candidates, threshold: float, limit: int) -> tuple[TensorRef, TensorRef]:
+    """Positions of the boxes that are picked [segments, limit], in order, and how many they are [segments]."""
+    segments, length = candidates.segments, candidates.length
+    picks, counts = g.scratch(4 * segments * limit), g.scratch(4 * segments)
+    tensors = {
+        "entries": candidates.entries,
+        "sizes": candidates.sizes,
+        "boxes": candidates.boxes,
+        "picks": picks,
+        "counts": counts,
+        "suppressed": g.scratch(4 * segments * SPAN),
+    }
+    push: dict[str, int | float] = {
+        "segments": segments,
+        "sharing": segments // candidates.groups,
+        "per_boxes": candidates.per_group,
+        "length": length,
+        "limit": limit,
+        "threshold": threshold,
+    }
+    for span in range(-(-length // SPAN)):
+        if span:
+            parts = -(-min(limit, span * SPAN) // PART)
+            g.dispatch(
+                NMS.variant(PASS="test"),
+                groups=g.flat(segments * parts * SPAN, LOCAL),
+                spec={"local_x": LOCAL},
+                tensors=tensors,
+                span=span,
+                parts=parts,
+                **push,
+            )
+        g.dispatch(
+            NMS.variant(PASS="pick"),
+            groups=g.flat(segments, 1),
+            spec={"local_x": LOCAL},
+            tensors=tensors,
+            span=span,
+            **push,
+        )
+    return picks, counts

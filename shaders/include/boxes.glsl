@@ -1,0 +1,57 @@
+// Axis-aligned boxes, computed as the reference does it, to the bit: (x1, y1, x2, y2) in pixels of the image.
+
+#ifndef NNVK_BOXES_GLSL
+#define NNVK_BOXES_GLSL
+
+#include "exp.glsl"
+#include "extremes.glsl"
+#include "flag.glsl"
+#include "quant.glsl"
+
+// x1 <= x2 and y1 <= y2; NaN is in no order.
+bool is_ordered(vec4 box) { return box.x <= box.z && box.y <= box.w; }
+
+// Complain of four numbers and of an index.
+#define COMPLAIN_OF_BOX(name, box, index)                                        \
+    if (IS_FIRST_COMPLAINT(name)) {                                              \
+        for (int axis = 0; axis < 4; ++axis)                                     \
+            name[name##_offset + 1u + axis] = floatBitsToUint((box)[axis]);      \
+        name[name##_offset + 5u] = uint(index);                                  \
+    }
+
+// A box moved and stretched by deltas (dx, dy, log dw, log dh), within an image of (height, width).
+vec4 refine(vec4 box, vec4 deltas, vec2 image) {
+    precise vec2 size = box.zw - box.xy;
+    precise vec2 centre = (box.xy + box.zw) * 0.5 + deltas.xy * size;
+    precise vec2 half_size = vec2(rounded_exp(deltas.z), rounded_exp(deltas.w)) * size * 0.5;
+    precise vec4 corners = vec4(centre - half_size, centre + half_size);
+    return smaller(larger(corners, vec4(0.0)), image.yxyx);
+}
+
+// The intersection and the union of two boxes, in any order of the axes.
+vec2 overlap_areas(vec4 a, vec4 b) {
+    precise vec2 sides = max(min(a.zw, b.zw) - max(a.xy, b.xy), 0.0);
+    precise vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
+    precise float intersection = sides.x * sides.y;
+    precise float united = a_size.x * a_size.y + b_size.x * b_size.y - intersection;
+    return vec2(intersection, united);
+}
+
+// Intersection over union, NaN where both are empty.
+float overlap(vec4 a, vec4 b) {
+    vec2 areas = overlap_areas(a, b);
+    return exact_quotient(areas.x, areas.y);
+}
+
+// Whether boxes overlap by the threshold or more. They are divided only where the last bits decide, in a loop, because
+// some devices compute both sides of an if.
+bool overlaps(vec4 a, vec4 b, float threshold) {
+    vec2 areas = overlap_areas(a, b);
+    float limit = threshold * areas.y;
+    bool result = areas.x >= limit;
+    for (bool unsure = !(limit > 1e-30 && abs(areas.x - limit) > 1e-6 * limit); unsure; unsure = false)
+        result = exact_quotient(areas.x, areas.y) >= threshold;
+    return result;
+}
+
+#endif

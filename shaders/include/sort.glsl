@@ -1,0 +1,35 @@
+// Sorting by descending keys: what the passes of a sort share, and the keys themselves (nnvk/driver/vulkan/lowering/sort.py).
+//
+// A key is an unsigned integer that is ordered as what it stands for. An entry is a key and the position that it comes
+// from, which makes all entries different: of equal keys the lower position comes first. Key 0 stands for what does not
+// take part, and comes last.
+
+#ifndef NNVK_SORT_GLSL
+#define NNVK_SORT_GLSL
+
+const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes after all others
+
+// ENTRIES(binding, binding) declares the rows and their sizes, which are 0 at first; the push constants must have an
+// `entries_offset` and a `sizes_offset`.
+#define ENTRIES(FIRST, SECOND)                                                           \
+    layout(set = 0, binding = FIRST) writeonly buffer Entries { uvec2 entries[]; };      \
+    layout(set = 0, binding = SECOND) buffer Sizes { uint sizes[]; };
+
+#define APPEND(row, length, key, position)                                               \
+    entries[entries_offset / 2u + (row) * (length) + atomicAdd(sizes[sizes_offset + (row)], 1u)] = uvec2(key, position);
+
+// Whether an entry comes before another one.
+bool before(uvec2 a, uvec2 b) { return a.x > b.x || (a.x == b.x && a.y < b.y); }
+
+// Keys of numbers. -0 is 0, and NaN has the key that is asked for.
+const uint NAN_FIRST = 0xffffffffu, NAN_LAST = 0u;
+
+uint key_of(float x, uint nan) {
+    uint bits = x == 0.0 ? 0u : floatBitsToUint(x);
+    if (isnan(x)) return nan;
+    return bits < 0x80000000u ? bits | 0x80000000u : ~bits;
+}
+uint key_of(float x) { return key_of(x, NAN_FIRST); }
+uint key_of(int x) { return uint(x) ^ 0x80000000u; }
+
+#endif

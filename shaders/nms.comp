@@ -1,0 +1,129 @@
+#version 450
+// Hard suppression: of the boxes of a segment, the best first, those are picked that overlap none picked before by the
+// threshold or more. SPAN candidates are decided on at a time: PASS_TEST marks those that overlap one picked in an earlier
+// span, an invocation each, and PASS_PICK picks among the others, a workgroup for each segment.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/boxes.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+const uint SPAN = 512, LOCAL = 64, PART = 1024;
+
+layout(set = 0, binding = 0) readonly buffer Entries { uvec2 entries[]; };    // sorted; key 0 is no candidate
+layout(set = 0, binding = 1) readonly buffer Sizes { uint sizes[]; };         // candidates of a segment
+layout(set = 0, binding = 2) readonly buffer Boxes { vec4 boxes[]; };         // by the positions of entries
+#ifdef PASS_TEST
+layout(set = 0, binding = 3) readonly buffer Picks { uint picks[]; };
+layout(set = 0, binding = 4) readonly buffer Counts { uint counts[]; };
+layout(set = 0, binding = 5) writeonly buffer Suppressed { uint suppressed[]; };
+#else
+layout(set = 0, binding = 3) writeonly buffer Picks { uint picks[]; };
+layout(set = 0, binding = 4) buffer Counts { uint counts[]; };
+layout(set = 0, binding = 5) buffer Suppressed { uint suppressed[]; };
+#endif
+
+layout(push_constant) uniform Push {
+    uint entries_offset;
+    uint sizes_offset;
+    uint boxes_offset;
+    uint picks_offset;
+    uint counts_offset;
+    uint suppressed_offset;
+    uint segments;
+    uint sharing;     // segments that have the same boxes
+    uint per_boxes;   // boxes of those
+    uint length;      // entries of a segment
+    uint limit;       // picks of a segment
+    uint span;        // which candidates are decided on
+#ifdef PASS_TEST
+    uint parts;       // in which earlier picks are tested
+#endif
+    float threshold;
+};
+
+uvec2 candidate_at(uint segment, uint candidate) {
+    return entries[entries_offset / 2 + segment * length + span * SPAN + candidate];
+}
+vec4 box_at(uint segment, uint position) {
+    return boxes[boxes_offset / 4 + segment / sharing * per_boxes + position];
+}
+// How many candidates are decided on.
+uint candidates_of(uint segment) {
+    uint size = min(sizes[sizes_offset + segment], length), before = span * SPAN;
+    return min(size - min(size, before), SPAN);
+}
+
+#ifdef PASS_TEST
+
+void main() {
+    uint i = flat_invocation();
+    uint candidate = i % SPAN, part = i / SPAN % parts, segment = i / (SPAN * parts);
+    if (segment >= segments) return;
+    uint count = counts[counts_offset + segment], last = min(count, (part + 1) * PART);
+    if (count >= limit || candidate >= candidates_of(segment)) return;
+    uvec2 entry = candidate_at(segment, candidate);
+    if (entry.x == 0) return;
+    vec4 box = box_at(segment, entry.y);
+    for (uint k = part * PART; k < last; ++k) {
+        if (overlaps(box_at(segment, picks[picks_offset + segment * limit + k]), box, threshold)) {
+            suppressed[suppressed_offset + segment * SPAN + candidate] = 1;
+            break;
+        }
+    }
+}
+
+#else
+
+shared vec4 candidates[SPAN];
+shared uint alive[SPAN / 32];
+
+// The first candidate from `at` on that is alive, or SPAN.
+uint next_alive(uint at) {
+    for (uint word = at / 32; word < SPAN / 32; ++word) {
+        uint bits = alive[word];
+        if (word == at / 32) bits &= 0xffffffffu << (at & 31);
+        if (bits != 0) return word * 32 + findLSB(bits);
+    }
+    return SPAN;
+}
+
+void main() {
+    uint segment = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+    if (segment >= segments) return;
+    uint count = span == 0 ? 0 : counts[counts_offset + segment], size = candidates_of(segment);
+    if (lane == 0 && span == 0) counts[counts_offset + segment] = 0;
+    if (count >= limit || size == 0) return;
+    if (lane < SPAN / 32) alive[lane] = 0;
+    barrier();
+    for (uint k = lane; k < SPAN; k += LOCAL) {
+        uint mark = suppressed_offset + segment * SPAN + k;
+        if (k < size) {
+            uvec2 entry = candidate_at(segment, k);
+            candidates[k] = box_at(segment, entry.y);
+            if (entry.x != 0 && (span == 0 || suppressed[mark] == 0)) atomicOr(alive[k / 32], 1u << (k & 31));
+        }
+        suppressed[mark] = 0;    // for the next span
+    }
+    barrier();
+    // An invocation clears the bits of its own candidates, and only of those behind the one that is picked, so that the
+    // others find the same one whether they look before or after it.
+    uint picked = next_alive(0);
+    while (picked < SPAN && count < limit) {
+        if (lane == 0) picks[picks_offset + segment * limit + count] = candidate_at(segment, picked).y;
+        ++count;
+        vec4 best = candidates[picked];
+        for (uint k = picked / LOCAL * LOCAL + lane; k < size; k += LOCAL) {
+            uint bit = 1u << (k & 31);
+            if (k > picked && (alive[k / 32] & bit) != 0 && overlaps(best, candidates[k], threshold))
+                atomicAnd(alive[k / 32], ~bit);
+        }
+        barrier();
+        picked = next_alive(picked + 1);
+    }
+    if (lane == 0) counts[counts_offset + segment] = count;
+}
+
+#endif
