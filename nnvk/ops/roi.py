@@ -33,7 +33,7 @@ from nnvk.types.operand import Shape
 
 _MOST_POINTS = 1 << 14
 """Sampling points of a bin that can be asked for: nobody needs as many, and they take their time one by one."""
-_WEIGHT_STEP = np.float32(1) / np.float32(255)
+WEIGHT_STEP = np.float32(1) / np.float32(255)
 """Scale of the interpolation weights between quantised elements."""
 
 
@@ -150,7 +150,7 @@ def _align(call: Call) -> np.ndarray:
     points = (y.ratio * x.ratio).astype(np.float32).reshape(-1, 1, 1, 1)
     if not quantised:
         return from_nhwc((sums / points).astype(call.output.dtype), call.nchw)
-    multipliers = np.float32(call.input.scale) * _WEIGHT_STEP / np.float32(call.output.scale) / points
+    multipliers = np.float32(call.input.scale) * WEIGHT_STEP / np.float32(call.output.scale) / points
     mantissas, shifts = (part.reshape(points.shape) for part in _quantize(multipliers.reshape(-1)))
     steps = multiply_by_quantized_multiplier(sums, mantissas, shifts) + call.output.zero_point
     return from_nhwc(saturate(steps, call.output), call.nchw)
@@ -182,7 +182,7 @@ def _interpolate(source: np.ndarray, batches: np.ndarray, rows: _Neighbours, col
         for x, level in ((left, back), (right, across)):
             weight = upright * level
             if source.dtype == np.int64:
-                weight = round_half_away((weight / _WEIGHT_STEP).astype(np.float64)).astype(np.int64)
+                weight = round_half_away((weight / WEIGHT_STEP).astype(np.float64)).astype(np.int64)
             total += source[batch, y, x] * weight[..., np.newaxis]
     return total
 
