@@ -70,7 +70,7 @@ def test_seeds_of_zero_are_random(ops):
         pytest.param(np.zeros(3), 1, (1, 2), r"input must have rank 2, got shape \[3\]", id="rank"),
         pytest.param(np.zeros((1, 0)), 1, (1, 2), r"input must have classes, got shape \[1, 0\]", id="classes"),
         pytest.param(np.zeros((1, 3)), 0, (1, 2), "samples must be at least 1, got 0", id="samples"),
-        pytest.param(np.zeros((1, 3)), 1, (1,), r"seeds must have shape \[2\], got shape \[1\]", id="seeds"),
+        pytest.param(np.zeros((1, 3)), 1, (1,), r"seeds must have shape \[2\], got \[1\]", id="seeds"),
         pytest.param(np.full((1, 3), np.nan), 1, (1, 2), "input must have a finite logit in every batch", id="nan"),
     ],
 )

@@ -412,7 +412,7 @@ def test_complaints_that_no_shader_has_are_noticed(
     shapes = [array.shape for array in row.inputs]
     own.prepare_model(row.model, PrepareOptions(cache=path))
     (good,) = parts(path.read_bytes())[0]["flags"]
-    for count, text in enumerate(("x", good[1], complaint), 1):
+    for count, text in enumerate(("x{:r}", good[1], complaint), 1):
         header, constants = parts(path.read_bytes())
         header["flags"] = [[good[0], text]]
         path.write_bytes(sealed(header, constants))

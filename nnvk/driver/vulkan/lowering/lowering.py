@@ -46,6 +46,8 @@ class Lowering:
         """What shaders may complain of: where, the operation, and the complaint."""
         self.counts: dict[int, TensorRef] = {}
         """Where the number of rows is, of operands that have as many as the data says."""
+        self.entropy: list[TensorRef] = []
+        """What the host fills with random bytes for each execution."""
 
     # --- tensors ---------------------------------------------------------------------------------------------
 
@@ -104,6 +106,12 @@ class Lowering:
         ref = self._new(4, Storage.STAGING)
         self._clear(ref)
         self.counts.update((output.index, ref) for output in outputs)
+        return ref
+
+    def random_bytes(self, nbytes: int) -> TensorRef:
+        """Random bytes, others for each execution."""
+        ref = self._new(nbytes, Storage.STAGING)
+        self.entropy.append(ref)
         return ref
 
     def _clear(self, ref: TensorRef) -> None:

@@ -30,7 +30,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 2)
+KIND = FileKind(b"nnvkplan", 3)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -131,6 +131,7 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview
         "output_shapes": plan.output_shapes,
         "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
         "counts": [address and _address_row(address) for address in plan.counts],
+        "entropy": [_address_row(address) for address in plan.entropy],
     }
     return json.dumps(header, separators=(",", ":"), default=_number).encode(), [array.data for array in arrays]
 
@@ -169,6 +170,7 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         tuple(tuple(map(_whole, shape)) for shape in header["output_shapes"]),
         tuple(Flag(_address(row), complaint) for row, complaint in header["flags"]),
         tuple(address(row) for row in header["counts"]),
+        tuple(_address(row) for row in header["entropy"]),
     )
 
 

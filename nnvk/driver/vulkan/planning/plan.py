@@ -52,6 +52,8 @@ class Plan:
     flags: tuple[Flag, ...] = ()
     counts: tuple[Address | None, ...] = ()
     """For each model output where its number of rows is, if that depends on data; nothing if no output's does."""
+    entropy: tuple[Address, ...] = ()
+    """Where the host puts random bytes for each execution."""
 
     @property
     def reports(self) -> tuple[Address, ...]:

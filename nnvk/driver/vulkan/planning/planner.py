@@ -147,7 +147,7 @@ def _placed(
             lifetimes[tensor] = (first, position)
     always = -1, len(commands)
     reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
-    for exchanged in (*inputs, *outputs, *reported):
+    for exchanged in (*inputs, *outputs, *reported, *g.entropy):
         if exchanged is not None:
             lifetimes[exchanged] = always  # the host's side of the exchange is never shared
     for tensor, _ in g.constants:
@@ -179,4 +179,5 @@ def _placed(
             for tensor, operation, complaint in g.flags
         ),
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
+        tuple(addresses[tensor.number] for tensor in g.entropy),
     )

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.complaint import placeholders
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, Command, Copy, Dispatch, Storage, padded
@@ -29,6 +30,8 @@ _GROUPS_FACTOR = 16
 _HEADER_FACTOR = 1024
 """Bytes that describe a command, at most."""
 _LONGEST_COMPLAINT = 1000
+_MOST_ENTROPY = 64
+"""Random bytes that a shader asks for at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,11 @@ def check(plan: Plan, model: Model, shapes: Sequence[Shape], profile: DeviceProf
         _require(fits, f"an output of {type_} has shape {list(shape)}")
         _check_exchange("an output", address, _nbytes(type_, shape))
     for flag in plan.flags:
-        _check_exchange("a flag", flag.address, 8)
         _check_complaint(flag)
+        _check_exchange("a flag", flag.address, 4 * (1 + placeholders(flag.complaint)))
+    for address in plan.entropy:
+        _check_exchange("random numbers", address, address.nbytes)
+        _require(0 < address.nbytes <= _MOST_ENTROPY, f"{address.nbytes} random bytes are asked for")
     for count, shape in zip(plan.counts, plan.output_shapes, strict=bool(plan.counts)):
         if count is not None:
             _check_exchange("a number of rows", count, 4)
@@ -93,8 +99,8 @@ def _check_exchange(what: str, address: Address | None, size: int) -> None:
 
 def _check_complaint(flag: Flag) -> None:
     text = flag.complaint
-    fits = isinstance(text, str) and len(text) <= _LONGEST_COMPLAINT and not {"{", "}"} & set(text.replace("{}", "", 1))
-    _require(fits, "a complaint has no place for one number")
+    fits = isinstance(text, str) and len(text) <= _LONGEST_COMPLAINT
+    _require(fits and not {"{", "}"} & set(text.replace("{}", "").replace("{:r}", "")), "a complaint is no text")
 
 
 def _check_memory(plan: Plan, most_bytes: int, profile: DeviceProfile) -> None:
@@ -103,7 +109,7 @@ def _check_memory(plan: Plan, most_bytes: int, profile: DeviceProfile) -> None:
     total = sum(size for _, _, size in pages)
     _require(total <= most_bytes, f"it takes {total} bytes, a plan of its model {most_bytes} at most")
     placed = set(plan.addresses.values())
-    exchanged = {*plan.inputs, *plan.outputs, *plan.reports} - {None}
+    exchanged = {*plan.inputs, *plan.outputs, *plan.reports, *plan.entropy} - {None}
     _require(placed.issuperset(exchanged), "what is exchanged is no tensor")
     for address in placed:
         sizes = plan.pages[address.storage]

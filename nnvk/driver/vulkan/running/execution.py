@@ -71,8 +71,9 @@ class VulkanExecution(IExecution):
         if self._gpu.profile.timestamps:
             timestamps = "each" if tracing.is_recording() else "ends" if options.measure else "none"
         recording = self._plan.take(request, timestamps)
+        given = (*request.inputs, *self._plan.draw_entropy())
         try:
-            fence = self._gpu.scheduler.submit(self._priority, lambda: recording.program.submit(request.inputs))
+            fence = self._gpu.scheduler.submit(self._priority, lambda: recording.program.submit(given))
         except RuntimeError as error:
             raise self._gpu.failure(error) from error
         except NnapiError:  # nothing was submitted

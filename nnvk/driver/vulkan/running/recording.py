@@ -91,7 +91,7 @@ class Recording:
                 program.timestamp()
         if timestamps == "ends":
             program.timestamp()
-        program.finish(self._exchange(plan.inputs), self._exchange((*plan.outputs, *plan.reports)))
+        program.finish(self._exchange((*plan.inputs, *plan.entropy)), self._exchange((*plan.outputs, *plan.reports)))
 
     def _exchange(self, addresses: Sequence[Address | None]) -> list[tuple[_native.Buffer, int, int]]:
         """Where the host's side of the exchange is; device memory needs none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -187,6 +188,10 @@ class ResidentPlan:
         bytes_in, bytes_out = (sum(a.nbytes for a in arrays if a is not None) for arrays in (inputs, outputs))
         reports = tuple(np.zeros(address.nbytes // 4, np.uint32) for address in self.plan.reports)
         return BoundRequest(tuple(inputs), tuple(outputs), external, short, bytes_in, bytes_out, reports)
+
+    def draw_entropy(self) -> tuple[np.ndarray, ...]:
+        """Random bytes for one execution."""
+        return tuple(np.frombuffer(secrets.token_bytes(address.nbytes), np.uint8) for address in self.plan.entropy)
 
     def check(self, reports: Sequence[np.ndarray]) -> tuple[OutputShape, ...]:
         """The outputs' shapes, by what shaders report. OP_FAILED: one of them complains of the data."""

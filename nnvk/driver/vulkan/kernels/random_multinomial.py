@@ -1,0 +1,98 @@
+"""RANDOM_MULTINOMIAL: sums of weights, and draws among them."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Call
+from nnvk.types.codes import OperationCode
+
+RANDOM_MULTINOMIAL = Shader("random_multinomial", PASS=("largest", "weights", "parts", "draw"))
+LOCAL = 64
+SPAN = 1024
+"""Classes of a part."""
+SUM_BITS = 63
+"""Of the sum of a batch's weights at most."""
+ENTROPY = 16
+"""Random bytes in the place of seeds that are 0: both seeds with 64 bits."""
+MOST_SUMS = 4 << 20
+"""That are kept at once; more batches come one after the other."""
+
+
+def refuse(call: Call) -> str:
+    """Rows of which an invocation can't add up the parts."""
+    classes = call.input.shape[1]
+    most = 60_000 * SPAN
+    return f"input has {classes} classes, the shader takes at most {most}" if classes > most else ""
+
+
+@kernel(OperationCode.RANDOM_MULTINOMIAL, shaders=(RANDOM_MULTINOMIAL, CONVERT), refuse=refuse)
+def lower(call: Call, g: Lowering) -> None:
+    """As many batches at once as their sums take little memory."""
+    batches, classes = call.input.shape
+    logits = as_float32(g, call.input)
+    flag = g.flag("input must have a finite logit in every batch, got batch {} without")
+    entropy = g.random_bytes(ENTROPY)
+    each = max(1, MOST_SUMS // classes)
+    for first in range(0, batches, each):
+        _draw(call, g, logits, flag, entropy, first, min(each, batches - first))
+
+
+def _draw(
+    call: Call, g: Lowering, logits: TensorRef, flag: TensorRef, entropy: TensorRef, first: int, count: int
+) -> None:
+    classes, samples = call.input.shape[1], call.samples
+    in_row = -(-classes // SPAN)
+    largest, sums, parts = (g.scratch(n * count) for n in (4 * in_row, 8 * classes, 8 * (in_row + 1)))
+    spec = {"local_x": LOCAL}
+    g.dispatch(
+        RANDOM_MULTINOMIAL.variant(PASS="largest"),
+        groups=g.flat(count * in_row, 1),
+        spec=spec,
+        tensors={"logits": logits, "largest": largest},
+        first=first,
+        count=count,
+        classes=classes,
+        in_row=in_row,
+    )
+    g.dispatch(
+        RANDOM_MULTINOMIAL.variant(PASS="weights"),
+        groups=g.flat(count * in_row, 1),
+        spec=spec,
+        tensors={"logits": logits, "largest": largest, "sums": sums, "parts": parts, "flag": flag},
+        one=SUM_BITS - (classes - 1).bit_length(),
+        first=first,
+        count=count,
+        classes=classes,
+        in_row=in_row,
+    )
+    g.dispatch(
+        RANDOM_MULTINOMIAL.variant(PASS="parts"),
+        groups=g.flat(count, LOCAL),
+        spec=spec,
+        tensors={"parts": parts},
+        count=count,
+        in_row=in_row,
+    )
+    begin, end = first * samples, (first + count) * samples
+    g.dispatch(
+        RANDOM_MULTINOMIAL.variant(PASS="draw"),
+        groups=g.flat(-(-end // 2) - begin // 2, LOCAL),
+        spec=spec,
+        tensors={
+            "sums": sums,
+            "parts": parts,
+            "seeds": g.tensor(call.seeds),
+            "entropy": entropy,
+            "dst": g.tensor(call.output),
+        },
+        begin=begin,
+        end=end,
+        first=first,
+        samples=samples,
+        classes=classes,
+        in_row=in_row,
+    )

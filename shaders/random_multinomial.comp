@@ -1,0 +1,229 @@
+#version 450
+// RANDOM_MULTINOMIAL: classes drawn with the probabilities that logits stand for. Rows of logits are cut into parts of
+// SPAN classes, a workgroup each.
+//
+//   PASS_LARGEST   the largest logit of each part
+//   PASS_WEIGHTS   e^(logit - largest) in fixed point, and their sums from the beginning of the part
+//   PASS_PARTS     the sums of the parts before each part, and of all
+//   PASS_DRAW      random numbers by Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and the
+//                  classes in whose share of the sum they lie
+//
+// Infinite logits and NaN are never drawn.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/exp.glsl"
+#include "include/flag.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+#if defined(PASS_LARGEST) || defined(PASS_WEIGHTS)
+
+const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH;
+#define NOTHING uintBitsToFloat(0xff800000u)    // minus infinity
+
+layout(set = 0, binding = 0) readonly buffer Logits { float logits[]; };
+#ifdef PASS_LARGEST
+layout(set = 0, binding = 1) writeonly buffer Largest { float largest[]; };
+#else
+layout(set = 0, binding = 1) readonly buffer Largest { float largest[]; };
+layout(set = 0, binding = 2) buffer Sums { WIDE sums[]; };          // of the classes of a part up to each
+layout(set = 0, binding = 3) writeonly buffer Parts { WIDE parts[]; };    // sums of parts, and a place for that of all
+FLAG(4)
+#endif
+
+layout(push_constant) uniform Push {
+    uint logits_offset;
+    uint largest_offset;
+#ifdef PASS_WEIGHTS
+    uint sums_offset;
+    uint parts_offset;
+    uint flag_offset;
+    uint one;         // binary digits of a weight of 1 behind the highest
+#endif
+    uint first;       // batch
+    uint count;       // of batches
+    uint classes;
+    uint in_row;      // parts of a batch
+};
+
+shared float highest[LOCAL];
+#ifdef PASS_WEIGHTS
+shared WIDE of_lanes[LOCAL];
+#endif
+
+float finite(float logit) { return isnan(logit) || isinf(logit) ? NOTHING : logit; }
+
+// The largest number that any invocation has.
+float of_all(uint lane, float own) {
+    highest[lane] = own;
+    barrier();
+    for (uint reach = LOCAL / 2; reach > 0; reach /= 2) {
+        if (lane < reach) highest[lane] = max(highest[lane], highest[lane + reach]);
+        barrier();
+    }
+    return highest[0];
+}
+
+#ifdef PASS_WEIGHTS
+
+// A number from 0 to 64, times 2^57.
+WIDE fixed_point(float x) {
+    uint bits = floatBitsToUint(x), exponent = bits >> 23;
+    WIDE mantissa = WIDE(exponent == 0u ? 0u : (bits & 0x7fffffu) | 0x800000u, 0u);
+    return exponent >= 93u ? shift_left(mantissa, exponent - 93u) : shift_right(mantissa, min(93u - exponent, 63u));
+}
+
+// e^(logit - most) times 2^one, to nearest. The difference is taken exactly, as a float and what that lacks.
+WIDE weight(float logit, float most) {
+    precise float below = most - logit;
+    precise float back = below - most, kept = below - back;
+    precise float lacks = (most - kept) - (logit + back);
+    if (!(below < 64.0)) return WIDE(0u);    // less than 2^-64
+    WIDE size = fixed_point(below), rest = fixed_point(abs(lacks));
+    size = lacks < 0.0 ? subtract(size, rest) : add(size, rest);
+    WIDE power = multiply_high(size, LOG2_E), fraction = shift_left(power, 8u);    // of 2, times 2^56
+    uint whole = power.y >> 24;
+    WIDE mantissa = WIDE(0u);
+    if (!is_zero(fraction)) {
+        ++whole;
+        mantissa = shift_right(exp2_fraction(subtract(WIDE(0u), fraction)), 1u);
+    }
+    mantissa.y |= 0x80000000u;
+    uint shift = 63u - one + whole;
+    if (shift == 0u) return mantissa;
+    if (shift > 64u) return WIDE(0u);
+    return shift_right(add(shift_right(mantissa, shift - 1u), WIDE(1u, 0u)), 1u);
+}
+
+#endif
+
+void main() {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+    uint row = group / in_row, part = group - row * in_row;
+    if (row >= count) return;
+    uint from = logits_offset + (first + row) * classes;
+#ifdef PASS_LARGEST
+    float own = NOTHING;
+    for (uint k = 0; k < EACH; ++k) {
+        uint place = part * SPAN + k * LOCAL + lane;
+        if (place < classes) own = max(own, finite(logits[from + place]));
+    }
+    own = of_all(lane, own);
+    if (lane == 0) largest[largest_offset + group] = own;
+#else
+    float most = NOTHING;
+    for (uint k = lane; k < in_row; k += LOCAL) most = max(most, largest[largest_offset + row * in_row + k]);
+    most = of_all(lane, most);
+    if (most == NOTHING && part == 0 && lane == 0) COMPLAIN(first + row)
+    uint begin = part * SPAN + lane * EACH, end = min(begin + EACH, classes), to = sums_offset / 2 + row * classes;
+    WIDE sum = WIDE(0u);
+    for (uint place = begin; place < end; ++place) {
+        float logit = finite(logits[from + place]);
+        if (logit != NOTHING) sum = add(sum, weight(logit, most));
+        sums[to + place] = sum;
+    }
+    of_lanes[lane] = sum;
+    barrier();
+    WIDE before = WIDE(0u);
+    for (uint k = 0; k < lane; ++k) before = add(before, of_lanes[k]);
+    for (uint place = begin; place < end; ++place) sums[to + place] = add(sums[to + place], before);
+    if (lane == LOCAL - 1) parts[parts_offset / 2 + row * (in_row + 1) + part] = add(before, sum);
+#endif
+}
+
+#elif defined(PASS_PARTS)
+
+layout(set = 0, binding = 0) buffer Parts { WIDE parts[]; };
+
+layout(push_constant) uniform Push {
+    uint parts_offset;
+    uint count;     // of batches
+    uint in_row;    // parts of a batch
+};
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    uint at = parts_offset / 2 + i * (in_row + 1);
+    WIDE before = WIDE(0u);
+    for (uint part = 0; part < in_row; ++part) {
+        WIDE own = parts[at + part];
+        parts[at + part] = before;
+        before = add(before, own);
+    }
+    parts[at + in_row] = before;
+}
+
+#else
+
+const uint SPAN = 1024;
+
+layout(set = 0, binding = 0) readonly buffer Sums { WIDE sums[]; };
+layout(set = 0, binding = 1) readonly buffer Parts { WIDE parts[]; };
+layout(set = 0, binding = 2) readonly buffer Seeds { int seeds[]; };
+layout(set = 0, binding = 3) readonly buffer Entropy { uvec4 entropy[]; };
+layout(set = 0, binding = 4) writeonly buffer Dst { int dst[]; };
+
+layout(push_constant) uniform Push {
+    uint sums_offset;
+    uint parts_offset;
+    uint seeds_offset;
+    uint entropy_offset;
+    uint dst_offset;
+    uint begin;      // first draw
+    uint end;        // past the last one
+    uint first;      // batch
+    uint samples;    // of a batch
+    uint classes;
+    uint in_row;     // parts of a batch
+};
+
+// Four random words for a counter. The key is `key`.
+uvec4 philox(uvec4 counter, uvec2 key) {
+    for (int k = 0; k < 10; ++k) {
+        WIDE a = multiply(0xd2511f53u, counter.x), b = multiply(0xcd9e8d57u, counter.z);
+        counter = uvec4(b.y ^ counter.y ^ key.x, b.x, a.y ^ counter.w ^ key.y, a.x);
+        key += uvec2(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return counter;
+}
+
+// The class in whose share of the sum a random number lies, of which 52 bits count.
+uint drawn(uint row, uvec2 random) {
+    uint at = parts_offset / 2 + row * (in_row + 1);
+    WIDE fraction = shift_left(WIDE(random.y, random.x & 0xfffffu), 12u);
+    WIDE point = multiply_high(fraction, parts[at + in_row]);
+    uint low = 0, high = in_row - 1;    // the last part that does not begin behind the point
+    while (low < high) {
+        uint middle = (low + high + 1) / 2;
+        if (is_less(point, parts[at + middle])) high = middle - 1;
+        else low = middle;
+    }
+    point = subtract(point, parts[at + low]);
+    at = sums_offset / 2 + row * classes;
+    high = min((low + 1) * SPAN, classes) - 1;
+    low *= SPAN;
+    while (low < high) {    // the first class that ends behind it
+        uint middle = (low + high) / 2;
+        if (is_less(point, sums[at + middle])) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+void main() {
+    uint block = begin / 2 + flat_invocation();    // of two random numbers
+    if (2 * block >= end) return;
+    ivec2 given = ivec2(seeds[seeds_offset], seeds[seeds_offset + 1]);
+    uvec4 seed = uvec4(given.x, given.x >> 31, given.y, given.y >> 31);    // of 64 bits each
+    if (given == ivec2(0)) seed = entropy[entropy_offset / 4];
+    uvec4 random = philox(uvec4(block, 0u, seed.zw), seed.xy);
+    for (uint k = 0; k < 2; ++k) {
+        uint draw = 2 * block + k;
+        if (draw >= begin && draw < end) dst[dst_offset + draw] = int(drawn(draw / samples - first, k == 0 ? random.xy : random.zw));
+    }
+}
+
+#endif
