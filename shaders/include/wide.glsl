@@ -46,6 +46,13 @@ WIDE shift_right(WIDE a, uint n) {
     return n == 0u ? a : WIDE((a.x >> n) | (a.y << (32u - n)), a.y >> n);
 }
 
+// To the right, by 1 to 63 bits but 32.
+WIDE rotate(WIDE a, uint n) {
+    if (n > 32u) a = a.yx;
+    n &= 31u;
+    return (a >> n) | (a.yx << (32u - n));
+}
+
 bool is_zero(WIDE a) { return (a.x | a.y) == 0u; }
 bool is_less(WIDE a, WIDE b) { return a.y < b.y || (a.y == b.y && a.x < b.x); }
 

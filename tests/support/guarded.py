@@ -6,7 +6,7 @@ reference. And because no two tensors share a buffer, the validation layer sees 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +48,7 @@ def spread(plan: Plan) -> Plan:
         outputs=tuple(address and moved[address] for address in plan.outputs),
         flags=tuple(replace(flag, address=moved[flag.address]) for flag in plan.flags),
         counts=tuple(address and moved[address] for address in plan.counts),
+        entropy=tuple(moved[address] for address in plan.entropy),
     )
 
 
@@ -113,15 +114,33 @@ def run_plan_guarded(
     plan = spread(plan)
     instance = GuardedRecording(device.gpu.native(), plan)
     given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
-    wanted = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
-    first = [np.zeros_like(array) for array in wanted]
-    reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
-    instance.program.run(given, [*first, *reports])
-    instance.program.run(given, [*wanted, *reports])
-    wrong = instance.violations(given)
-    if any(a.tobytes() != b.tobytes() for a, b in zip(first, wanted, strict=True)):
-        wrong.append("the second run gives something else than the first")
-    return wrong
+    entropy = [np.arange(address.nbytes, dtype=np.uint8) for address in plan.entropy]
+    reports = {address: np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports}
+    first = _run(instance, [*given, *entropy], outputs, reports)
+    if _run(instance, [*given, *entropy], outputs, reports) != first:
+        return ["the second run gives something else than the first"]
+    counts = plan.counts or (None,) * len(outputs)
+    rows = [len(array) if count is None else reports[count][0] for array, count in zip(outputs, counts, strict=True)]
+    wrong = [] if rows == [len(array) for array in outputs] else [f"outputs have {rows} rows"]
+    return wrong + instance.violations(given)
+
+
+def _run(
+    instance: GuardedRecording,
+    given: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    reports: Mapping[Address, np.ndarray],
+) -> list[bytes]:
+    """Execute, and fill the outputs, which may have fewer rows than there is room for."""
+    pairs = [
+        (array, np.zeros(address.nbytes, np.uint8))
+        for array, address in zip(outputs, instance.plan.outputs, strict=True)
+        if address is not None
+    ]
+    instance.program.run(given, [*(fetched for _, fetched in pairs), *reports.values()])
+    for array, fetched in pairs:
+        array.reshape(-1).view(np.uint8)[:] = fetched[: array.nbytes]
+    return [array.tobytes() for array in outputs]
 
 
 def _image(size: int) -> np.ndarray:

@@ -12,6 +12,7 @@ first input's. An input is
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
   anything;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
+* ``none``, a tensor of the first input's type that is omitted;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
   false and true (BOOL).
 
@@ -117,6 +118,8 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
     if word.startswith("@"):
         given, _ = _operand(word[1:], before, rng)
         return Operand(given.type, Lifetime.SUBGRAPH_INPUT), given.value
+    if word == "none":
+        return Operand(before[0].type.with_dimensions(()), Lifetime.NO_VALUE), None
     if word.startswith("("):
         rows = [[int(number) for number in row.split(",")] for row in word[1:-1].split(";") if row]
         array = np.array(rows if ";" in word else rows[0], np.int32)

@@ -1,9 +1,11 @@
 """Every kernel on NaN, infinities, and truth values that are neither 0 nor 1, against the reference."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from complaints import complaint
 from kernel_cases import KERNELS
 from recipes import Case, Draw, draw_case, run_case
 from rows import drawn, empty_like, execute
@@ -11,6 +13,8 @@ from rows import drawn, empty_like, execute
 from nnvk.ops.signature import BOOL8, F32
 
 SEEDS = 12
+ROOM = [np.zeros(1000, np.float32)] * 4
+"""For outputs that are not to come."""
 NUMBERS = (np.nan, -np.nan, np.inf, -np.inf)
 
 
@@ -21,12 +25,12 @@ def cases(of):
     ]
 
 
-def results(vulkan, case: Case) -> list[np.ndarray]:
+def results(vulkan, case: Case, expected: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs, none where the driver refuses."""
     row = drawn(case)
     if not vulkan.get_supported_operations(row.model)[0].supported:
         return []
-    outputs = empty_like(run_case(case))
+    outputs = empty_like(expected)
     execute(vulkan, row, outputs)
     return outputs
 
@@ -55,7 +59,13 @@ def test_numbers_that_are_none(vulkan, code, leading):
             return np.where(rng.random(data.shape) < 0.15, chosen, data)
 
         case = with_data(draw_case(Draw(seed), code, leading), F32, spoilt)
-        for want, got in zip(run_case(case), results(vulkan, case), strict=False):
+        refused = complaint(lambda case=case: run_case(case))
+        if refused is not None:
+            assert complaint(lambda case=case: results(vulkan, case, ROOM[: len(case.outputs)])) == refused
+            compared += 1
+            continue
+        expected = run_case(case)
+        for want, got in zip(expected, results(vulkan, case, expected), strict=False):
             tolerance = 1e-5 if want.dtype.kind == "f" else int(want.dtype in (np.uint8, np.int8))
             np.testing.assert_allclose(
                 got.astype(float), want.astype(float), rtol=1e-5, atol=tolerance, err_msg=f"seed {seed}"
@@ -73,7 +83,8 @@ def test_any_other_byte_is_true(vulkan, code, leading):
         other = with_data(
             case, BOOL8, lambda data, rng=rng: (rng.integers(1, 256, data.shape, np.uint8) * data).view(np.bool_)
         )
-        for want, got in zip(run_case(case), results(vulkan, other), strict=False):
+        expected = run_case(case)
+        for want, got in zip(expected, results(vulkan, other, expected), strict=False):
             if want.dtype == np.bool_:
                 want, got = want.view(np.uint8) > 0, got.view(np.uint8) > 0
             np.testing.assert_array_equal(got, want, err_msg=f"seed {seed}")
