@@ -63,7 +63,9 @@ layout(push_constant) uniform Push {
     uint height;          // of the feature map
     uint width;
     uint per_position;    // anchors
-#if defined(PASS_BOXES)
+#if defined(PASS_KEYS)
+    uint every;           // score
+#elif defined(PASS_BOXES)
     uint keep;            // entries of a batch
     float height_stride;
     float width_stride;
@@ -86,8 +88,10 @@ uint locate(uint batch, uint anchor, uint each, uint number) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uint all = height * width * per_position, batch = i / all;
-    keys[keys_offset + i] = key_of(scores[scores_offset + locate(batch, i - batch * all, 1, 0)], NAN_LAST);
+    if (i < every) {
+        uint all = height * width * per_position, batch = i / all;
+        keys[keys_offset + i] = key_of(scores[scores_offset + locate(batch, i - batch * all, 1, 0)], NAN_LAST);
+    }
     if (i < per_position) {
         vec4 anchor = anchors[anchors_offset / 4 + i];
         if (!is_ordered(anchor)) COMPLAIN_OF_BOX(flag, anchor, i)

@@ -20,7 +20,7 @@ GENERATE_PROPOSALS = Shader("generate_proposals", PASS=("keys", "boxes", "write"
 LOCAL = 64
 
 
-@kernel(OperationCode.GENERATE_PROPOSALS, shaders=(GENERATE_PROPOSALS, *SORTING, NMS, CONVERT))
+@kernel(OperationCode.GENERATE_PROPOSALS, shaders=(GENERATE_PROPOSALS, *SORTING, NMS, CONVERT), checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
     """The best scores, their boxes, suppression, and the output."""
     batches, height, width, anchors = nhwc_shape(call.scores.shape, call.nchw)
@@ -45,7 +45,10 @@ def lower(call: Call, g: Lowering) -> None:
         )
 
     flag = order_flag(g, call.anchors)
-    dispatch("keys", batches * every, {"scores": scores, "anchors": places, "keys": keys, "flag": flag})
+    checked = {"scores": scores, "anchors": places, "keys": keys, "flag": flag}
+    dispatch("keys", max(batches * every, anchors), checked, every=batches * every)
+    if not batches * every:
+        return
     placed = {
         "sorted": sort_keys(g, keys, batches, every, keep),
         "deltas": as_float32(g, call.deltas),

@@ -9,6 +9,7 @@ from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -26,6 +27,7 @@ LOCAL = 64
 MOST_POINTS = 30_000
 """Sampling points of a bin: 32 bits hold the sum, and Mesa's llvmpipe ends loops after 65,535 rounds."""
 ROUNDS = 60_000
+_ZERO = np.zeros((), np.uint32)
 
 
 def refuse_align(call: Call) -> str:
@@ -44,7 +46,7 @@ def refuse_pooling(call: Call) -> str:
     return f"input has rows of {columns} elements, the shader takes at most {4 * ROUNDS}" if columns > 4 * ROUNDS else ""
 
 
-@kernel(OperationCode.ROI_ALIGN, shaders=(ROI_REGIONS, ROI_ALIGN, CONVERT), refuse=refuse_align)
+@kernel(OperationCode.ROI_ALIGN, shaders=(ROI_REGIONS, ROI_ALIGN, FILL, CONVERT), refuse=refuse_align)
 def lower_align(call: Call, g: Lowering) -> None:
     """Four elements of the output an invocation."""
     quantised: dict[str, int] = {}
@@ -60,13 +62,16 @@ def lower_align(call: Call, g: Lowering) -> None:
     regions = _regions(call, g, "align", factor=float(factor), **ratios)
     if call.input.size:
         _pool(call, g, ROI_ALIGN, regions, **quantised)
+    else:
+        fill(g, g.tensor(call.output), _ZERO)  # no region lies on an empty map
 
 
-@kernel(OperationCode.ROI_POOLING, shaders=(ROI_REGIONS, ROI_POOLING, CONVERT), refuse=refuse_pooling)
+@kernel(OperationCode.ROI_POOLING, shaders=(ROI_REGIONS, ROI_POOLING, FILL, CONVERT), refuse=refuse_pooling)
 def lower_pooling(call: Call, g: Lowering) -> None:
     """Four elements of the output an invocation, and as many rows of their bins as it can take at once."""
     regions = _regions(call, g, "pool")
     if not call.input.size:
+        fill(g, g.tensor(call.output), _ZERO)
         return
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     quantised = {"zero": zero_point(call.input)} if is_quantised(call.input.code) else {}
