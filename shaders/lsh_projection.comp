@@ -40,13 +40,13 @@ uint seed, item;
 
 uint item_word(uint offset) {
     uint at = item * (LENGTH - 4) + offset, place = src_offset + (at >> 2), shift = (at & 3u) << 3;
-    uint low = src[place];
-    return shift == 0u ? low : (low >> shift) | (src[place + 1] << (32u - shift));
+    return (src[place] >> shift) | (src[place + 1] << 1 << (31u - shift));
 }
 
+// Without branches, of which there would be very many.
 uint key_word(uint offset) {
-    if (offset >= 4) return item_word(offset - 4);
-    return offset == 0 ? seed : (seed >> (8 * offset)) | (item_word(0) << (32 - 8 * offset));
+    uint word = item_word(max(offset, 4u) - 4u), shift = 8u * (offset & 3u);
+    return offset >= 4u ? word : (seed >> shift) | (word << 1 << (31u - shift));
 }
 
 #include "include/farmhash.glsl"

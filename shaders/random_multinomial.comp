@@ -3,7 +3,8 @@
 // SPAN classes, a workgroup each.
 //
 //   PASS_LARGEST   the largest logit of each part
-//   PASS_WEIGHTS   e^(logit - largest) in fixed point, and their sums from the beginning of the part
+//   PASS_WEIGHTS   e^(logit - largest) in fixed point, and their sums from the beginning of the part, of which every
+//                  fourth is kept
 //   PASS_PARTS     the sums of the parts before each part, and of all
 //   PASS_DRAW      random numbers by Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and the
 //                  classes in whose share of the sum they lie
@@ -18,55 +19,12 @@
 
 layout(local_size_x_id = 0) in;
 
-#if defined(PASS_LARGEST) || defined(PASS_WEIGHTS)
-
-const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH;
+const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH, STEP = 4;    // classes of an invocation, of a part, of a kept sum
 #define NOTHING uintBitsToFloat(0xff800000u)    // minus infinity
-
-layout(set = 0, binding = 0) readonly buffer Logits { float logits[]; };
-#ifdef PASS_LARGEST
-layout(set = 0, binding = 1) writeonly buffer Largest { float largest[]; };
-#else
-layout(set = 0, binding = 1) readonly buffer Largest { float largest[]; };
-layout(set = 0, binding = 2) buffer Sums { WIDE sums[]; };          // of the classes of a part up to each
-layout(set = 0, binding = 3) writeonly buffer Parts { WIDE parts[]; };    // sums of parts, and a place for that of all
-FLAG(4)
-#endif
-
-layout(push_constant) uniform Push {
-    uint logits_offset;
-    uint largest_offset;
-#ifdef PASS_WEIGHTS
-    uint sums_offset;
-    uint parts_offset;
-    uint flag_offset;
-    uint one;         // binary digits of a weight of 1 behind the highest
-#endif
-    uint first;       // batch
-    uint count;       // of batches
-    uint classes;
-    uint in_row;      // parts of a batch
-};
-
-shared float highest[LOCAL];
-#ifdef PASS_WEIGHTS
-shared WIDE of_lanes[LOCAL];
-#endif
 
 float finite(float logit) { return isnan(logit) || isinf(logit) ? NOTHING : logit; }
 
-// The largest number that any invocation has.
-float of_all(uint lane, float own) {
-    highest[lane] = own;
-    barrier();
-    for (uint reach = LOCAL / 2; reach > 0; reach /= 2) {
-        if (lane < reach) highest[lane] = max(highest[lane], highest[lane + reach]);
-        barrier();
-    }
-    return highest[0];
-}
-
-#ifdef PASS_WEIGHTS
+#if defined(PASS_WEIGHTS) || defined(PASS_DRAW)
 
 // A number from 0 to 64, times 2^57.
 WIDE fixed_point(float x) {
@@ -76,11 +34,11 @@ WIDE fixed_point(float x) {
 }
 
 // e^(logit - most) times 2^one, to nearest. The difference is taken exactly, as a float and what that lacks.
-WIDE weight(float logit, float most) {
+WIDE weight(float logit, float most, uint one) {
     precise float below = most - logit;
     precise float back = below - most, kept = below - back;
     precise float lacks = (most - kept) - (logit + back);
-    if (!(below < 64.0)) return WIDE(0u);    // less than 2^-64
+    if (!(below < 64.0)) return WIDE(0u);    // less than 2^-64, or nothing
     WIDE size = fixed_point(below), rest = fixed_point(abs(lacks));
     size = lacks < 0.0 ? subtract(size, rest) : add(size, rest);
     WIDE power = multiply_high(size, LOG2_E), fraction = shift_left(power, 8u);    // of 2, times 2^56
@@ -99,6 +57,64 @@ WIDE weight(float logit, float most) {
 
 #endif
 
+#if defined(PASS_LARGEST) || defined(PASS_WEIGHTS)
+
+layout(constant_id = 3) const bool ALIGNED = false;    // whether rows begin at fours
+
+layout(set = 0, binding = 0) readonly buffer Logits { float logits[]; };
+layout(set = 0, binding = 0) readonly buffer Logits_Fours { vec4 logits_fours[]; };
+#ifdef PASS_LARGEST
+layout(set = 0, binding = 1) writeonly buffer Largest { float largest[]; };
+#else
+layout(set = 0, binding = 1) readonly buffer Largest { float largest[]; };
+layout(set = 0, binding = 2) buffer Sums { WIDE sums[]; };
+layout(set = 0, binding = 3) writeonly buffer Parts { WIDE parts[]; };    // sums of parts, and a place for that of all
+layout(set = 0, binding = 4) writeonly buffer Tops { float tops[]; };     // the largest of all parts
+FLAG(5)
+#endif
+
+layout(push_constant) uniform Push {
+    uint logits_offset;
+    uint largest_offset;
+#ifdef PASS_WEIGHTS
+    uint sums_offset;
+    uint parts_offset;
+    uint tops_offset;
+    uint flag_offset;
+    uint one;         // binary digits of a weight of 1 behind the highest
+#endif
+    uint first;       // batch
+    uint count;       // of batches
+    uint classes;
+    uint in_row;      // parts of a batch
+};
+
+shared float highest[LOCAL];
+#ifdef PASS_WEIGHTS
+shared WIDE of_lanes[LOCAL];
+#endif
+
+// The largest number that any invocation has.
+float of_all(uint lane, float own) {
+    highest[lane] = own;
+    barrier();
+    for (uint reach = LOCAL / 2; reach > 0; reach /= 2) {
+        if (lane < reach) highest[lane] = max(highest[lane], highest[lane + reach]);
+        barrier();
+    }
+    return highest[0];
+}
+
+// Four logits of a row; nothing where it has no more.
+vec4 load(uint row, uint place) {
+    uvec4 at = place + uvec4(0, 1, 2, 3);
+    bvec4 is_there = lessThan(at, uvec4(classes));
+    at = row + min(at, classes - 1);
+    vec4 four = ALIGNED ? logits_fours[at.x / 4] : vec4(logits[at.x], logits[at.y], logits[at.z], logits[at.w]);
+    four = vec4(finite(four.x), finite(four.y), finite(four.z), finite(four.w));
+    return mix(vec4(NOTHING), four, is_there);
+}
+
 void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
     uint row = group / in_row, part = group - row * in_row;
@@ -106,9 +122,9 @@ void main() {
     uint from = logits_offset + (first + row) * classes;
 #ifdef PASS_LARGEST
     float own = NOTHING;
-    for (uint k = 0; k < EACH; ++k) {
-        uint place = part * SPAN + k * LOCAL + lane;
-        if (place < classes) own = max(own, finite(logits[from + place]));
+    for (uint k = 0; k < EACH; k += STEP) {
+        vec4 four = load(from, part * SPAN + k * LOCAL + lane * STEP);
+        own = max(own, max(max(four.x, four.y), max(four.z, four.w)));
     }
     own = of_all(lane, own);
     if (lane == 0) largest[largest_offset + group] = own;
@@ -116,19 +132,23 @@ void main() {
     float most = NOTHING;
     for (uint k = lane; k < in_row; k += LOCAL) most = max(most, largest[largest_offset + row * in_row + k]);
     most = of_all(lane, most);
-    if (most == NOTHING && part == 0 && lane == 0) COMPLAIN(first + row)
-    uint begin = part * SPAN + lane * EACH, end = min(begin + EACH, classes), to = sums_offset / 2 + row * classes;
+    if (part == 0 && lane == 0) {
+        tops[tops_offset + row] = most;
+        if (most == NOTHING) COMPLAIN(first + row)
+    }
+    uint begin = part * SPAN + lane * EACH, end = min(begin + EACH, classes);
+    uint to = sums_offset / 2 + row * divide_up(classes, STEP);
     WIDE sum = WIDE(0u);
-    for (uint place = begin; place < end; ++place) {
-        float logit = finite(logits[from + place]);
-        if (logit != NOTHING) sum = add(sum, weight(logit, most));
-        sums[to + place] = sum;
+    for (uint place = begin; place < end; place += STEP) {
+        vec4 four = load(from, place);
+        for (uint k = 0; k < STEP; ++k) sum = add(sum, weight(four[k], most, one));
+        sums[to + place / STEP] = sum;
     }
     of_lanes[lane] = sum;
     barrier();
     WIDE before = WIDE(0u);
     for (uint k = 0; k < lane; ++k) before = add(before, of_lanes[k]);
-    for (uint place = begin; place < end; ++place) sums[to + place] = add(sums[to + place], before);
+    for (uint place = begin; place < end; place += STEP) sums[to + place / STEP] = add(sums[to + place / STEP], before);
     if (lane == LOCAL - 1) parts[parts_offset / 2 + row * (in_row + 1) + part] = add(before, sum);
 #endif
 }
@@ -158,20 +178,23 @@ void main() {
 
 #else
 
-const uint SPAN = 1024;
-
 layout(set = 0, binding = 0) readonly buffer Sums { WIDE sums[]; };
 layout(set = 0, binding = 1) readonly buffer Parts { WIDE parts[]; };
-layout(set = 0, binding = 2) readonly buffer Seeds { int seeds[]; };
-layout(set = 0, binding = 3) readonly buffer Entropy { uvec4 entropy[]; };
-layout(set = 0, binding = 4) writeonly buffer Dst { int dst[]; };
+layout(set = 0, binding = 2) readonly buffer Tops { float tops[]; };
+layout(set = 0, binding = 3) readonly buffer Logits { float logits[]; };
+layout(set = 0, binding = 4) readonly buffer Seeds { int seeds[]; };
+layout(set = 0, binding = 5) readonly buffer Entropy { uvec4 entropy[]; };
+layout(set = 0, binding = 6) writeonly buffer Dst { int dst[]; };
 
 layout(push_constant) uniform Push {
     uint sums_offset;
     uint parts_offset;
+    uint tops_offset;
+    uint logits_offset;
     uint seeds_offset;
     uint entropy_offset;
     uint dst_offset;
+    uint one;        // as above
     uint begin;      // first draw
     uint end;        // past the last one
     uint first;      // batch
@@ -202,15 +225,23 @@ uint drawn(uint row, uvec2 random) {
         else low = middle;
     }
     point = subtract(point, parts[at + low]);
-    at = sums_offset / 2 + row * classes;
-    high = min((low + 1) * SPAN, classes) - 1;
-    low *= SPAN;
-    while (low < high) {    // the first class that ends behind it
+    at = sums_offset / 2 + row * divide_up(classes, STEP);
+    uint from = low * (SPAN / STEP);
+    high = divide_up(min((low + 1) * SPAN, classes), STEP) - 1;
+    low = from;
+    while (low < high) {    // the first kept sum that ends behind it
         uint middle = (low + high) / 2;
         if (is_less(point, sums[at + middle])) high = middle;
         else low = middle + 1;
     }
-    return low;
+    if (low > from) point = subtract(point, sums[at + low - 1]);
+    uint found = low * STEP, last = min(found + STEP, classes) - 1;
+    for (; found < last; ++found) {
+        WIDE own = weight(finite(logits[logits_offset + (first + row) * classes + found]), tops[tops_offset + row], one);
+        if (is_less(point, own)) break;
+        point = subtract(point, own);
+    }
+    return found;
 }
 
 void main() {

@@ -15,6 +15,16 @@ const WIDE ROOTS[16] = WIDE[](
     WIDE(0xad3ad5e8u, 0xae89f995u), WIDE(0x5529c222u, 0xc199bdd8u), WIDE(0xba48725eu, 0xd5818dcfu),
     WIDE(0x490d9859u, 0xea4afa2au));
 
+// A root by the four highest bits of a number. Chosen bit by bit, since some devices copy an array that is indexed.
+WIDE root_of(uint number) {
+    bvec2 a = bvec2((number >> 28 & 1u) != 0u), b = bvec2((number >> 29 & 1u) != 0u);
+    bvec2 c = bvec2((number >> 30 & 1u) != 0u), d = bvec2((number >> 31) != 0u);
+#define ROOT_OF_2(k) mix(ROOTS[k], ROOTS[k + 1], a)
+#define ROOT_OF_4(k) mix(ROOT_OF_2(k), ROOT_OF_2(k + 2), b)
+#define ROOT_OF_8(k) mix(ROOT_OF_4(k), ROOT_OF_4(k + 4), c)
+    return mix(ROOT_OF_8(0), ROOT_OF_8(8), d);
+}
+
 // 2^f - 1 for f from 0 to 1, both as fractions of 2^64, to 60 bits: a root for the first four bits of f, and the series of
 // e^(g ln 2 / 16) for the rest.
 WIDE exp2_fraction(WIDE f) {
@@ -30,7 +40,7 @@ WIDE exp2_fraction(WIDE f) {
     sum = add(multiply_high(sum, g), WIDE(0xff058b1du, 0x003d7f7bu));
     sum = add(multiply_high(sum, g), WIDE(0x7d1cf79bu, 0x0b17217fu));
     sum = multiply_high(sum, g);
-    WIDE root = ROOTS[f.y >> 28];
+    WIDE root = root_of(f.y);
     return add(add(root, sum), multiply_high(root, sum));
 }
 

@@ -4,13 +4,13 @@
     AVERAGE_POOL_2D i8[1,7,5,4]*0.5-3 SAME 2 1 3 2 NONE nchw
     CONV_2D u8[1,5,5,3]*0.5+3 #u8[4,3,3,3]*0.1+9 #i32[4] SAME 1 1 RELU -> u8*0.7+100
 
-A row is an operation's code, its inputs in NNAPI's order, and the type of its output where that is another than the
-first input's. An input is
+A row is an operation's code, its inputs in NNAPI's order, and the types of its outputs where there are several, or it is
+another than the first input's. An input is
 
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
-  anything;
+  anything, ``<3`` ascending ones of 0 to 2, and ``^40x30`` boxes on an image of this width and height, in eighths;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * ``none``, a tensor of the first input's type that is omitted;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
@@ -62,7 +62,8 @@ TYPES = {
 _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
 _TYPE = "|".join(name for name in TYPES if name != "pc")
 _TENSOR = re.compile(
-    rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}(?:~(?P<draw>[0-9]+))?"
+    rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
+    r"(?:~(?P<draw>[0-9]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
 _OUTPUT = re.compile(rf"(?P<type>{_TYPE}){_QUANTISATION}")
 _NAMES = {
@@ -102,14 +103,16 @@ def parse(text: str) -> Row:
         operands.append(operand)
         if data is not None:
             inputs.append(data)
-    output = replace(operands[0].type, dimensions=(), channel_quant=None)
-    if right:
-        output = _type(_match(_OUTPUT, right), ())
-    elif name == "SOFTMAX" and is_quantised(output.code):
-        output = replace(output, scale=1 / 256, zero_point=limits(output.code)[0])
-    operation = Operation(OperationCode[name], tuple(range(len(operands))), (len(operands),))
+    outputs = [_type(_match(_OUTPUT, word), ()) for word in right.split()]
+    if not right:
+        output = replace(operands[0].type, dimensions=(), channel_quant=None)
+        if name == "SOFTMAX" and is_quantised(output.code):
+            output = replace(output, scale=1 / 256, zero_point=limits(output.code)[0])
+        outputs = [output]
+    count = len(operands)
+    operation = Operation(OperationCode[name], tuple(range(count)), tuple(range(count, count + len(outputs))))
     given = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
-    operands.append(Operand(output, Lifetime.SUBGRAPH_OUTPUT))
+    operands += [Operand(output, Lifetime.SUBGRAPH_OUTPUT) for output in outputs]
     return Row(Model(tuple(operands), (operation,), given, operation.outputs), tuple(inputs))
 
 
@@ -142,7 +145,7 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
     if match["type"] == "i32" and before and is_quantised(before[0].type.code):
         product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
         type_ = replace(type_, scale=float(product))
-    data = _draw(type_, rng, match["draw"])
+    data = _draw(type_, rng, match)
     if match["constant"]:
         return Operand(type_, Lifetime.CONSTANT, data), None
     declared = tuple(0 if size.endswith("?") else int(size) for size in sizes)
@@ -165,8 +168,15 @@ def _type(match: re.Match[str], shape: tuple[int, ...]) -> OperandType:
     return OperandType(TYPES[match["type"]], shape, float(match["scale"] or 0), int(match["zero"] or 0))
 
 
-def _draw(type_: OperandType, rng: np.random.Generator, most: str | None) -> np.ndarray:
+def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) -> np.ndarray:
     shape, dtype = type_.dimensions, type_.dtype
+    if match["below"] is not None:
+        return np.sort(rng.integers(0, int(match["below"]), shape)).astype(dtype)
+    if match["width"] is not None:
+        image = 8 * np.array([int(match["width"]), int(match["height"])])
+        corners = np.sort(rng.integers(0, image + 1, (*shape[:-1], shape[-1] // 4, 2, 2)), axis=-2).reshape(shape)
+        return (corners if is_quantised(type_.code) else corners / 8).astype(dtype)
+    most = match["draw"]
     if most is not None:
         steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
         return steps.astype(dtype)

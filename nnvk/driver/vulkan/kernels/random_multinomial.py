@@ -14,6 +14,8 @@ RANDOM_MULTINOMIAL = Shader("random_multinomial", PASS=("largest", "weights", "p
 LOCAL = 64
 SPAN = 1024
 """Classes of a part."""
+STEP = 4
+"""Classes of a sum that is kept."""
 SUM_BITS = 63
 """Of the sum of a batch's weights at most."""
 ENTROPY = 16
@@ -36,7 +38,7 @@ def lower(call: Call, g: Lowering) -> None:
     logits = as_float32(g, call.input)
     flag = g.flag("input must have a finite logit in every batch, got batch {} without")
     entropy = g.random_bytes(ENTROPY)
-    each = max(1, MOST_SUMS // classes)
+    each = max(1, STEP * MOST_SUMS // classes)
     for first in range(0, batches, each):
         _draw(call, g, logits, flag, entropy, first, min(each, batches - first))
 
@@ -46,12 +48,15 @@ def _draw(
 ) -> None:
     classes, samples = call.input.shape[1], call.samples
     in_row = -(-classes // SPAN)
-    largest, sums, parts = (g.scratch(n * count) for n in (4 * in_row, 8 * classes, 8 * (in_row + 1)))
+    largest, tops, parts = (g.scratch(n * count) for n in (4 * in_row, 4, 8 * (in_row + 1)))
+    sums = g.scratch(8 * count * -(-classes // STEP))
+    one = SUM_BITS - (classes - 1).bit_length()
     spec = {"local_x": LOCAL}
+    by_row = {**spec, "ALIGNED": classes % 4 == 0}
     g.dispatch(
         RANDOM_MULTINOMIAL.variant(PASS="largest"),
         groups=g.flat(count * in_row, 1),
-        spec=spec,
+        spec=by_row,
         tensors={"logits": logits, "largest": largest},
         first=first,
         count=count,
@@ -61,9 +66,9 @@ def _draw(
     g.dispatch(
         RANDOM_MULTINOMIAL.variant(PASS="weights"),
         groups=g.flat(count * in_row, 1),
-        spec=spec,
-        tensors={"logits": logits, "largest": largest, "sums": sums, "parts": parts, "flag": flag},
-        one=SUM_BITS - (classes - 1).bit_length(),
+        spec=by_row,
+        tensors={"logits": logits, "largest": largest, "sums": sums, "parts": parts, "tops": tops, "flag": flag},
+        one=one,
         first=first,
         count=count,
         classes=classes,
@@ -85,10 +90,13 @@ def _draw(
         tensors={
             "sums": sums,
             "parts": parts,
+            "tops": tops,
+            "logits": logits,
             "seeds": g.tensor(call.seeds),
             "entropy": entropy,
             "dst": g.tensor(call.output),
         },
+        one=one,
         begin=begin,
         end=end,
         first=first,
