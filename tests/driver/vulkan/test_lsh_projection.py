@@ -7,7 +7,7 @@ from rows import Row, parse
 
 SPARSE_DEPRECATED, DENSE, SPARSE = 1, 2, 3
 # Bytes of an item: a key has 4 more.
-LENGTHS = [1, 2, 3, 4, 5, 11, 12, 13, 27, 28, 29, 59, 60, 61, 62, 123, 124, 125, 188, 189, 257]
+LENGTHS = [1, 3, 4, 5, 12, 13, 28, 29, 60, 61, 124, 125, 189]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -34,7 +34,7 @@ def test_all_types(vulkan, kind, items, type_, weighted):
         f"LSH_PROJECTION f32[5,0] i32[3] none {SPARSE} -> i32",
         f"LSH_PROJECTION f32[1009,2] i32[3] f32[3] {SPARSE_DEPRECATED} -> i32",
         f"LSH_PROJECTION f32[3,1] i32[61001] f32[61001] {DENSE} -> i32",
-        f"LSH_PROJECTION f32[2,2] f32[3?,5?] f32[3?] @{SPARSE} -> i32",
+        f"LSH_PROJECTION f32[2,2] f32[3?,5?] f32[3?] {SPARSE} -> i32",
         f"LSH_PROJECTION #f32[2,2] f32[3,5] #f32[3] {DENSE} -> i32",
     ],
 )
