@@ -240,9 +240,7 @@ def check_declared(code: OperationCode | ExtensionCode, name: str, type_: Operan
     """Raise BAD_DATA unless an output's shape is one that its operand allows."""
     declared = type_.dimensions
     if type_.is_tensor and declared and not compatible(declared, shape):
-        raise bad_data(
-            f"{code.name}: output {name} is declared as {list(declared)}, but the inputs give {list(shape)}"
-        )
+        raise bad_data(f"{code.name}: output {name} is declared as {list(declared)}, but the inputs give {list(shape)}")
 
 
 def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:

@@ -4,8 +4,8 @@
     AVERAGE_POOL_2D i8[1,7,5,4]*0.5-3 SAME 2 1 3 2 NONE nchw
     CONV_2D u8[1,5,5,3]*0.5+3 #u8[4,3,3,3]*0.1+9 #i32[4] SAME 1 1 RELU -> u8*0.7+100
 
-A row is an operation's code, its inputs in NNAPI's order, and the types of its outputs where there are several, or it is
-another than the first input's. An input is
+A row is an operation's code, its inputs in NNAPI's order, and the types of its outputs where there are several, or the
+type is another than the first input's. An input is
 
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves

@@ -1,4 +1,4 @@
-"""LSH_PROJECTION on the GPU: the reference's signatures, with keys of every length that the hash treats in its own way."""
+"""LSH_PROJECTION on the GPU: the reference's signatures, with keys of every length that the hash tells apart."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,9 @@ def refuse_align(call: Call) -> str:
 def refuse_pooling(call: Call) -> str:
     """Rows of a bin that are too long for an invocation."""
     columns = nhwc_shape(call.input.shape, call.nchw)[2]
-    return f"input has rows of {columns} elements, the shader takes at most {4 * ROUNDS}" if columns > 4 * ROUNDS else ""
+    return (
+        f"input has rows of {columns} elements, the shader takes at most {4 * ROUNDS}" if columns > 4 * ROUNDS else ""
+    )
 
 
 @kernel(OperationCode.ROI_ALIGN, shaders=(ROI_REGIONS, ROI_ALIGN, FILL, CONVERT), refuse=refuse_align)
