@@ -19,10 +19,11 @@ from nnvk.ops.roi import WEIGHT_STEP
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
-_FOURS = {"FOURS": ("channels", "any"), "DTYPE": ("f32", "f16", "q8")}
+_FOURS = ("channels", "any")
+_DTYPES = ("f32", "f16", "q8")
 ROI_REGIONS = Shader("roi_regions", KIND=("align", "pool"))
-ROI_ALIGN = Shader("roi_align", **_FOURS)
-ROI_POOLING = Shader("roi_pooling", **_FOURS)
+ROI_ALIGN = Shader("roi_align", FOURS=_FOURS, DTYPE=_DTYPES)
+ROI_POOLING = Shader("roi_pooling", FOURS=_FOURS, DTYPE=_DTYPES)
 LOCAL = 64
 MOST_POINTS = 30_000
 """Sampling points of a bin: 32 bits hold the sum, and Mesa's llvmpipe ends loops after 65,535 rounds."""
