@@ -119,9 +119,12 @@ def run_plan_guarded(
     first = _run(instance, [*given, *entropy], outputs, reports)
     if _run(instance, [*given, *entropy], outputs, reports) != first:
         return ["the second run gives something else than the first"]
-    counts = plan.counts or (None,) * len(outputs)
-    rows = [len(array) if count is None else reports[count][0] for array, count in zip(outputs, counts, strict=True)]
-    wrong = [] if rows == [len(array) for array in outputs] else [f"outputs have {rows} rows"]
+    counted = zip(plan.counts, outputs, strict=bool(plan.counts))
+    wrong = [
+        f"an output of {len(array)} rows has {reports[count][0]}"
+        for count, array in counted
+        if count is not None and reports[count][0] != len(array)
+    ]
     return wrong + instance.violations(given)
 
 

@@ -20,6 +20,7 @@ from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.settings import override
 from nnvk.driver import vulkan as driver
 from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.lowering import kernel
 from nnvk.hal import Support
 from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
@@ -166,7 +167,8 @@ def test_errors_of_the_native_module_get_a_code(fresh: VulkanDevice, monkeypatch
 # --- models and requests -----------------------------------------------------------------------------------------
 
 
-def test_operations_without_a_shader_are_refused_by_name(own: VulkanDevice) -> None:
+def test_operations_without_a_shader_are_refused_by_name(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(kernel._kernels, OperationCode.LSH_PROJECTION)
     lsh = parse("LSH_PROJECTION f32[1,1] i32[1] f32[1] 2 -> i32").model
     assert own.get_supported_operations(lsh) == [Support("LSH_PROJECTION has no shader")]
     with pytest.raises(NnapiError) as error:
