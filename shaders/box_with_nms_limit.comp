@@ -5,7 +5,8 @@
 // PASS_PREPARE checks the boxes and lists their scores by class. PASS_RUNS finds the images. PASS_PICK picks boxes of
 // segments, the best first, and lowers the scores of those that overlap it, a workgroup for each class and some images;
 // what it does not come to in its share of rounds the next dispatch goes on with. PASS_SELECT finds how many picks of each
-// segment are among the best of their image, and PASS_OFFSETS where an image's detections begin; PASS_WRITE writes them.
+// segment are among the best of their image, and PASS_OFFSETS where an image's detections begin; PASS_WRITE
+// writes their scores and boxes, and PASS_LABELS their classes and batches: small devices bind no more at once.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -44,17 +45,20 @@ layout(set = 0, binding = 4) writeonly buffer Totals { uint totals[]; };
 #elif defined(PASS_OFFSETS)
 layout(set = 0, binding = 1) buffer Totals { uint totals[]; };
 layout(set = 0, binding = 2) writeonly buffer Total { uint total[]; };
-#elif defined(PASS_WRITE)
+#elif defined(PASS_WRITE) || defined(PASS_LABELS)
 layout(set = 0, binding = 1) readonly buffer Picks { uvec2 picks[]; };
 layout(set = 0, binding = 2) readonly buffer Picked { uint picked[]; };
 layout(set = 0, binding = 3) readonly buffer Selected { uvec2 selected[]; };
 layout(set = 0, binding = 4) readonly buffer Totals { uint totals[]; };
+#if defined(PASS_WRITE)
 layout(set = 0, binding = 5) readonly buffer Boxes { uint boxes[]; };
-layout(set = 0, binding = 6) readonly buffer Split { int split[]; };
-layout(set = 0, binding = 7) writeonly buffer Kept { float kept[]; };
-layout(set = 0, binding = 8) writeonly buffer Corners { uint corners[]; };
-layout(set = 0, binding = 9) writeonly buffer Labels { int labels[]; };
-layout(set = 0, binding = 10) writeonly buffer Batches { int batches[]; };
+layout(set = 0, binding = 6) writeonly buffer Kept { float kept[]; };
+layout(set = 0, binding = 7) writeonly buffer Corners { uint corners[]; };
+#else
+layout(set = 0, binding = 5) readonly buffer Split { int split[]; };
+layout(set = 0, binding = 6) writeonly buffer Labels { int labels[]; };
+layout(set = 0, binding = 7) writeonly buffer Batches { int batches[]; };
+#endif
 #endif
 
 layout(push_constant) uniform Push {
@@ -82,17 +86,20 @@ layout(push_constant) uniform Push {
 #elif defined(PASS_OFFSETS)
     uint totals_offset;
     uint total_offset;
-#elif defined(PASS_WRITE)
+#elif defined(PASS_WRITE) || defined(PASS_LABELS)
     uint picks_offset;
     uint picked_offset;
     uint selected_offset;
     uint totals_offset;
+#if defined(PASS_WRITE)
     uint boxes_offset;
-    uint split_offset;
     uint kept_offset;
     uint corners_offset;
+#else
+    uint split_offset;
     uint labels_offset;
     uint batches_offset;
+#endif
 #endif
     uint count;      // of boxes of a class
     uint classes;    // without the background
@@ -416,7 +423,9 @@ void main() {
 
 #else
 
+#if defined(PASS_WRITE)
 layout(constant_id = 3) const uint WORDS = 4;    // of a box
+#endif
 
 void main() {
     uint i = flat_invocation();
@@ -437,11 +446,14 @@ void main() {
     uvec2 those = selected[selected_offset / 2 + class_ * count + run];
     if (rank >= those.x) return;
     uint to = totals[totals_offset + run] + those.y + rank;
+#if defined(PASS_WRITE)
     kept[kept_offset + to] = uintBitsToFloat(pick.x);
     for (uint k = 0; k < WORDS; ++k)
         corners[corners_offset + to * WORDS + k] = boxes[boxes_offset + (pick.y * (classes + 1) + class_ + 1) * WORDS + k];
+#else
     labels[labels_offset + to] = int(class_) + 1;
     batches[batches_offset + to] = split[split_offset + pick.y];
+#endif
 }
 
 #endif

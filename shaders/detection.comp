@@ -2,7 +2,8 @@
 // DETECTION_POSTPROCESSING around its suppression (nms.comp). PASS_BOXES moves the anchors by the deltas. Regular
 // suppression is of the candidates of each class, from PASS_CLASSES; the fast one is of anchors by their best scores, from
 // PASS_ANCHORS. PASS_PICKS lists what was picked to be ordered: all of it (regular), or the classes of each pick.
-// PASS_WRITE writes the detections, and zeros where there is none.
+// PASS_WRITE writes the detections' scores and boxes, and PASS_LABELS their classes and numbers, with zeros where there is
+// none: small devices bind no more at once.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -18,6 +19,12 @@ layout(constant_id = 3) const bool REGULAR = false;
 layout(set = 0, binding = 0) readonly buffer Deltas { float deltas[]; };
 layout(set = 0, binding = 1) readonly buffer Anchors { vec4 anchors[]; };
 layout(set = 0, binding = 2) writeonly buffer Boxes { vec4 boxes[]; };
+#elif defined(PASS_LABELS)
+layout(set = 0, binding = 0) readonly buffer Counts { uint counts[]; };
+layout(set = 0, binding = 1) readonly buffer Entries { uvec2 entries[]; };
+layout(set = 0, binding = 2) readonly buffer Sizes { uint sizes[]; };
+layout(set = 0, binding = 3) writeonly buffer Labels { int labels[]; };
+layout(set = 0, binding = 4) writeonly buffer Found { int found[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Scores { float scores[]; };
 #if defined(PASS_CLASSES) || defined(PASS_ANCHORS)
@@ -35,8 +42,6 @@ layout(set = 0, binding = 4) readonly buffer Sizes { uint sizes[]; };
 layout(set = 0, binding = 5) readonly buffer Boxes { vec4 boxes[]; };
 layout(set = 0, binding = 6) writeonly buffer Kept { float kept[]; };
 layout(set = 0, binding = 7) writeonly buffer Corners { vec4 corners[]; };
-layout(set = 0, binding = 8) writeonly buffer Labels { int labels[]; };
-layout(set = 0, binding = 9) writeonly buffer Found { int found[]; };
 #endif
 
 layout(push_constant) uniform Push {
@@ -52,9 +57,13 @@ layout(push_constant) uniform Push {
     float scale_h;
     float scale_w;
 #else
+#if !defined(PASS_LABELS)
     uint scores_offset;
+#endif
 #if defined(PASS_PICKS) || defined(PASS_WRITE)
     uint picks_offset;
+#endif
+#if !defined(PASS_CLASSES) && !defined(PASS_ANCHORS)
     uint counts_offset;
 #endif
     uint entries_offset;
@@ -63,20 +72,25 @@ layout(push_constant) uniform Push {
     uint boxes_offset;
     uint kept_offset;
     uint corners_offset;
+#elif defined(PASS_LABELS)
     uint labels_offset;
     uint found_offset;
 #endif
     uint count;       // of what may be an entry, or of rows of the output
+#if !defined(PASS_LABELS)
     uint per_batch;   // anchors
+#endif
     uint classes;     // the background's among them
 #if defined(PASS_CLASSES) || defined(PASS_ANCHORS)
     float threshold;
 #else
     uint limit;       // picks of a segment
 #endif
-#if defined(PASS_WRITE)
+#if defined(PASS_WRITE) || defined(PASS_LABELS)
     uint rows;        // of a batch
     uint entries_of;  // entries of a batch, or of a pick
+#endif
+#if defined(PASS_LABELS)
     int first_label;  // of the first class behind the background
 #endif
 #endif
@@ -99,9 +113,11 @@ void main() {
 
 #else
 
+#if !defined(PASS_LABELS)
 float score_at(uint batch, uint anchor, uint class_) {
     return scores[scores_offset + (batch * per_batch + anchor) * classes + class_];
 }
+#endif
 
 #if defined(PASS_CLASSES)
 
@@ -164,11 +180,14 @@ void main() {
         class_ = is_found ? entries[entries_offset / 2 + pick * entries_of + row % entries_of].y : 0;
         all = picked * entries_of;
     }
+#if defined(PASS_WRITE)
     uint anchor = is_found ? picks[picks_offset + pick] : 0;
     kept[kept_offset + i] = is_found ? score_at(batch, anchor, class_ + 1) : 0.0;
     corners[corners_offset / 4 + i] = is_found ? boxes[boxes_offset / 4 + batch * per_batch + anchor] : vec4(0.0);
+#else
     labels[labels_offset + i] = is_found ? int(class_) + first_label : 0;
     if (row == 0) found[found_offset + batch] = int(all);
+#endif
 }
 
 #endif

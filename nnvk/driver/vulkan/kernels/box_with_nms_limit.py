@@ -12,7 +12,9 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
-BOX_WITH_NMS_LIMIT = Shader("box_with_nms_limit", PASS=("prepare", "runs", "pick", "select", "offsets", "write"))
+BOX_WITH_NMS_LIMIT = Shader(
+    "box_with_nms_limit", PASS=("prepare", "runs", "pick", "select", "offsets", "write", "labels")
+)
 LOCAL = 64
 PICKING = 64
 """Invocations that pick the boxes of a class."""
@@ -90,15 +92,14 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("select", (min(count, 4 + count // IMAGES),), SELECTING, chosen, limit=call.max_detections)
     dispatch("offsets", (1,), SELECTING, {"runs": runs, "totals": totals, "total": g.count(call.outputs)})
     kept = float32_result(g, call.scores_out)
-    written = {
-        "boxes": g.tensor(call.rois),
+    written = {"boxes": g.tensor(call.rois), "kept": kept, "corners": g.tensor(call.rois_out)}
+    dispatch("write", g.flat(every, LOCAL), LOCAL, chosen | written, {"WORDS": of(call.rois).bits // 8})
+    labelled = {
         "split": g.tensor(call.batch_split),
-        "kept": kept,
-        "corners": g.tensor(call.rois_out),
         "labels": g.tensor(call.classes_out),
         "batches": g.tensor(call.batch_split_out),
     }
-    dispatch("write", g.flat(every, LOCAL), LOCAL, chosen | written, {"WORDS": of(call.rois).bits // 8})
+    dispatch("labels", g.flat(every, LOCAL), LOCAL, chosen | labelled)
     finish_float32(g, kept, call.scores_out)
 
 

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
-DETECTION = Shader("detection", PASS=("boxes", "classes", "anchors", "picks", "write"))
+DETECTION = Shader("detection", PASS=("boxes", "classes", "anchors", "picks", "write", "labels"))
 LOCAL = 64
 
 
@@ -113,24 +113,26 @@ def _list(
 def _write(call: Call, g: Lowering, sizes: _Sizes, tensors: dict[str, TensorRef], keep: int) -> None:
     count = sizes.batches * sizes.rows
     kept, corners = float32_result(g, call.scores_out), float32_result(g, call.rois_out)
+    rows = {"count": count, "classes": sizes.classes, "limit": sizes.limit, "rows": sizes.rows, "entries_of": keep}
     g.dispatch(
         DETECTION.variant(PASS="write"),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, "REGULAR": call.regular_nms},
+        tensors={**tensors, "kept": kept, "corners": corners},
+        per_batch=sizes.anchors,
+        **rows,
+    )
+    g.dispatch(
+        DETECTION.variant(PASS="labels"),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, "REGULAR": call.regular_nms},
         tensors={
-            **tensors,
-            "kept": kept,
-            "corners": corners,
+            **{name: tensors[name] for name in ("counts", "entries", "sizes")},
             "labels": g.tensor(call.classes_out),
             "found": g.tensor(call.detections_out),
         },
-        count=count,
-        per_batch=sizes.anchors,
-        classes=sizes.classes,
-        limit=sizes.limit,
-        rows=sizes.rows,
-        entries_of=keep,
         first_label=int(call.background_in_labels),
+        **rows,
     )
     finish_float32(g, kept, call.scores_out)
     finish_float32(g, corners, call.rois_out)
