@@ -5,8 +5,8 @@
 // PASS_PREPARE checks the boxes and lists their scores by class. PASS_RUNS finds the images. PASS_PICK picks boxes of
 // segments, the best first, and lowers the scores of those that overlap it, a workgroup for each class and some images;
 // what it does not come to in its share of rounds the next dispatch goes on with. PASS_SELECT finds how many picks of each
-// segment are among the best of their image, and PASS_OFFSETS where an image's detections begin; PASS_WRITE
-// writes their scores and boxes, and PASS_LABELS their classes and batches: small devices bind no more at once.
+// segment are among the best of their image, and PASS_OFFSETS where an image's detections begin; PASS_WRITE writes their
+// scores and boxes, and PASS_LABELS their classes and batches: small devices bind no more at once.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -103,7 +103,8 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uint signature = numbered != 0 ? i : 0;
-    for (uint k = 0; k < bits; ++k) signature = (signature << 1) | uint(is_positive(sums[sums_offset / 2 + i * bits + k]));
+    for (uint k = 0; k < bits; ++k)
+        signature = (signature << 1) | uint(is_positive(sums[sums_offset / 2 + i * bits + k]));
     dst[dst_offset + i] = signature;
 }
 

@@ -237,7 +237,8 @@ uint drawn(uint row, uvec2 random) {
     if (low > from) point = subtract(point, sums[at + low - 1]);
     uint found = low * STEP, last = min(found + STEP, classes) - 1;
     for (; found < last; ++found) {
-        WIDE own = weight(finite(logits[logits_offset + (first + row) * classes + found]), tops[tops_offset + row], one);
+        float logit = finite(logits[logits_offset + (first + row) * classes + found]);
+        WIDE own = weight(logit, tops[tops_offset + row], one);
         if (is_less(point, own)) break;
         point = subtract(point, own);
     }
@@ -253,7 +254,8 @@ void main() {
     uvec4 random = philox(uvec4(block, 0u, seed.zw), seed.xy);
     for (uint k = 0; k < 2; ++k) {
         uint draw = 2 * block + k;
-        if (draw >= begin && draw < end) dst[dst_offset + draw] = int(drawn(draw / samples - first, k == 0 ? random.xy : random.zw));
+        if (draw < begin || draw >= end) continue;
+        dst[dst_offset + draw] = int(drawn(draw / samples - first, k == 0 ? random.xy : random.zw));
     }
 }
 

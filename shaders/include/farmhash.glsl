@@ -21,7 +21,10 @@ WIDE join(WIDE u, WIDE v, WIDE multiplier) {
 }
 
 WIDE up_to_16(WIDE multiplier) {
-    if (LENGTH < 8) return join(add(WIDE(LENGTH, 0u), shift_left(WIDE(key_word(0), 0u), 3u)), WIDE(key_word(LENGTH - 4), 0u), multiplier);
+    if (LENGTH < 8) {
+        WIDE first = shift_left(WIDE(key_word(0), 0u), 3u), last = WIDE(key_word(LENGTH - 4), 0u);
+        return join(add(WIDE(LENGTH, 0u), first), last, multiplier);
+    }
     WIDE a = add(word(0), K2), b = word_from_end(8);
     return join(add(multiply(rotate(b, 37u), multiplier), a), multiply(add(rotate(a, 25u), b), multiplier), multiplier);
 }
