@@ -27,15 +27,24 @@ class UnknownShape(UnknownValue):
 class Tensor:
     """A tensor operand. Its shape and data may not be known yet: looking at them then raises `UnknownValue`."""
 
-    __slots__ = ("_data", "_shape", "index", "name", "type")
+    __slots__ = ("_data", "_shape", "index", "may_be_omitted", "name", "type")
 
     def __init__(
-        self, name: str, index: int, type: OperandType, shape: Shape | None = None, data: np.ndarray | None = None
+        self,
+        name: str,
+        index: int,
+        type: OperandType,
+        shape: Shape | None = None,
+        data: np.ndarray | None = None,
+        *,
+        may_be_omitted: bool = False,
     ) -> None:
         self.name = name
         self.index = index
         """Index of the operand in its model."""
         self.type = type
+        self.may_be_omitted = may_be_omitted
+        """Whether it is an input of the model, which an execution yet to come may omit."""
         self._shape = shape if data is None else data.shape
         self._data = data
 

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.base.errors import bad_data
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.quant import dequantize
 from nnvk.ops.recurrent import (
     ACTIVATIONS,
     Activation,
     check,
     check_activation,
-    floats,
     forbid,
     matrix,
-    optional_floats,
     present,
     together,
 )
@@ -153,6 +152,60 @@ def check_options(call: Call) -> None:
             raise bad_data(f"{name} must be 0 (no clipping) or more, got {threshold:g}")
 
 
+# --- operands ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CellOperands:
+    """The operands that a cell was given, by gate where each gate has one: what all devices compute with."""
+
+    gates: tuple[str, ...]
+    """All four, or three with CIFG."""
+    input_weights: Mapping[str, Tensor]
+    recurrent_weights: Mapping[str, Tensor]
+    aux_weights: Mapping[str, Tensor]
+    """Empty without an auxiliary input."""
+    bias: Mapping[str, Tensor]
+    peephole: Mapping[str, Tensor]
+    """Empty without a peephole."""
+    norm: Mapping[str, Tensor]
+    """Empty without layer normalisation."""
+    projection_weights: Tensor | None
+    projection_bias: Tensor | None
+    output_state: Tensor
+    cell_state: Tensor
+
+    @classmethod
+    def of(cls, call: Call, prefix: str = "", *, aux: bool = False) -> CellOperands:
+        """Those whose names have this prefix, with or without weights of an auxiliary input."""
+        gates = GATES if present(call, prefix + "input_to_input_weights") else GATES[1:]
+
+        def optional(name: str) -> Tensor | None:
+            tensor: Tensor | None = getattr(call, prefix + name) if present(call, prefix + name) else None
+            return tensor
+
+        def by_gate(template: str, members: Sequence[str] = gates) -> dict[str, Tensor]:
+            named = {gate: optional(template.format(gate)) for gate in members}
+            return {gate: operand for gate, operand in named.items() if operand is not None}
+
+        def of_all_gates(template: str) -> dict[str, Tensor]:
+            return {gate: getattr(call, prefix + template.format(gate)) for gate in gates}
+
+        return cls(
+            gates=gates,
+            input_weights=of_all_gates("input_to_{}_weights"),
+            recurrent_weights=of_all_gates("recurrent_to_{}_weights"),
+            aux_weights=of_all_gates("aux_input_to_{}_weights") if aux else {},
+            bias=of_all_gates("{}_gate_bias"),
+            peephole=by_gate("cell_to_{}_weights", [gate for gate in gates if gate != "cell"]),
+            norm=by_gate("{}_layer_norm_weights"),
+            projection_weights=optional("projection_weights"),
+            projection_bias=optional("projection_bias"),
+            output_state=getattr(call, prefix + "output_state_in"),
+            cell_state=getattr(call, prefix + "cell_state_in"),
+        )
+
+
 # --- arithmetic ----------------------------------------------------------------------------------------------
 
 
@@ -179,25 +232,25 @@ class LstmCell:
     @classmethod
     def of(cls, call: Call, prefix: str = "", *, aux: bool = False) -> LstmCell:
         """The cell whose operands have this prefix, with or without weights of an auxiliary input."""
-        gates = GATES if present(call, prefix + "input_to_input_weights") else GATES[1:]
+        operands = CellOperands.of(call, prefix, aux=aux)
 
-        def by_gate(template: str, members: Sequence[str]) -> dict[str, np.ndarray]:
-            named = {gate: optional_floats(call, prefix + template.format(gate)) for gate in members}
-            return {gate: array for gate, array in named.items() if array is not None}
+        def stacked(weights: Mapping[str, Tensor]) -> np.ndarray:
+            return np.concatenate([dequantize(weights[gate]) for gate in operands.gates])
 
-        def stacked(template: str) -> np.ndarray:
-            return np.concatenate([floats(call, prefix + template.format(gate)) for gate in gates])
+        def by_gate(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+            return {gate: dequantize(tensor) for gate, tensor in tensors.items()}
 
+        weights, bias = operands.projection_weights, operands.projection_bias
         return cls(
-            gates=gates,
-            input_weights=stacked("input_to_{}_weights"),
-            recurrent_weights=stacked("recurrent_to_{}_weights"),
-            aux_weights=stacked("aux_input_to_{}_weights") if aux else None,
-            bias=by_gate("{}_gate_bias", gates),
-            peephole=by_gate("cell_to_{}_weights", [gate for gate in gates if gate != "cell"]),
-            norm=by_gate("{}_layer_norm_weights", gates),
-            projection_weights=optional_floats(call, prefix + "projection_weights"),
-            projection_bias=optional_floats(call, prefix + "projection_bias"),
+            gates=operands.gates,
+            input_weights=stacked(operands.input_weights),
+            recurrent_weights=stacked(operands.recurrent_weights),
+            aux_weights=stacked(operands.aux_weights) if aux else None,
+            bias=by_gate(operands.bias),
+            peephole=by_gate(operands.peephole),
+            norm=by_gate(operands.norm),
+            projection_weights=None if weights is None else dequantize(weights),
+            projection_bias=None if bias is None else dequantize(bias),
             activation=ACTIVATIONS[call.activation],
             cell_clip=call.cell_clip,
             proj_clip=call.proj_clip,

@@ -59,20 +59,35 @@ def _infer(call: Call) -> list[Shape]:
     return [(batches, units), (batches, units)]
 
 
+def gate_weights(call: Call) -> list[list[Tensor]]:
+    """For each gate the weights, side by side, that [input, output state] is multiplied with.
+
+    Android has the recurrent ones first, so that the weights' first columns meet the input. The conformance vectors
+    hold it to that.
+    """
+    return [[getattr(call, f"{source}_to_{gate}_weights") for source in ("recurrent", "input")] for gate in GATES]
+
+
+def gate_biases(call: Call) -> list[Tensor]:
+    """The bias of each gate."""
+    return [getattr(call, name) for name in _BIASES]
+
+
+def gate_multiplier(call: Call) -> tuple[int, int]:
+    """Mantissa and shift that take accumulators, whose scale is the biases', to that of gates, 2^-12."""
+    return quantize_multiplier(2.0 ** (15 - _GATE_BITS) * call.input_gate_bias.scale)
+
+
 def _reference(call: Call) -> list[np.ndarray]:
     weights_type = call.input_to_input_weights.type
-    # Android multiplies [recurrent weights, input weights] with [input, output state], in these orders, so that the
-    # weights' first columns meet the input. The conformance vectors hold it to that.
-    weights = np.block(
-        [[getattr(call, f"{source}_to_{gate}_weights").data for source in ("recurrent", "input")] for gate in GATES]
-    ).astype(np.float64)
+    weights = np.block([[part.data for part in parts] for parts in gate_weights(call)]).astype(np.float64)
     steps = np.concatenate((call.input.data, call.output_state_in.data), axis=1).astype(np.float64)
     # Products of 8-bit numbers are exact in float64.
     sums = ((steps - _ACTIVATION[1]) @ (weights - weights_type.zero_point).T).astype(np.int64)
-    sums += np.concatenate([getattr(call, name).data for name in _BIASES])
-    # The accumulators' scale is the biases'; a gate's is 2^-12.
-    multiplier = quantize_multiplier(2.0 ** (15 - _GATE_BITS) * call.input_gate_bias.scale)
-    gates = np.split(saturate16(multiply_by_quantized_multiplier(sums, *multiplier)), len(GATES), axis=1)
+    sums += np.concatenate([bias.data for bias in gate_biases(call)])
+    accumulators = sums.astype(np.int32)  # they wrap round
+    scaled = saturate16(multiply_by_quantized_multiplier(accumulators, *gate_multiplier(call)))
+    gates = np.split(scaled, len(GATES), axis=1)
     write, forget, output = (logistic(gates[GATES.index(gate)], _GATE_BITS) for gate in ("input", "forget", "output"))
     candidate = tanh(gates[GATES.index("cell")], _GATE_BITS)
     cell_state = saturate16(

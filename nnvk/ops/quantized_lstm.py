@@ -27,7 +27,7 @@ _INTERMEDIATE_SCALES = tuple(f"{gate}_intermediate_scale" for gate in ("input", 
 _FLOAT32 = one_of(OperandCode.FLOAT32)
 
 
-def _cell_state_bits(call: Call) -> int:
+def cell_state_bits(call: Call) -> int:
     """Integer bits of the cell state, whose scale is a power of two."""
     scale = call.cell_state_in.scale
     exponent = round(math.log2(scale))
@@ -37,7 +37,7 @@ def _cell_state_bits(call: Call) -> int:
 
 
 def _validate(call: Call) -> None:
-    _cell_state_bits(call)
+    cell_state_bits(call)
     check_same_quantisation(call.cell_state_in, call.cell_state_out)
     for result in (call.output_state_out, call.result):
         check_same_quantisation(call.output_state_in, result)
@@ -62,13 +62,41 @@ def _infer(call: Call) -> list[Shape]:
 def _product(vectors: np.ndarray, zero_point: int, weights: Tensor, bias: np.ndarray | int = 0) -> np.ndarray:
     """Accumulators of a matrix product of steps; exact, as products of 8-bit numbers are in float64."""
     centred = vectors.astype(np.float64) - zero_point
-    accumulators: np.ndarray = (centred @ weights.data.T.astype(np.float64)).astype(np.int64)
-    accumulators += bias
-    return accumulators
+    accumulators = (centred @ weights.data.T.astype(np.float64)).astype(np.int64) + bias
+    return accumulators.astype(np.int32)  # they wrap round
 
 
-def _scaled(accumulators: np.ndarray, multiplier: float) -> np.ndarray:
-    return multiply_by_quantized_multiplier(accumulators, *quantize_multiplier(float(np.float32(multiplier))))
+def _multiplier(real: float) -> tuple[int, int]:
+    return quantize_multiplier(float(np.float32(real)))
+
+
+def gate_multiplier(call: Call, gate: str, source: str) -> tuple[int, int]:
+    """Mantissa and shift of products of a gate's weights with its source: ``input``, ``recurrent``, or the ``cell``."""
+    vectors = {"input": call.input, "recurrent": call.output_state_in, "cell": call.cell_state_in}[source]
+    weights = getattr(call, f"{source}_to_{gate}_weights")
+    return _multiplier(weights.scale * vectors.scale / getattr(call, f"{gate}_intermediate_scale"))
+
+
+def norm_multiplier(weights: Tensor) -> tuple[int, int]:
+    """Mantissa and shift of what a layer normalisation's weights make of a gate."""
+    mantissa, shift = quantize_multiplier(weights.scale)
+    return mantissa, min(shift + 12, 31)
+
+
+def hidden_multiplier(call: Call) -> tuple[int, int]:
+    """Mantissa and shift of the output gate's products with the squashed cell state."""
+    return _multiplier(2.0**-15 / call.hidden_state_scale * 2.0**-15)
+
+
+def projection_multiplier(call: Call) -> tuple[int, int]:
+    """Mantissa and shift of the projection's products."""
+    return _multiplier(call.projection_weights.scale * call.hidden_state_scale / call.output_state_in.scale)
+
+
+def clip_range(threshold: float, scale: float, limits: tuple[int, int]) -> tuple[int, int]:
+    """The steps between which clipping at a real threshold keeps numbers; all where it is 0, or less than a step."""
+    bound = int(min(np.float32(threshold) / np.float32(scale), limits[1])) if threshold > 0 else 0
+    return (-bound, bound) if bound else limits
 
 
 def _normalise(x: np.ndarray, weights: Tensor, bias: np.ndarray) -> np.ndarray:
@@ -80,8 +108,7 @@ def _normalise(x: np.ndarray, weights: Tensor, bias: np.ndarray) -> np.ndarray:
     rescaled = multiply_by_quantized_multiplier(1024 * x - mean, mantissa, shift)
     weighted = rescaled * weights.data.astype(np.int64) + bias
     reduced = _divide(np.where(weighted > 0, weighted + 512, weighted - 512), 1024)
-    gain, gain_shift = quantize_multiplier(weights.scale)
-    return saturate16(multiply_by_quantized_multiplier(reduced, gain, gain_shift + 12))
+    return saturate16(multiply_by_quantized_multiplier(reduced, *norm_multiplier(weights)))
 
 
 def _divide(a: np.ndarray, b: int) -> np.ndarray:
@@ -91,7 +118,6 @@ def _divide(a: np.ndarray, b: int) -> np.ndarray:
 
 def _gate(call: Call, gate: str, cell_state: np.ndarray) -> np.ndarray:
     """What enters a gate's activation, with `_GATE_BITS` integer bits."""
-    scale = getattr(call, f"{gate}_intermediate_scale")
     bias = getattr(call, f"{gate}_gate_bias").data.astype(np.int64)
     normed = present(call, f"{gate}_layer_norm_weights")
     sums: np.ndarray = np.zeros_like(cell_state)
@@ -101,23 +127,15 @@ def _gate(call: Call, gate: str, cell_state: np.ndarray) -> np.ndarray:
     ):
         weights = getattr(call, f"{source}_to_{gate}_weights")
         accumulators = _product(vectors.data, vectors.zero_point, weights, added)
-        sums = saturate16(sums + _scaled(accumulators, weights.scale * vectors.scale / scale))
+        sums = saturate16(sums + multiply_by_quantized_multiplier(accumulators, *gate_multiplier(call, gate, source)))
     if gate != "cell" and present(call, f"cell_to_{gate}_weights"):
-        peephole = getattr(call, f"cell_to_{gate}_weights")
-        products = peephole.data.astype(np.int64) * cell_state
-        sums = saturate16(sums + _scaled(products, call.cell_state_in.scale * peephole.scale / scale))
+        products = getattr(call, f"cell_to_{gate}_weights").data.astype(np.int64) * cell_state
+        sums = saturate16(sums + multiply_by_quantized_multiplier(products, *gate_multiplier(call, gate, "cell")))
     return _normalise(sums, getattr(call, f"{gate}_layer_norm_weights"), bias) if normed else sums
 
 
-def _clip(steps: np.ndarray, threshold: float, scale: float, limit: int) -> np.ndarray:
-    if threshold <= 0:
-        return steps
-    bound = int(min(np.float32(threshold) / np.float32(scale), limit))
-    return clip(steps, -bound, bound) if bound else steps
-
-
 def _reference(call: Call) -> list[np.ndarray]:
-    state_bits = _cell_state_bits(call)
+    state_bits = cell_state_bits(call)
     cell_state = call.cell_state_in.data.astype(np.int64)
     forget = logistic(_gate(call, "forget", cell_state), _GATE_BITS)
     candidate = tanh(_gate(call, "cell", cell_state), _GATE_BITS)
@@ -128,9 +146,9 @@ def _reference(call: Call) -> list[np.ndarray]:
     cell_state = saturate16(
         rounding_divide_by_pot(forget * cell_state, 15) + rounding_divide_by_pot(write * candidate, 15 + state_bits)
     )
-    cell_state = _clip(cell_state, call.cell_clip, call.cell_state_in.scale, 32767)
+    cell_state = clip(cell_state, *clip_range(call.cell_clip, call.cell_state_in.scale, (-32768, 32767)))
     output = logistic(_gate(call, "output", cell_state), _GATE_BITS)
-    hidden = _scaled(output * tanh(cell_state, state_bits), 2.0**-15 / call.hidden_state_scale * 2.0**-15)
+    hidden = multiply_by_quantized_multiplier(output * tanh(cell_state, state_bits), *hidden_multiplier(call))
     # TensorFlow Lite counts the hidden state's zero point from the other side: it is subtracted here and added below.
     result = np.clip(hidden - call.hidden_state_zero_point, -128, 127)
     if present(call, "projection_weights"):
@@ -143,8 +161,8 @@ def _project(call: Call, hidden: np.ndarray) -> np.ndarray:
     weights, state = call.projection_weights, call.output_state_in
     bias = call.projection_bias.data.astype(np.int64) if present(call, "projection_bias") else 0
     accumulators = _product(hidden, -call.hidden_state_zero_point, weights, bias)
-    projected = _scaled(accumulators, weights.scale * call.hidden_state_scale / state.scale) + state.zero_point
-    return _clip(np.clip(projected, -128, 127), call.projection_clip, state.scale, 127)
+    projected = multiply_by_quantized_multiplier(accumulators, *projection_multiplier(call)) + state.zero_point
+    return clip(np.clip(projected, -128, 127), *clip_range(call.projection_clip, state.scale, (-128, 127)))
 
 
 define(

@@ -47,9 +47,9 @@ def present(call: Call, name: str) -> bool:
     operand = getattr(call, name) if call.has(name) else None
     if operand is None:
         return False
-    if operand.is_constant:
-        return bool(operand.size)
-    raise UnknownValue(f"whether {name} is given is not known yet", operand.index)
+    if operand.may_be_omitted and not operand.is_constant:
+        raise UnknownValue(f"whether {name} is given is not known yet", operand.index)
+    return bool(operand.size)
 
 
 def together(call: Call, names: Sequence[str]) -> bool:

@@ -86,11 +86,18 @@ Shapes = Callable[[int], "Shape | None"]
 
 
 def bind(
-    operation: Operation, operands: Sequence[Operand], values: Values, shapes: Shapes, relaxed: bool = False
+    operation: Operation,
+    operands: Sequence[Operand],
+    values: Values,
+    shapes: Shapes,
+    relaxed: bool = False,
+    *,
+    final: bool = False,
 ) -> Call:
     """Choose the overload that fits the operands' types and name them.
 
-    Raises BAD_DATA that names the operation, the operand, the expected types and the one that came.
+    ``final``: inputs that the execution omits are known, and are operands without a value. Raises BAD_DATA that names
+    the operation, the operand, the expected types and the one that came.
     """
     definition = lookup(operation.code)
     signature, leading = _choose(definition, operation, operands)
@@ -105,7 +112,8 @@ def bind(
         elif operand.type.code == OperandCode.MODEL:
             value = operand.subgraph
         elif operand.type.is_tensor:
-            value = Tensor(param.name, index, operand.type, shapes(index), values(index))
+            omitted = operand.lifetime is Lifetime.SUBGRAPH_INPUT and not final
+            value = Tensor(param.name, index, operand.type, shapes(index), values(index), may_be_omitted=omitted)
             tensors.append((param, value))
         else:
             known = values(index)
@@ -289,7 +297,7 @@ def calls(
             continue
         with raising():
             try:
-                call = bind(operation, model.operands, value, shapes.get, model.relaxed)
+                call = bind(operation, model.operands, value, shapes.get, model.relaxed, final=final)
                 inferred = infer(call)
             except NnapiError as error:
                 where = f" (operands {list(operation.inputs)} -> {list(operation.outputs)})"

@@ -29,6 +29,11 @@ from nnvk.types.operand import Shape
 _AUX_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
 
 
+def rnn_linking(call: Call) -> tuple[str, bool]:
+    """How BIDIRECTIONAL_SEQUENCE_RNN feeds its cells: see `linking`."""
+    return linking(call, _AUX_WEIGHTS)
+
+
 def _cell_params(prefix: str = "") -> list[Param]:
     ranks = {"weights": 2, "recurrent_weights": 2, "bias": 1, "hidden_state_in": 2}
     return [tensor(prefix + name, rank=rank) for name, rank in ranks.items()]
@@ -125,7 +130,7 @@ define(
 def _infer_bidirectional(call: Call) -> list[Shape]:
     check_activation(call.activation)
     _, batches, input_size = sequence_shape(call)
-    backward_input, crossed = linking(call, _AUX_WEIGHTS)
+    backward_input, crossed = rnn_linking(call)
     forward = _check_cell(call, "fw_", batches, input_size)
     backward = _check_cell(call, "bw_", batches, sequence_shape(call, backward_input)[2])
     if crossed:
@@ -136,7 +141,7 @@ def _infer_bidirectional(call: Call) -> list[Shape]:
 
 
 def _reference_bidirectional(call: Call) -> list[np.ndarray]:
-    backward_input, crossed = linking(call, _AUX_WEIGHTS)
+    backward_input, crossed = rnn_linking(call)
     aux = sequence(call, "aux_input") if crossed else None
     forward, forward_state = _run(call, "fw_", sequence(call), aux)
     backward, backward_state = _run(call, "bw_", sequence(call, backward_input), aux, reverse=True)

@@ -75,24 +75,28 @@ define(
 # --- both directions -----------------------------------------------------------------------------------------
 
 
+def lstm_linking(call: Call) -> tuple[str, bool]:
+    """How BIDIRECTIONAL_SEQUENCE_LSTM feeds its cells: see `linking`."""
+    return linking(call, aux_names(call, "fw_") + aux_names(call, "bw_"))
+
+
 def _infer_bidirectional(call: Call) -> list[Shape]:
     check_options(call)
     _, batches, input_size = sequence_shape(call)
-    names = {prefix: aux_names(call, prefix) for prefix in ("fw_", "bw_")}
-    backward_input, crossed = linking(call, names["fw_"] + names["bw_"])
+    backward_input, crossed = lstm_linking(call)
     forward = check_cell(call, "fw_", batches, input_size)
     backward = check_cell(call, "bw_", batches, sequence_shape(call, backward_input)[2])
     if crossed:
         aux_size = sequence_shape(call, "aux_input")[2]
         for prefix, cell in (("fw_", forward), ("bw_", backward)):
-            for name in names[prefix]:
+            for name in aux_names(call, prefix):
                 check(call, name, cell.units, aux_size)
     states = [(batches, size) for cell in (forward, backward) for size in (cell.outputs, cell.units)]
     return bidirectional_shapes(call, forward.outputs, backward.outputs, states)
 
 
 def _reference_bidirectional(call: Call) -> list[np.ndarray]:
-    backward_input, crossed = linking(call, aux_names(call, "fw_") + aux_names(call, "bw_"))
+    backward_input, crossed = lstm_linking(call)
     aux = sequence(call, "aux_input") if crossed else None
     sequences: list[np.ndarray] = []
     final: list[np.ndarray] = []

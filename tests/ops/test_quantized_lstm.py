@@ -299,3 +299,56 @@ def test_16bit_operands_that_do_not_fit(ops, name, change, words):
     with pytest.raises(NnapiError) as error:
         run_16bit(ops, operands, types)
     assert error.value.code == ResultCode.BAD_DATA and words in error.value.reason
+
+
+# --- accumulators ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_accumulators_wrap_round(ops, sign):
+    """As TFLite's, of 32 bits: what leaves them on one side comes back on the other, and the forget gate with it."""
+    ends = np.iinfo(np.int32)
+    bias = ends.max - 10 if sign > 0 else ends.min + 10
+    forgotten = []
+    for added in (0, sign):
+        operands = cell()
+        for source, vectors in (("input", "input"), ("recurrent", "output_state_in")):
+            name, given = f"{source}_to_forget_weights", operands[vectors]
+            operands[name] = changed(operands[name], data=np.full_like(operands[name].value, 100))
+            operands[vectors] = changed(given, data=np.full_like(given.value, given.type.zero_point + added))
+        operands["forget_gate_bias"] = operand(I32, np.full(7, bias))
+        operands["input_gate_bias"] = operand(I32, np.full(7, -(2**30)))  # nothing is written
+        operands["cell_state_in"] = changed(operands["cell_state_in"], data=np.full((3, 7), 16000))
+        forgotten.append(np.abs(run(ops, operands)[1]).max() < 100)
+    assert forgotten == ([False, True] if sign > 0 else [True, False])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_16bit_accumulators_wrap_round(ops, sign):
+    ends = np.iinfo(np.int32)
+    forgotten = []
+    for added in (0, sign):
+        operands = cell_16bit(scale=2.0**-13, zero_point=100)  # multipliers that leave something of every sum
+        for name in ("input", "output_state_in"):
+            operands[name] = changed(operands[name], data=np.full_like(operands[name].value, 128 + added))
+        for name in ("input_to_forget_weights", "recurrent_to_forget_weights"):
+            operands[name] = changed(operands[name], data=np.full_like(operands[name].value, 200))
+        for name, bias in (("forget", ends.max - 10 if sign > 0 else ends.min + 10), ("input", -(2**30))):
+            name = f"{name}_gate_bias"
+            operands[name] = changed(operands[name], data=np.full(7, bias))
+        operands["cell_state_in"] = changed(operands["cell_state_in"], data=np.full((3, 7), 16000))
+        forgotten.append(np.abs(run_16bit(ops, operands)[0]).max() < 100)
+    assert forgotten == ([False, True] if sign > 0 else [True, False])
+
+
+def test_normalised_gates_saturate(ops):
+    """By weights of the largest scale that there is: what is not 0 goes to the ends."""
+    operands = cell(frozenset({"norm"}))
+    for gate in GATES:
+        name = f"{gate}_layer_norm_weights"
+        operands[name] = changed(operands[name], scale=3e38)
+    _, cell_state, _ = run(ops, operands)
+    state = operands["cell_state_in"].value.astype(int)
+    # Gates are 0 or 1, the candidate is -1 or 1.
+    distances = [np.abs(cell_state - forget * state - write * 2**11) for forget in (0, 1) for write in (-1, 0, 1)]
+    assert np.min(distances, axis=0).max() <= 8

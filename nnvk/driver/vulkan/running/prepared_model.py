@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from nnvk.base.errors import NnapiError
+from nnvk.base.errors import NnapiError, UnfitData
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.execution import VulkanExecution
@@ -34,7 +34,10 @@ class VulkanPreparedModel(IPreparedModel):
         """Plan what can be planned now."""
         single = self._program.single
         if single is not None:
-            plan = single.plan_by_shapes(single.known_shapes) if single.known_shapes is not None else None
+            plan = None
+            if single.known_shapes is not None:
+                with contextlib.suppress(UnfitData):  # inputs that an execution omits may not be given together
+                    plan = single.plan_by_shapes(single.known_shapes)
             if plan is not None:
                 plan.warm_up()  # the first execution shall be as fast as any other
             return
