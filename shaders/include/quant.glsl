@@ -77,6 +77,14 @@ uint join_words(uint low, uint high, uint index) {
     return (low >> shift) | (high << 1 << (31u - shift));
 }
 
+// Replaces some bits of a word of which others may be replacing other bits: each touches none but its own.
+#define REPLACE(word, shift, bits, value)            \
+    {                                                \
+        uint place = (shift), fresh = (value);       \
+        atomicAnd(word, ~((bits) << place));         \
+        atomicOr(word, (fresh & (bits)) << place);   \
+    }
+
 // gemmlowp's SaturatingRoundingDoublingHighMul for b >= 0 (a quantised multiplier's mantissa is never
 // negative): a * b / 2^31, to nearest, ties upwards.
 int rounding_doubling_high_mul(int a, int b) {

@@ -132,14 +132,6 @@
 #define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 2)], ((at) & 3u) << 3, 0xffu, ENCODE4(ACC4(v)))
 #endif
 
-// Replaces some bits of a word of which others may be replacing other bits: each touches none but its own.
-#define REPLACE(word, shift, bits, value)            \
-    {                                                \
-        uint place = (shift), fresh = (value);       \
-        atomicAnd(word, ~((bits) << place));         \
-        atomicOr(word, (fresh & (bits)) << place);   \
-    }
-
 #define LOAD_WITH(name, at, mask) LOAD_FROM_WITH(name, name##_offset * WORD_VALUES + (at), mask)
 #define GATHER4_WITH(name, at, mask)                                                            \
     ACC4(LOAD_WITH(name, (at).x, mask), LOAD_WITH(name, (at).y, mask), LOAD_WITH(name, (at).z, mask), \

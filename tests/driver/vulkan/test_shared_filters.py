@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 from profiles import DISCRETE
+from recipes import Draw, draw_case, frozen
 from rows import Row, parse
 
 from nnvk.driver.vulkan import VulkanDevice
@@ -15,15 +16,20 @@ from nnvk.driver.vulkan.lowering import filters
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model
+from nnvk.types.operand import Shape
 
 
 def repeated(model: Model, times: int) -> Model:
     """The one operation of a model as often as that, with the same inputs and outputs of their own."""
-    (operation,), output = model.operations, model.operands[-1]
-    outputs = range(len(model.operands) - 1, len(model.operands) - 1 + times)
-    operations = tuple(replace(operation, outputs=(number,)) for number in outputs)
-    return Model((*model.operands[:-1], *[output] * times), operations, model.inputs, tuple(outputs))
+    (operation,) = model.operations
+    count = len(operation.outputs)
+    first = len(model.operands) - count  # outputs come last
+    outputs = range(first, first + times * count)
+    operations = tuple(replace(operation, outputs=tuple(outputs[i : i + count])) for i in range(0, len(outputs), count))
+    operands = (*model.operands[:first], *model.operands[first:] * times)
+    return Model(operands, operations, model.inputs, tuple(outputs))
 
 
 def carried(library: ShaderLibrary, model: Model) -> int:
@@ -54,6 +60,22 @@ def test_filters_are_carried_once(text: str) -> None:
     """An operation's own, small constants are less than a thirtieth of its filter."""
     library, model = ShaderLibrary(), parse(text).model
     assert carried(library, repeated(model, 30)) < 2 * carried(library, model)
+
+
+class LargeDraw(Draw):
+    """All sizes are as large."""
+
+    def sizes(self, rank: int, most: int = 5) -> Shape:
+        return (31,) * rank
+
+
+@pytest.mark.parametrize("leading", [OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16], ids=str)
+@pytest.mark.parametrize("code", [OperationCode.RNN, OperationCode.LSTM, OperationCode.SVDF], ids=str)
+def test_weights_of_unrolled_cells_are_carried_once(code: OperationCode, leading: OperandCode) -> None:
+    library = ShaderLibrary()
+    for seed in range(4):
+        model = frozen(draw_case(LargeDraw(seed), code, leading))
+        assert carried(library, repeated(model, 10)) < 2 * carried(library, model)
 
 
 def test_filters_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,9 @@ class _Cell:
     """Sizes of an LSTM cell, and the optional groups that it has."""
 
     def __init__(self, d: Draw, size: int) -> None:
-        self.size, self.units = size, d.integer(1, 4)
+        self.size, (self.units,) = size, d.sizes(1, 4)
         self.cifg, self.peephole, self.projection, self.norm = (d.chance() for _ in range(4))
-        self.outputs = d.integer(1, 4) if self.projection else self.units
+        self.outputs = d.sizes(1, 4)[0] if self.projection else self.units
         self.projection_bias = self.projection and d.chance()
 
     def weights(self, matrix: Weights, peephole: Weights, bias: Weights, nothing: Arg) -> list[Arg]:

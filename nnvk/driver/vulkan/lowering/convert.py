@@ -13,6 +13,8 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
 from nnvk.ops.quant import limits
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType
 
 _NAMES = tuple(dtype.name for dtype in (F32, F16, I32, Q8, Q16))
 
@@ -46,6 +48,19 @@ def as_float32(g: Lowering, tensor: Tensor) -> TensorRef:
     target = g.scratch(4 * tensor.size)
     _convert(g, tensor, of(tensor), g.tensor(tensor), tensor, F32, target)
     return target
+
+
+def widened(g: Lowering, tensor: Tensor) -> Tensor:
+    """A tensor whose 16-bit floats are 32-bit ones, converted now and once if it is constant; another one as it is."""
+    if of(tensor) is not F16:
+        return tensor
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, tensor.shape)
+    if tensor.is_constant:
+        form = (tensor.index, "widened")
+        return g.once(form, lambda: g.intermediate(tensor.name, type_, tensor.data.astype(np.float32)))
+    copy = g.intermediate(tensor.name, type_)
+    convert(g, tensor, copy)
+    return copy
 
 
 def float32_result(g: Lowering, tensor: Tensor) -> TensorRef:

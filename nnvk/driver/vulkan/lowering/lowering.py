@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.types.operand import OperandType
+
+T = TypeVar("T")
 
 
 class Lowering:
@@ -37,7 +41,7 @@ class Lowering:
         self._written: set[TensorRef] = set()
         self._tensors: dict[int, TensorRef] = {}
         self._constants: dict[int, tuple[TensorRef, np.ndarray]] = {}
-        self._forms: dict[tuple[int, Hashable], TensorRef] = {}
+        self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._cleared = 0
         self.values: dict[int, np.ndarray] = dict(values or {})
@@ -76,9 +80,13 @@ class Lowering:
 
         ``form`` tells apart all that may be made of an operand.
         """
-        known = self._forms.get((tensor.index, form))
-        if known is None:
-            known = self._forms[tensor.index, form] = self.constant(make())
+        return self.once((tensor.index, form), lambda: self.constant(make()))
+
+    def once(self, form: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` makes for the first who asks for this form; the same for all who do."""
+        if form not in self._forms:
+            self._forms[form] = make()
+        known: T = self._forms[form]
         return known
 
     def give(self, output: Tensor, data: np.ndarray) -> None:
@@ -118,9 +126,13 @@ class Lowering:
         self._commands.insert(self._cleared, Clear(ref))  # before all else, where no barrier is lost on it
         self._cleared += 1
 
-    def alias(self, source: Tensor, target: Tensor) -> None:
+    def intermediate(self, name: str, type: OperandType, data: np.ndarray | None = None) -> Tensor:
+        """A tensor that is no operand of the model, for what takes operands: an intermediate result, or a constant."""
+        return Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
+
+    def alias(self, source: Tensor | TensorRef, target: Tensor) -> None:
         """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""
-        self._tensors[target.index] = self.tensor(source)
+        self._tensors[target.index] = self.tensor(source) if isinstance(source, Tensor) else source
 
     def _new(self, nbytes: int, storage: Storage) -> TensorRef:
         if padded(nbytes) > self.device.max_buffer:

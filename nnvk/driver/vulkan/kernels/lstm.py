@@ -1,0 +1,236 @@
+"""LSTM, UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM, with everything that is optional in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnvk.driver.vulkan.kernels.recurrent import (
+    SHADERS,
+    Limits,
+    Rows,
+    Span,
+    both_directions,
+    chunks,
+    drive,
+    loop,
+    loop_size,
+    one_direction,
+    refuse_long,
+    step,
+    takes_loop,
+)
+from nnvk.driver.vulkan.lowering.convert import widened
+from nnvk.driver.vulkan.lowering.filters import filters_of, packed
+from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import fill
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.lstm_cell import GATES, CellOperands
+from nnvk.ops.recurrent import sequence_shape
+from nnvk.ops.sequence_lstm import lstm_linking
+from nnvk.types.codes import FuseCode, OperationCode
+
+_MOST_NORMALISED = 80_000
+"""Units that the loops of one workgroup get through: see `MAX_ITERATIONS`."""
+
+
+class _Layer:
+    """A cell over a sequence. The sums of a unit's gates lie side by side, four also with CIFG."""
+
+    def __init__(
+        self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
+    ) -> None:
+        operands = CellOperands.of(call, prefix, aux=aux)
+        units, outputs = operands.recurrent_weights["output"].shape
+        self._g = g
+        self._span = span
+        self._units, self._outputs = units, outputs
+        self._target = target
+        self._state = g.tensor(widened(g, operands.output_state))
+        self._cell_before = g.tensor(widened(g, operands.cell_state))
+        self._cell = g.scratch(4 * span.batches * units)
+        self._limits, self._projection_limits = Limits.of(call.activation), Limits.clip(call.proj_clip)
+        self._cell_clip = Limits.clip(call.cell_clip).high
+        self._norm = bool(operands.norm)
+        self._options = {"CIFG": len(operands.gates) < len(GATES), "PEEPHOLE": bool(operands.peephole)}
+        if not span.time:
+            return
+        weights = [operands.input_weights, operands.aux_weights] if aux else [operands.input_weights]
+        bias = vectors(g, units, [[None] * len(GATES) if self._norm else by_gate(operands.bias)])
+        self._driven = drive(g, source, matrix(g, units, [by_gate(part) for part in weights]), bias)
+        self._recurrent = packed(g, filters_of(matrix(g, units, [by_gate(operands.recurrent_weights)])))
+        projection = operands.projection_weights
+        self._projection = None if projection is None else packed(g, filters_of(matrix(g, outputs, [[projection]])))
+        sections = [operands.peephole] if operands.peephole else []
+        sections += [operands.norm, operands.bias] if self._norm else []
+        self._projection_bias = len(sections) * len(GATES) * units
+        parameters = vectors(g, units, [by_gate(section) for section in sections], operands.projection_bias, outputs)
+        self._parameters = g.tensor(parameters)
+
+    def steps(self) -> Iterator[None]:
+        """Dispatch step after step, or many at once."""
+        if not self._span.time:
+            return
+        projected = 0 if self._projection is None else self._units
+        size = loop_size(self._g.device, self._units, self._outputs, projected, norm=self._norm)
+        state, cell = Rows(self._state, 0, self._outputs), self._cell_before
+        if takes_loop(self._g.device, size, self._span.batches, self._outputs * (4 * self._units + projected)):
+            for part in chunks(self._span.steps, size.steps):
+                loop(
+                    self._g,
+                    "lstm",
+                    size,
+                    self._span,
+                    len(part),
+                    quads=self._units,
+                    length=self._outputs,
+                    state=state,
+                    weights=self._recurrent,
+                    driven=self._sums(part[0]),
+                    target=self._rows(part[0]),
+                    limits=self._limits,
+                    spec={**self._options, "NORM": self._norm, "PROJECTION": bool(projected)},
+                    tensors={**self._cells(cell), "projection": self._projection or self._recurrent},
+                    cell_clip=self._cell_clip,
+                    projection_clip=self._projection_limits.high,
+                )
+                state, cell = self._rows(part[-1]), self._cell
+                yield
+            return
+        unprojected = Rows(self._g.scratch(4 * self._span.batches * projected), 0, projected)
+        for number in self._span.steps:
+            target = self._rows(number)
+            self._gates(number, state, cell, unprojected if projected else target)
+            if projected:
+                self._project(unprojected, target)
+            state, cell = target, self._cell
+            yield
+
+    def states(self) -> list[Rows]:
+        """Output and cell state after the last step."""
+        steps = self._span.steps
+        if not steps:
+            return [Rows(self._state, 0, self._outputs), Rows(self._cell_before, 0, self._units)]
+        return [self._rows(steps[-1]), Rows(self._cell, 0, self._units)]
+
+    def _rows(self, number: int) -> Rows:
+        """The outputs of a step."""
+        return self._span.rows(self._target, self._outputs, number)
+
+    def _sums(self, number: int) -> Rows:
+        """What the inputs of a step contribute to the sums of its gates."""
+        return self._span.rows(self._driven, len(GATES) * self._units, number)
+
+    def _cells(self, before: TensorRef) -> dict[str, TensorRef]:
+        return {"before": before, "after": self._cell, "parameters": self._parameters}
+
+    def _gates(self, number: int, state: Rows, cell: TensorRef, result: Rows) -> None:
+        """All of a step but the projection."""
+        sums = self._sums(number)
+        if not self._norm:
+            step(
+                self._g,
+                "lstm",
+                rows=self._span.batches,
+                columns=self._units,
+                source=state,
+                length=self._outputs,
+                weights=self._recurrent,
+                driven=sums,
+                target=result,
+                limits=self._limits,
+                spec=self._options,
+                tensors=self._cells(cell),
+                cell_clip=self._cell_clip,
+            )
+            return
+        step(
+            self._g,
+            "rnn",
+            rows=self._span.batches,
+            columns=len(GATES) * self._units,
+            source=state,
+            length=self._outputs,
+            weights=self._recurrent,
+            driven=sums,
+            target=sums,
+            limits=Limits.of(FuseCode.NONE),
+        )
+        loop(
+            self._g,
+            "lstm",
+            loop_size(self._g.device, self._units, 0, norm=True),
+            self._span,
+            1,
+            quads=self._units,
+            length=self._units,
+            state=sums,
+            weights=sums.tensor,
+            driven=sums,
+            target=result,
+            limits=self._limits,
+            spec={**self._options, "NORM": True, "RECURRENT": False},
+            tensors={**self._cells(cell), "projection": sums.tensor},
+            cell_clip=self._cell_clip,
+            projection_clip=0.0,
+        )
+
+    def _project(self, source: Rows, target: Rows) -> None:
+        assert self._projection is not None
+        step(
+            self._g,
+            "rnn",
+            rows=self._span.batches,
+            columns=self._outputs,
+            source=source,
+            length=self._units,
+            weights=self._projection,
+            driven=Rows(self._parameters, self._projection_bias, 0),
+            target=target,
+            limits=self._projection_limits,
+        )
+
+
+def _refuse_cell(call: Call, prefix: str, aux: int = 0) -> str:
+    """Why a cell is too large; ``aux`` elements of an auxiliary input are multiplied with those of the input."""
+    operands = CellOperands.of(call, prefix)
+    units, outputs = operands.recurrent_weights["output"].shape
+    if operands.norm and units > _MOST_NORMALISED:
+        return f"{units} units are normalised together, the shader takes at most {_MOST_NORMALISED}"
+    return refuse_long(operands.input_weights["output"].shape[1] + aux, units, outputs)
+
+
+def _refuse(call: Call) -> str:
+    return _refuse_cell(call, "")
+
+
+@kernel(OperationCode.LSTM, shaders=SHADERS, refuse=_refuse)
+def lower_step(call: Call, g: Lowering) -> None:
+    """One step."""
+    fill(g, g.tensor(call.scratch_buffer), np.zeros(1, call.scratch_buffer.dtype))  # as on the reference device
+    states = call.output_state_out, call.cell_state_out
+    one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, states)
+
+
+@kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM, shaders=SHADERS, refuse=_refuse)
+def lower_sequence(call: Call, g: Lowering) -> None:
+    """Step after step."""
+    time, batches, _ = sequence_shape(call)
+    one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
+
+
+def _refuse_bidirectional(call: Call) -> str:
+    crossed = lstm_linking(call)[1]
+    aux = call.aux_input.shape[-1] if crossed else 0
+    return _refuse_cell(call, "fw_", aux) or _refuse_cell(call, "bw_", aux)
+
+
+@kernel(OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM, shaders=SHADERS, refuse=_refuse_bidirectional)
+def lower_bidirectional(call: Call, g: Lowering) -> None:
+    """Both directions, in turns."""
+    outputs = [getattr(call, prefix + "recurrent_to_output_weights").shape[1] for prefix in ("fw_", "bw_")]
+    both_directions(g, call, _Layer, lstm_linking(call), outputs, 2)

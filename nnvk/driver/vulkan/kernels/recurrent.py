@@ -1,0 +1,430 @@
+"""What the kernels of recurrent operations share: steps, loops over steps, sequences in one or both directions.
+
+A step takes one dispatch or two. What the inputs contribute is computed for all steps at once before (`drive`); then
+`recurrent_step.comp` multiplies the state of the step before by the recurrent weights and makes of the sums what the
+cell makes of them. Small cells take all their steps in one dispatch (`recurrent_loop.comp`).
+
+All of it is in 32-bit floats: 16-bit ones are converted at the ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnvk.driver.vulkan.lowering.arrange import arrange
+from nnvk.driver.vulkan.lowering.convert import finish_float32, float32_result, widened
+from nnvk.driver.vulkan.lowering.dtypes import F32, of
+from nnvk.driver.vulkan.lowering.filter_output import Operands
+from nnvk.driver.vulkan.lowering.filters import filters_of, packed
+from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import move
+from nnvk.driver.vulkan.lowering.product import (
+    POINT,
+    PRODUCT_SHADERS,
+    Product,
+    multiply,
+    refuse_long_sums,
+    uses_subgroups,
+)
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import REAL_RANGES
+from nnvk.ops.recurrent import sequence_shape
+from nnvk.types.codes import FuseCode, OperationCode
+
+STEP = Shader(
+    "recurrent_step",
+    where=lambda choice: choice["TILE"] == "shared" or choice["BATCHES"] == "some",
+    CELL=("lstm", "rnn"),
+    TILE=("subgroup", "shared"),
+    BATCHES=("one", "some"),
+)
+LOOP = Shader("recurrent_loop", CELL=("lstm", "rnn"), TILE=("subgroup", "shared"))
+SHADERS = (STEP, LOOP, *PRODUCT_SHADERS, *GATES_SHADERS)
+"""All that this module may dispatch."""
+
+_LANES = 8
+"""Fours of columns in a block of packed weights."""
+_LOCAL = {"subgroup": {"local_x": _LANES, "local_y": 1}, "shared": {"local_x": _LANES, "local_y": 16}}
+_ROWS = {"subgroup": 16, "shared": 4}
+"""Batches that a workgroup of a step takes at most."""
+LOOP_WEIGHTS, LOOP_READS = 1 << 14, 1 << 16
+"""Recurrent weights, and reads of them by all batches, up to which one workgroup takes all steps of a batch."""
+_LOOP_INVOCATIONS = 128
+MAX_ITERATIONS = 60_000
+"""Of all loops of an invocation together: llvmpipe ends them after 65,535."""
+
+
+# --- activations ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """An activation as shaders take it: its number, and limits for those that are no function."""
+
+    number: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, activation: int) -> Limits:
+        """Of a number that `nnvk.ops.recurrent.ACTIVATIONS` has."""
+        codes = [code for code in FuseCode if code == activation]
+        return cls(activation, *(REAL_RANGES[codes[0]] if codes else (-math.inf, math.inf)))
+
+    @classmethod
+    def clip(cls, threshold: float) -> Limits:
+        """Clipping at a threshold, or none at 0."""
+        bound = threshold if threshold > 0 else math.inf
+        return cls(FuseCode.NONE, -bound, bound)
+
+
+# --- sequences -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a tensor, one for each batch: where the first begins, and how far it is to the next, in elements."""
+
+    tensor: TensorRef
+    first: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The steps and batches of sequences, and in which order they lie."""
+
+    time: int
+    batches: int
+    time_major: bool
+    reverse: bool = False
+
+    def rows(self, tensor: TensorRef, width: int, step: int) -> Rows:
+        """A step of a sequence whose rows have ``width`` elements."""
+        per_step, per_batch = (self.batches, 1) if self.time_major else (1, self.time)
+        return Rows(tensor, step * per_step * width, per_batch * width)
+
+    def stride(self, width: int) -> int:
+        """Elements from a step to the one that is computed next."""
+        return (self.batches if self.time_major else 1) * width * (-1 if self.reverse else 1)
+
+    @property
+    def steps(self) -> list[int]:
+        """In the order in which they are computed."""
+        return list(reversed(range(self.time))) if self.reverse else list(range(self.time))
+
+
+# --- dispatches ----------------------------------------------------------------------------------------------
+
+
+def _tile(device: DeviceProfile) -> str:
+    return "subgroup" if uses_subgroups(device) else "shared"
+
+
+def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
+    """What the inputs [..., K] contribute to the sums of all steps, [rows, columns]."""
+    columns, length = weights.shape
+    rows = math.prod(source.shape[:-1])
+    target = g.intermediate("driven", floats(rows, columns))
+    if not length:
+        arrange(g, F32.moved, g.tensor(bias), g.tensor(target), [(rows, 0), (columns, 1)])
+    elif rows <= _ROWS[_tile(g.device)]:
+        step(
+            g,
+            "rnn",
+            rows=rows,
+            columns=columns,
+            source=Rows(g.tensor(source), 0, length),
+            length=length,
+            weights=packed(g, filters_of(weights)),
+            driven=Rows(g.tensor(bias), 0, 0),
+            target=Rows(g.tensor(target), 0, columns),
+            limits=Limits.of(FuseCode.NONE),
+        )
+    else:
+        product = Product((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
+        operands = Operands(OperationCode.FULLY_CONNECTED, source, weights, bias, target)
+        multiply(g, operands, filters_of(weights), product)
+    return g.tensor(target)
+
+
+def step(
+    g: Lowering,
+    cell: str,
+    *,
+    rows: int,
+    columns: int,
+    source: Rows,
+    length: int,
+    weights: TensorRef,
+    driven: Rows,
+    target: Rows,
+    limits: Limits,
+    spec: Mapping[str, int | bool] | None = None,
+    tensors: Mapping[str, TensorRef] | None = None,
+    **push: int | float,
+) -> None:
+    """Multiply ``source`` [rows, length] by weights, add ``driven``, and make of the sums what the cell makes of them.
+
+    ``columns`` are those of ``target``: sums, or units of an LSTM, which has more ``spec``, ``tensors`` and ``push``.
+    """
+    tile = _tile(g.device)
+    few = tile == "shared" and rows == 1
+    tiles = -(-rows // _ROWS[tile])
+    together = 1 if few else _ROWS[tile] if tile == "shared" else -(-rows // tiles)
+    quads = columns if cell == "lstm" else -(-columns // 4)
+    g.dispatch(
+        STEP.variant(CELL=cell, TILE=tile, BATCHES="one" if few else "some"),
+        groups=(-(-quads // _LANES), -(-rows // together), 1),
+        spec={
+            **_LOCAL[tile],
+            **({"ROWS": together} if tile == "subgroup" else {}),
+            "ALIGNED": not (length % 4 or source.first % 4 or source.stride % 4),
+            "VECTOR_STORES": not (columns % 4 or target.first % 4 or target.stride % 4),
+            "ACTIVATION": limits.number,
+            **(spec or {}),
+        },
+        tensors={
+            "src": source.tensor,
+            "weights": weights,
+            "driven": driven.tensor,
+            "dst": target.tensor,
+            **(tensors or {}),
+        },
+        rows=rows,
+        columns=columns,
+        length=length,
+        src_first=source.first,
+        src_stride=source.stride,
+        driven_first=driven.first // 4,
+        driven_stride=driven.stride // 4,
+        dst_first=target.first,
+        dst_stride=target.stride,
+        low=limits.low,
+        high=limits.high,
+        **push,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSize:
+    """The sizes of a workgroup that takes many steps, and what it keeps in shared memory."""
+
+    quads: int
+    slices: int
+    hidden: int
+    """Fours of the state."""
+    vectors: int
+    """Fours of all vectors."""
+    steps: int
+    """That a dispatch may take."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of shared memory."""
+        return 16 * (self.vectors + self.quads * self.slices)
+
+
+def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
+    """For a cell with so many fours of columns, elements of its state, and elements that are projected."""
+    hidden, squeezed = max(1, -(-length // 4)), -(-projected // 4)
+    subgroup = uses_subgroups(device)
+    lanes = _LANES if subgroup else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
+    slices = 1
+    while not subgroup and lanes * slices * 2 <= _LOOP_INVOCATIONS and hidden >= 8 * slices:
+        slices *= 2
+
+    def rounds(quads: int, fours: int) -> int:
+        """Of the loops of a product; each makes one more to find its end."""
+        passes = -(-quads // lanes)
+        return 2 + passes * (5 + -(-fours // (_LANES if subgroup else slices)) + slices)
+
+    of_step = 2 + rounds(quads, hidden)
+    if projected:
+        of_step += rounds(hidden, squeezed)
+    if norm:
+        of_step += 5 * (2 + -(-quads // lanes)) + 4 * (2 + lanes.bit_length())
+    return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MAX_ITERATIONS // of_step))
+
+
+def takes_loop(device: DeviceProfile, size: LoopSize, batches: int, weights: int) -> bool:
+    """Whether one workgroup should take all steps of a batch, for a cell with so many recurrent weights."""
+    fits = size.nbytes <= device.max_shared_memory and batches <= device.max_groups
+    return fits and weights <= LOOP_WEIGHTS and batches * weights <= LOOP_READS
+
+
+def loop(
+    g: Lowering,
+    cell: str,
+    size: LoopSize,
+    span: Span,
+    steps: int,
+    *,
+    quads: int,
+    length: int,
+    state: Rows,
+    weights: TensorRef,
+    driven: Rows,
+    target: Rows,
+    limits: Limits,
+    spec: Mapping[str, int | bool] | None = None,
+    tensors: Mapping[str, TensorRef] | None = None,
+    **push: int | float,
+) -> None:
+    """Take many steps of a cell with ``quads`` fours of columns and a state of ``length`` elements in one dispatch.
+
+    ``driven`` and ``target`` are the first step's rows.
+    """
+    g.dispatch(
+        LOOP.variant(CELL=cell, TILE=_tile(g.device)),
+        groups=(span.batches, 1, 1),
+        spec={
+            "local_x": size.quads * size.slices,
+            "QUADS": size.quads,
+            "SLICES": size.slices,
+            "HIDDEN": size.hidden,
+            "VECTORS": size.vectors,
+            "ACTIVATION": limits.number,
+            "VECTOR_STORES": length % 4 == 0,
+            **(spec or {}),
+        },
+        tensors={
+            "src": state.tensor,
+            "weights": weights,
+            "driven": driven.tensor,
+            "dst": target.tensor,
+            **(tensors or {}),
+        },
+        steps=steps,
+        quads=quads,
+        length=length,
+        src_first=state.first,
+        src_stride=state.stride,
+        driven_first=driven.first // 4,
+        driven_step=span.stride(quads) & 0xFFFFFFFF,
+        driven_stride=driven.stride // 4,
+        dst_first=target.first,
+        dst_step=span.stride(length) & 0xFFFFFFFF,
+        dst_stride=target.stride,
+        low=limits.low,
+        high=limits.high,
+        **push,
+    )
+
+
+def in_turns(*layers: Iterable[None]) -> None:
+    """Take steps of several cells in turns, so that a device may run them at the same time."""
+    for _ in itertools.zip_longest(*layers):
+        pass
+
+
+def chunks(steps: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Steps in parts of at most ``size``."""
+    for first in range(0, len(steps), size):
+        yield steps[first : first + size]
+
+
+# --- operations ----------------------------------------------------------------------------------------------
+
+
+class Layer(Protocol):
+    """A cell over a sequence."""
+
+    def steps(self) -> Iterator[None]:
+        """Dispatch step after step, or many at once."""
+
+    def states(self) -> Sequence[Rows]:
+        """The states after the last step, in the order in which operations give them."""
+
+
+class MakeLayer(Protocol):
+    """Makes the layer of the cell whose operands have a prefix."""
+
+    def __call__(
+        self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
+    ) -> Layer:
+        """``source`` are the inputs, followed by those of an auxiliary input if ``aux``; outputs go to ``target``."""
+
+
+def one_direction(
+    g: Lowering, call: Call, make: MakeLayer, span: Span, result: Tensor, states: Sequence[Tensor]
+) -> None:
+    """Lower an operation of one cell, whose outputs [steps, batches, width] are ``result``."""
+    target = float32_result(g, result)
+    layer = make(g, call, "", span, widened(g, call.input), target)
+    in_turns(layer.steps())
+    if result.size:
+        finish_float32(g, target, result)
+    for output, rows in zip(states, layer.states(), strict=False):
+        finish_state(g, output, rows)
+
+
+def both_directions(
+    g: Lowering, call: Call, make: MakeLayer, linking: tuple[str, bool], widths: Sequence[int], states: int
+) -> None:
+    """Lower an operation of a forward and a backward cell with so many outputs, and ``states`` each."""
+    time, batches, _ = sequence_shape(call)
+    backward_input, crossed = linking
+    spans = [Span(time, batches, bool(call.time_major), reverse) for reverse in (False, True)]
+    sources = [widened(g, call.input), widened(g, getattr(call, backward_input))]
+    if crossed:
+        sources = [beside(g, call.input, call.aux_input)] * 2
+    merged = bool(call.merge_outputs)
+    results = [None, None] if merged else call.outputs[:2]
+    targets = [
+        g.scratch(4 * time * batches * width) if result is None else float32_result(g, result)
+        for result, width in zip(results, widths, strict=True)
+    ]
+    layers = [
+        make(g, call, prefix, span, source, target, aux=crossed) if width else None
+        for prefix, span, source, target, width in zip(("fw_", "bw_"), spans, sources, targets, widths, strict=True)
+    ]
+    in_turns(*(layer.steps() for layer in layers if layer is not None))
+    if merged and call.output.size:
+        merge(g, call.output, list(zip(targets, widths, strict=True)))
+    for result, target in zip(results, targets, strict=True):
+        if result is not None and result.size:
+            finish_float32(g, target, result)
+    rest = call.outputs[1 if merged else 2 :]
+    for layer, outputs in zip(layers, (rest[:states], rest[states:]), strict=True):
+        if layer is not None:
+            for output, rows in zip(outputs, layer.states(), strict=False):
+                finish_state(g, output, rows)
+
+
+def refuse_long(*lengths: int) -> str:
+    """Why a vector of a cell is too long; empty if none is."""
+    return next((reason for length in lengths if (reason := refuse_long_sums((1, 1), length))), "")
+
+
+def merge(g: Lowering, output: Tensor, parts: Sequence[tuple[TensorRef, int]]) -> None:
+    """Make an output [..., all widths] of sequences with rows of so many elements each."""
+    target = float32_result(g, output)
+    rows, width = math.prod(output.shape[:-1]), output.shape[-1]
+    first = 0
+    for part, size in parts:
+        if size:
+            move(g, F32.moved, part, target, [rows, size], [size, 1], [width, 1], target_first=first)
+        first += size
+    finish_float32(g, target, output)
+
+
+def finish_state(g: Lowering, output: Tensor, rows: Rows) -> None:
+    """Make an output [batches, width] of rows."""
+    batches, width = output.shape
+    if (rows.first, rows.stride, rows.tensor.nbytes) != (0, width, 4 * output.size):
+        target = float32_result(g, output)
+        move(g, F32.moved, rows.tensor, target, [batches, width], [rows.stride, 1], [width, 1], rows.first)
+        finish_float32(g, target, output)
+    elif of(output) is F32:
+        g.alias(rows.tensor, output)
+    else:
+        finish_float32(g, rows.tensor, output)

@@ -1,0 +1,135 @@
+"""RNN, UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nnvk.driver.vulkan.kernels.recurrent import (
+    SHADERS,
+    Limits,
+    Rows,
+    Span,
+    both_directions,
+    chunks,
+    drive,
+    loop,
+    loop_size,
+    one_direction,
+    refuse_long,
+    step,
+    takes_loop,
+)
+from nnvk.driver.vulkan.lowering.convert import widened
+from nnvk.driver.vulkan.lowering.filters import filters_of, packed
+from nnvk.driver.vulkan.lowering.gates import matrix, vectors
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.recurrent import sequence_shape
+from nnvk.ops.rnn import rnn_linking
+from nnvk.types.codes import OperationCode
+
+
+class _Layer:
+    """``state = activation(input @ weights.T + state @ recurrent_weights.T + bias)`` over a sequence."""
+
+    def __init__(
+        self, g: Lowering, call: Call, prefix: str, span: Span, source: Tensor, target: TensorRef, *, aux: bool = False
+    ) -> None:
+        def operand(name: str) -> Tensor:
+            tensor: Tensor = getattr(call, prefix + name)
+            return tensor
+
+        self._g = g
+        self._span = span
+        self._target = target
+        self._units = operand("recurrent_weights").shape[0]
+        self._state = g.tensor(widened(g, operand("hidden_state_in")))
+        self._limits = Limits.of(call.activation)
+        if span.time:
+            names = ("weights", "aux_weights") if aux else ("weights",)
+            weights = matrix(g, self._units, [[operand(name)] for name in names])
+            self._driven = drive(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
+            recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
+            self._recurrent = packed(g, filters_of(recurrent))
+
+    def steps(self) -> Iterator[None]:
+        """Dispatch step after step, or many at once."""
+        quads = -(-self._units // 4)
+        size = loop_size(self._g.device, quads, self._units)
+        state = Rows(self._state, 0, self._units)
+        if takes_loop(self._g.device, size, self._span.batches, self._units**2):
+            for part in chunks(self._span.steps, size.steps):
+                loop(
+                    self._g,
+                    "rnn",
+                    size,
+                    self._span,
+                    len(part),
+                    quads=quads,
+                    length=self._units,
+                    state=state,
+                    weights=self._recurrent,
+                    driven=self._span.rows(self._driven, 4 * quads, part[0]),
+                    target=self._rows(part[0]),
+                    limits=self._limits,
+                )
+                state = self._rows(part[-1])
+                yield
+            return
+        for number in self._span.steps:
+            step(
+                self._g,
+                "rnn",
+                rows=self._span.batches,
+                columns=self._units,
+                source=state,
+                length=self._units,
+                weights=self._recurrent,
+                driven=self._span.rows(self._driven, 4 * quads, number),
+                target=self._rows(number),
+                limits=self._limits,
+            )
+            state = self._rows(number)
+            yield
+
+    def states(self) -> list[Rows]:
+        """The state after the last step."""
+        steps = self._span.steps
+        return [self._rows(steps[-1]) if steps else Rows(self._state, 0, self._units)]
+
+    def _rows(self, number: int) -> Rows:
+        """The outputs of a step."""
+        return self._span.rows(self._target, self._units, number)
+
+
+def _refuse(call: Call) -> str:
+    return refuse_long(call.input.shape[-1], call.recurrent_weights.shape[0])
+
+
+@kernel(OperationCode.RNN, shaders=SHADERS, refuse=_refuse)
+def lower_step(call: Call, g: Lowering) -> None:
+    """One step."""
+    one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, [call.hidden_state_out])
+
+
+@kernel(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, shaders=SHADERS, refuse=_refuse)
+def lower_sequence(call: Call, g: Lowering) -> None:
+    """Step after step."""
+    time, batches, _ = sequence_shape(call)
+    one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
+
+
+def _refuse_bidirectional(call: Call) -> str:
+    backward_input, crossed = rnn_linking(call)
+    aux = call.aux_input.shape[-1] if crossed else 0
+    inputs = [getattr(call, name).shape[-1] + aux for name in ("input", backward_input)]
+    return refuse_long(*inputs, call.fw_recurrent_weights.shape[0], call.bw_recurrent_weights.shape[0])
+
+
+@kernel(OperationCode.BIDIRECTIONAL_SEQUENCE_RNN, shaders=SHADERS, refuse=_refuse_bidirectional)
+def lower_bidirectional(call: Call, g: Lowering) -> None:
+    """Both directions, in turns."""
+    units = [call.fw_recurrent_weights.shape[0], call.bw_recurrent_weights.shape[0]]
+    both_directions(g, call, _Layer, rnn_linking(call), units, 1)

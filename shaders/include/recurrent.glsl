@@ -1,0 +1,77 @@
+// What the shaders of recurrent cells share: products of a row with packed weights, and what makes a cell's output of
+// the sums. All numbers are 32-bit floats.
+//
+// Weights are packed as filters are (lowering/filters.py): in blocks of 32 columns, eight lanes of four columns each. A
+// four of an LSTM's columns are the gates of one unit: input, forget, cell, output. With CIFG the first is not used.
+//
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
+// workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
+//
+// To be included after the push constants (low, high; cell_clip of an LSTM) and specialisation constants (ACTIVATION;
+// CIFG and PEEPHOLE).
+
+#ifndef NNVK_RECURRENT_GLSL
+#define NNVK_RECURRENT_GLSL
+
+#include "activations.glsl"
+#include "indexing.glsl"
+
+const uint LANES = 8u;      // of a block of packed weights, four columns each
+
+#ifdef TILE_SUBGROUP
+
+#define PACKED(BINDING, Block, name)                                                        \
+    layout(set = 0, binding = BINDING) readonly buffer Block { vec4 name[]; };             \
+    layout(set = 0, binding = BINDING) readonly buffer Block##_Eights { u64vec4 name##_eights[]; };
+
+vec4 floats(u64vec2 pairs) { return uintBitsToFloat(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
+
+// The weights of four steps of K for the four columns of a lane. Eight floats are loaded as four numbers of 64 bits,
+// which costs llvmpipe no more than four floats.
+#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                        \
+    {                                                                                                             \
+        uint place = (name##_offset >> 3) + ((block) * (fours) + (four)) * 2u * LANES + (lane);                   \
+        u64vec4 front = name##_eights[place], back = name##_eights[place + LANES];                                \
+        steps = vec4[](floats(front.xy), floats(front.zw), floats(back.xy), floats(back.zw));                     \
+    }
+
+#else
+
+#define PACKED(BINDING, Block, name) layout(set = 0, binding = BINDING) readonly buffer Block { vec4 name[]; };
+
+#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                        \
+    {                                                                                                             \
+        uint place = (name##_offset >> 2) + (((block) * (fours) + (four)) * 2u * LANES + (lane)) * 2u;            \
+        steps = vec4[](name[place], name[place + 1u], name[place + 2u * LANES], name[place + 2u * LANES + 1u]);   \
+    }
+
+#endif
+
+#ifdef CELL_LSTM
+
+// What a step makes of a unit: its cell state, and its output before a projection.
+struct Unit {
+    float cell;
+    float result;
+};
+
+// The new cell state, of the gates' sums with all but what an activation does.
+float next_cell(vec4 sums, float cell) {
+    float forget = exact_logistic(sums.y);
+    float write = CIFG ? 1.0 - forget : exact_logistic(sums.x);
+    return activate(forget * cell + write * activation(sums.z), -cell_clip, cell_clip);
+}
+
+float unit_result(float output_sum, float cell) { return exact_logistic(output_sum) * activation(cell); }
+
+// A unit of a cell without layer normalisation. `peephole` has zeros where there is none.
+Unit next_unit(vec4 sums, float cell, vec4 peephole) {
+    if (PEEPHOLE) sums += vec4(peephole.xy * cell, 0.0, 0.0);
+    float next = next_cell(sums, cell);
+    if (PEEPHOLE) sums.w += peephole.w * next;
+    return Unit(next, unit_result(sums.w, next));
+}
+
+#endif
+
+#endif

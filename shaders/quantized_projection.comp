@@ -1,0 +1,43 @@
+#version 450
+// The end of QUANTIZED_LSTM's projection: sums of products to steps of the output. An invocation computes four
+// consecutive elements.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/fixed_point.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(set = 0, binding = 0) readonly buffer Sums { int sums[]; };
+layout(set = 0, binding = 1) readonly buffer Bias { int bias[]; };
+layout(set = 0, binding = 2) writeonly buffer Dst { uint dst[]; };
+
+layout(push_constant) uniform Push {
+    uint sums_offset;
+    uint bias_offset;
+    uint dst_offset;
+    uint count;       // of fours of the output
+    uint elements;    // of the output
+    uint width;       // of a row of the output
+    uint sums_row;    // elements from one row of sums to the next
+    int mantissa;
+    int shift;
+    int zero;         // this, and the limits, moved to the unsigned range
+    int low;
+    int high;
+};
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    ivec4 results;
+    for (uint k = 0; k < 4u; k++) {
+        uint at = min(4u * i + k, elements - 1u);    // the last four may be more than there are
+        uint row = at / width, column = at - row * width;
+        int sum = sums[sums_offset + row * sums_row + column] + bias[bias_offset + column];
+        int steps = saturate16(scaled(sum, mantissa, shift)) + zero;
+        results[k] = clamp(clamp(steps, 0, 255), low, high);
+    }
+    dst[dst_offset + i] = pack_bytes(results, 0x80808080u);
+}

@@ -1,0 +1,292 @@
+#version 450
+// All steps of a recurrent cell, or many of them, for one batch a workgroup, which keeps the state that its invocations
+// share in shared memory: for cells so small that a dispatch for each step would cost more than the step.
+//
+//   CELL_RNN   state = activation(driven + weights * state)
+//   CELL_LSTM  with everything that an LSTM may have
+//
+// `driven` is what the inputs contribute to the sums, computed for all steps before. Without RECURRENT it has the whole
+// sums of a step, and what is left is layer normalisation and gates, for cells whose products are too large to be here.
+//
+// QUADS invocations take four columns each (of an LSTM: a unit), as often as need be; with TILE_SHARED, SLICES of them share
+// the steps of K.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef TILE_SUBGROUP
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint QUADS = 8;         // a power of two
+layout(constant_id = 4) const uint SLICES = 1;
+layout(constant_id = 5) const uint HIDDEN = 1;        // fours of the state
+layout(constant_id = 6) const uint VECTORS = 2;       // fours of the state, twice, and of what is projected
+layout(constant_id = 7) const uint ACTIVATION = 0;
+layout(constant_id = 8) const bool VECTOR_STORES = false;
+#ifdef CELL_LSTM
+layout(constant_id = 9) const bool CIFG = false;
+layout(constant_id = 10) const bool PEEPHOLE = false;
+layout(constant_id = 11) const bool NORM = false;
+layout(constant_id = 12) const bool PROJECTION = false;
+layout(constant_id = 13) const bool RECURRENT = true;
+#else
+const bool RECURRENT = true;
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint driven_offset;
+    uint dst_offset;
+    uint steps;
+    uint quads;            // fours of columns
+    uint length;           // of a row of dst: the state
+    uint src_first;        // in elements, from one batch to the next src_stride
+    uint src_stride;
+    uint driven_first;     // in fours, from one step to the next driven_step
+    uint driven_step;
+    uint driven_stride;
+    uint dst_first;
+    uint dst_step;
+    uint dst_stride;
+    float low;
+    float high;
+#ifdef CELL_LSTM
+    uint before_offset;
+    uint after_offset;
+    uint parameters_offset;
+    uint projection_offset;
+    float cell_clip;
+    float projection_clip;
+#endif
+};
+
+#include "include/recurrent.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+PACKED(1, Weights, weights)
+layout(set = 0, binding = 2) buffer Driven { vec4 driven[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+#ifdef CELL_LSTM
+// The cell state before the first step and after the last, [batch, unit].
+layout(set = 0, binding = 4) readonly buffer Before { float before[]; };
+layout(set = 0, binding = 5) buffer After { float after[]; };
+// Four numbers for the gates of each unit: of the peephole, then weights and biases of the layer normalisation, each if
+// there is one; then the projection's bias.
+layout(set = 0, binding = 6) readonly buffer Parameters { vec4 parameters[]; };
+PACKED(7, Projection, projection)
+#endif
+
+shared vec4 vectors[VECTORS];
+shared vec4 partial_sums[QUADS * SLICES];
+
+uint slot;     // of QUADS
+uint slice;    // of SLICES
+
+// Defines times_<name>(first, fours, quad): the part of a slice of the products of `fours` of vectors, from `first` on,
+// with four columns of weights.
+#ifdef TILE_SUBGROUP
+#define TIMES(name)                                                                                     \
+    vec4 times_##name(uint first, uint fours, uint quad) {                                              \
+        vec4 sum = vec4(0.0);                                                                           \
+        for (uint chunk = 0; chunk < fours; chunk += LANES) {                                           \
+            vec4 mine = chunk + slot < fours ? vectors[first + chunk + slot] : vec4(0.0);               \
+            [[unroll]] for (uint from = 0; from < LANES; from++) {                                      \
+                vec4 steps[4];                                                                          \
+                LOAD_WEIGHTS(name, quad / LANES, fours, min(chunk + from, fours - 1u), slot, steps)     \
+                [[unroll]] for (uint k = 0; k < 4u; k++) sum += subgroupShuffle(mine[k], from) * steps[k]; \
+            }                                                                                           \
+        }                                                                                               \
+        return sum;                                                                                     \
+    }
+#else
+#define TIMES(name)                                                                                     \
+    vec4 times_##name(uint first, uint fours, uint quad) {                                              \
+        vec4 sum = vec4(0.0);                                                                           \
+        for (uint four = slice; four < fours; four += SLICES) {                                         \
+            vec4 steps[4], values = vectors[first + four];                                              \
+            LOAD_WEIGHTS(name, quad / LANES, fours, four, quad % LANES, steps)                          \
+            [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * steps[k];                       \
+        }                                                                                               \
+        return sum;                                                                                     \
+    }
+#endif
+
+TIMES(weights)
+#ifdef CELL_LSTM
+TIMES(projection)
+#endif
+
+// The sum of the slices' parts, in the first slice.
+vec4 sum_of_slices(vec4 part) {
+    if (SLICES == 1u) return part;
+    partial_sums[slice * QUADS + slot] = part;
+    barrier();
+    if (slice == 0u)
+        for (uint other = 1; other < SLICES; other++) part += partial_sums[other * QUADS + slot];
+    barrier();
+    return part;
+}
+
+// Puts four numbers into the next state and the output. Padding stays 0, whatever the sums for it are: 0 * inf is not 0.
+void give_four(uint quad, vec4 result, uint next, uint at) {
+    uint column = 4u * quad;
+    vectors[next + quad] = mix(vec4(0.0), result, lessThan(column + uvec4(0u, 1u, 2u, 3u), uvec4(length)));
+    if (VECTOR_STORES) {
+        dst_fours[(at + column) >> 2] = result;
+    } else {
+        [[unroll]] for (uint i = 0; i < 4u; i++)
+            if (column + i < length) dst[at + column + i] = result[i];
+    }
+}
+
+#ifdef CELL_LSTM
+
+// The sum over all units, of numbers of the first slice.
+vec4 sum_of_units(vec4 part) {
+    if (slice == 0u) partial_sums[slot] = part;
+    barrier();
+    for (uint half_ = QUADS / 2u; half_ > 0u; half_ /= 2u) {
+        if (slice == 0u && slot < half_) partial_sums[slot] += partial_sums[slot + half_];
+        barrier();
+    }
+    vec4 sum = partial_sums[0];
+    barrier();
+    return sum;
+}
+
+vec4 parameter(uint section, uint unit) {
+    return parameters[(parameters_offset >> 2) + section * quads + unit];
+}
+
+// Sums with mean 0 and variance 1.
+vec4 normalised(vec4 sums, vec4 mean, vec4 variance) { return (sums - mean) / sqrt(variance + 1e-8); }
+
+// Where a unit's result goes: to what is projected, or to the next state and the output.
+void give(uint unit, float result, uint next, uint at) {
+    if (PROJECTION) {
+        vectors[2u * HIDDEN + (unit >> 2)][unit & 3u] = result;
+    } else {
+        if (RECURRENT) vectors[next + (unit >> 2)][unit & 3u] = result;
+        dst[at + unit] = result;
+    }
+}
+
+// Units of a cell with layer normalisation, whose sums are in `driven`. Gates need what is computed of all units, and
+// the output gate the new cell state of its unit.
+void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint at) {
+    const uint WEIGHTS = PEEPHOLE ? 1u : 0u, BIAS = WEIGHTS + 1u;
+    vec4 part = vec4(0.0);
+    for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
+        vec4 sums = driven[sums_at + unit];
+        float cell = is_first ? before[before_offset + cells_at + unit] : after[after_offset + cells_at + unit];
+        if (PEEPHOLE) {
+            sums.xy += parameter(0u, unit).xy * cell;
+            driven[sums_at + unit] = sums;
+        }
+        part += sums;
+    }
+    vec4 mean = sum_of_units(part) / float(quads);
+    part = vec4(0.0);
+    for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
+        vec4 centred = driven[sums_at + unit] - mean;
+        part += centred * centred;
+    }
+    vec4 variance = sum_of_units(part) / float(quads);
+    part = vec4(0.0);
+    for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
+        vec4 sums = driven[sums_at + unit];
+        float cell = is_first ? before[before_offset + cells_at + unit] : after[after_offset + cells_at + unit];
+        vec4 gates = normalised(sums, mean, variance) * parameter(WEIGHTS, unit) + parameter(BIAS, unit);
+        float next_ = next_cell(gates, cell);
+        after[after_offset + cells_at + unit] = next_;
+        if (PEEPHOLE) sums.w += parameter(0u, unit).w * next_;
+        driven[sums_at + unit] = PEEPHOLE ? sums : vec4(gates);
+        part.w += sums.w;
+    }
+    if (PEEPHOLE) {
+        mean = sum_of_units(part) / float(quads);
+        part = vec4(0.0);
+        for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
+            float centred = driven[sums_at + unit].w - mean.w;
+            part.w += centred * centred;
+        }
+        variance = sum_of_units(part) / float(quads);
+    }
+    for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
+        vec4 gates = driven[sums_at + unit];
+        if (PEEPHOLE)
+            gates = normalised(gates, mean, variance) * parameter(WEIGHTS, unit) + parameter(BIAS, unit);
+        give(unit, unit_result(gates.w, after[after_offset + cells_at + unit]), next, at);
+    }
+}
+
+#endif
+
+void main() {
+    uint batch = gl_WorkGroupID.x;
+    uint invocation = gl_LocalInvocationID.x;
+    slot = invocation % QUADS;
+    slice = invocation / QUADS;
+    if (RECURRENT) {
+        for (uint i = invocation; i < VECTORS; i += QUADS * SLICES) {
+            vec4 values = vec4(0.0);
+            for (uint k = 0; k < 4u; k++)
+                if (4u * i + k < length) values[k] = src[src_offset + src_first + batch * src_stride + 4u * i + k];
+            vectors[i] = values;
+        }
+        barrier();
+    }
+    uint sums_at = (driven_offset >> 2) + driven_first + batch * driven_stride;
+    uint at = dst_offset + dst_first + batch * dst_stride;
+    uint now = 0u;
+    for (uint step_ = 0; step_ < steps; step_++) {
+        uint next = HIDDEN - now;
+        for (uint first = 0; first < quads; first += QUADS) {
+            uint quad = first + slot;
+            vec4 sums = vec4(0.0);
+            if (RECURRENT) sums = sum_of_slices(times_weights(now, HIDDEN, min(quad, quads - 1u)));
+            if (slice == 0u && quad < quads) {
+                sums += driven[sums_at + quad];
+#ifdef CELL_LSTM
+                if (NORM) {
+                    if (RECURRENT) driven[sums_at + quad] = sums;
+                } else {
+                    uint cell_at = batch * quads + quad;
+                    float cell = step_ == 0u ? before[before_offset + cell_at] : after[after_offset + cell_at];
+                    vec4 peeks = PEEPHOLE ? parameter(0u, quad) : vec4(0.0);
+                    Unit unit = next_unit(sums, cell, peeks);
+                    after[after_offset + cell_at] = unit.cell;
+                    give(quad, unit.result, next, at);
+                }
+#else
+                vec4 result = activation(sums);
+                give_four(quad, result, next, at);
+#endif
+            }
+        }
+#ifdef CELL_LSTM
+        if (NORM) normalise_units(sums_at, step_ == 0u, batch * quads, next, at);
+        if (PROJECTION) {
+            barrier();
+            uint bias_at = (parameters_offset >> 2) + ((PEEPHOLE ? 1u : 0u) + (NORM ? 2u : 0u)) * quads;
+            for (uint first = 0; first < HIDDEN; first += QUADS) {
+                uint quad = first + slot;
+                vec4 sums = times_projection(2u * HIDDEN, VECTORS - 2u * HIDDEN, min(quad, HIDDEN - 1u));
+                sums = sum_of_slices(sums);
+                if (slice == 0u && quad < HIDDEN) {
+                    vec4 result = activate(sums + parameters[bias_at + quad], -projection_clip, projection_clip);
+                    give_four(quad, result, next, at);
+                }
+            }
+        }
+#endif
+        barrier();
+        now = next;
+        sums_at += driven_step;
+        at += dst_step;
+    }
+}

@@ -1,0 +1,161 @@
+#version 450
+// One step of a recurrent cell for all batches, or a part of one: rows times packed weights, added to what the inputs
+// contribute (`driven`, for all steps at once, before), then
+//
+//   CELL_RNN   an activation: an RNN, an LSTM's projection, or the mere sums of its gates
+//   CELL_LSTM  the gates, the new cell state and the output, of a cell without layer normalisation
+//
+// A workgroup computes a block of 32 columns for ROWS batches. With TILE_SHARED its invocations along x take four columns
+// each, so that they read a whole line of weights together; along y they share K out and add up in the end.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef TILE_SUBGROUP
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#endif
+
+layout(local_size_x_id = 0, local_size_y_id = 1) in;
+layout(constant_id = 3) const uint ACTIVATION = 0;
+layout(constant_id = 4) const bool ALIGNED = false;          // rows are fours of K
+layout(constant_id = 5) const bool VECTOR_STORES = false;    // rows of dst are fours too
+#ifdef CELL_LSTM
+layout(constant_id = 6) const bool CIFG = false;
+layout(constant_id = 7) const bool PEEPHOLE = false;
+#endif
+#if defined(TILE_SUBGROUP)
+const uint MAX_ROWS = 16;
+layout(constant_id = 8) const uint ROWS = 1;
+#elif defined(BATCHES_ONE)
+const uint ROWS = 1;
+#else
+const uint ROWS = 4;    // known to the compiler, because some unroll no other loops
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint driven_offset;
+    uint dst_offset;
+    uint rows;             // batches
+    uint columns;          // of dst: units of an LSTM, else sums
+    uint length;           // K
+    uint src_first;        // in elements, from one batch to the next src_stride
+    uint src_stride;
+    uint driven_first;     // in fours
+    uint driven_stride;
+    uint dst_first;
+    uint dst_stride;
+    float low;
+    float high;
+#ifdef CELL_LSTM
+    uint before_offset;
+    uint after_offset;
+    uint parameters_offset;
+    float cell_clip;
+#endif
+};
+
+#include "include/recurrent.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+layout(set = 0, binding = 0) readonly buffer Src_Fours { vec4 src_fours[]; };
+PACKED(1, Weights, weights)
+layout(set = 0, binding = 2) readonly buffer Driven { vec4 driven[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+#ifdef CELL_LSTM
+// The cell state before and after the step, [batch, unit].
+layout(set = 0, binding = 4) readonly buffer Before { float before[]; };
+layout(set = 0, binding = 5) writeonly buffer After { float after[]; };
+layout(set = 0, binding = 6) readonly buffer Parameters { vec4 parameters[]; };
+#endif
+
+// Four steps of K of a row; those past the last are zeros.
+vec4 load_source(uint row, uint four) {
+    uint at = src_offset + src_first + min(row, rows - 1u) * src_stride;
+    uint k = 4u * four;
+    if (ALIGNED) return k < length ? src_fours[(at + k) >> 2] : vec4(0.0);
+    vec4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = k + i < length ? src[at + k + i] : 0.0;
+    return values;
+}
+
+// Makes of sums what they become.
+void finish(uint row, uint quad, vec4 sums) {
+    if (row >= rows) return;
+#ifdef CELL_LSTM
+    if (quad >= columns) return;
+    sums += driven[(driven_offset >> 2) + driven_first + row * driven_stride + quad];
+    uint at = row * columns + quad;
+    vec4 peeks = PEEPHOLE ? parameters[(parameters_offset >> 2) + quad] : vec4(0.0);
+    Unit unit = next_unit(sums, before[before_offset + at], peeks);
+    after[after_offset + at] = unit.cell;
+    dst[dst_offset + dst_first + row * dst_stride + quad] = unit.result;
+#else
+    uint column = 4u * quad;
+    if (column >= columns) return;
+    sums += driven[(driven_offset >> 2) + driven_first + row * driven_stride + quad];
+    vec4 result = activation(sums);
+    uint at = dst_offset + dst_first + row * dst_stride + column;
+    if (VECTOR_STORES) {
+        dst_fours[at >> 2] = result;
+    } else {
+        [[unroll]] for (uint i = 0; i < 4u; i++)
+            if (column + i < columns) dst[at + i] = result[i];
+    }
+#endif
+}
+
+#ifdef TILE_SUBGROUP
+
+void main() {
+    uint lane = gl_LocalInvocationID.x;
+    uint block = gl_WorkGroupID.x;
+    uint first_row = gl_WorkGroupID.y * ROWS;
+    uint fours = divide_up(length, 4u);
+    vec4 sums[MAX_ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
+    for (uint chunk = 0; chunk < fours; chunk += LANES) {
+        // Each lane loads another four steps of K, and gives them to all.
+        vec4 mine[MAX_ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; r++) mine[r] = load_source(first_row + r, chunk + lane);
+        [[unroll]] for (uint from = 0; from < LANES; from++) {
+            vec4 steps[4];
+            LOAD_WEIGHTS(weights, block, fours, min(chunk + from, fours - 1u), lane, steps)
+            [[unroll]] for (uint r = 0; r < ROWS; r++)
+                [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] += subgroupShuffle(mine[r][k], from) * steps[k];
+        }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) finish(first_row + r, block * LANES + lane, sums[r]);
+}
+
+#else
+
+const uint SLICES = 16;    // invocations along y
+shared vec4 partial_sums[SLICES][ROWS][LANES];
+
+void main() {
+    uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y;
+    uint block = gl_WorkGroupID.x;
+    uint first_row = gl_WorkGroupID.y * ROWS;
+    uint fours = divide_up(length, 4u);
+    vec4 sums[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
+    for (uint four = slice; four < fours; four += SLICES) {
+        vec4 steps[4];
+        LOAD_WEIGHTS(weights, block, fours, four, lane, steps)
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            vec4 values = load_source(first_row + r, four);
+            [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] += values[k] * steps[k];
+        }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) partial_sums[slice][r][lane] = sums[r];
+    barrier();
+    if (slice >= ROWS) return;
+    vec4 sum = partial_sums[0][slice][lane];
+    for (uint other = 1; other < SLICES; other++) sum += partial_sums[other][slice][lane];
+    finish(first_row + slice, block * LANES + lane, sum);
+}
+
+#endif

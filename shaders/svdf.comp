@@ -1,0 +1,57 @@
+#version 450
+// SVDF's filters over time: the newest of what each filter remembers is what its feature vector makes of the input
+// (`features`, computed before). A unit sums RANK neighbouring filters, and what they remember moves on by one place.
+// An invocation takes one unit of one batch.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint ACTIVATION = 0;
+
+layout(set = 0, binding = 0) readonly buffer Features { float features[]; };
+layout(set = 0, binding = 1) readonly buffer Before { float before[]; };
+layout(set = 0, binding = 2) readonly buffer Weights { float weights[]; };
+layout(set = 0, binding = 3) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = 4) writeonly buffer After { float after[]; };
+layout(set = 0, binding = 5) writeonly buffer Dst { float dst[]; };
+
+layout(push_constant) uniform Push {
+    uint features_offset;
+    uint before_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint after_offset;
+    uint dst_offset;
+    uint count;           // of units of all batches
+    uint units;
+    uint rank;
+    uint memory;          // what a filter remembers
+    uint features_row;    // elements from one batch to the next
+    float low;
+    float high;
+};
+
+#include "include/activations.glsl"
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    uint batch = i / units, unit = i - batch * units;
+    float sum = 0.0;
+    for (uint k = 0; k < rank; k++) {
+        uint filter_ = unit * rank + k;
+        uint at = (batch * units * rank + filter_) * memory, weight = filter_ * memory;
+        float filtered = 0.0;
+        for (uint place = 0; place < memory; place++) {
+            float value = place + 1u < memory ? before[before_offset + at + place]
+                                              : features[features_offset + batch * features_row + filter_];
+            filtered += value * weights[weights_offset + weight + place];
+            if (place > 0u) after[after_offset + at + place - 1u] = value;
+        }
+        after[after_offset + at + memory - 1u] = 0.0;    // room for the next
+        sum += filtered;
+    }
+    dst[dst_offset + i] = activation(sum + bias[bias_offset + unit]);
+}
