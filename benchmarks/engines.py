@@ -78,8 +78,10 @@ class NnvkModel:
         return None if max(times) >= 1 << 63 else float(np.median(times))
 
 
-def nnvk_graph(graph: bytes, device: nnvk.Device, inputs: Sequence[np.ndarray]) -> NnvkModel:
+def nnvk_graph(graph: bytes | nnvk.Model, device: nnvk.Device, inputs: Sequence[np.ndarray]) -> NnvkModel:
     """A model of one operator, as `graphs` makes it."""
+    if isinstance(graph, nnvk.Model):
+        return NnvkModel(graph, device, inputs)
     imported = tflite.load(graph)
     arrays = [port.encode(array) for port, array in zip(imported.inputs, inputs, strict=True)]
     return NnvkModel(imported.model, device, arrays)

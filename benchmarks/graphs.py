@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from tflite import ActivationFunctionType, Padding
 
+import nnvk
+
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 from tflite_writer import Graph, Operator, Quantization, Tensor, serialize
 
@@ -22,7 +24,8 @@ _UNDILATED = {"DilationHFactor": 1, "DilationWFactor": 1}
 class Single:
     """One operator with its data."""
 
-    graph: bytes
+    graph: bytes | nnvk.Model
+    """A ``.tflite`` file, or a model where these don't have the operation."""
     inputs: tuple[np.ndarray, ...]
     output: Tensor
     weights: np.ndarray | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import cells
 import engines
 import numpy as np
 from engines import LiteRtModel, nnvk_graph
@@ -101,6 +102,32 @@ REAL_OPERATIONS: Mapping[str, Callable[[], Single]] = {
     "LOG_SOFTMAX 1536x128": lambda: log_softmax((1536, 128)),
 }
 """Operations on floats alone."""
+CELLS: Mapping[str, Callable[[], Single]] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 256),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM 20 x 8 -> 8": lambda: cells.sequence_lstm(20, 1, 8, 8),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 16 x 128 -> 256": lambda: cells.sequence_lstm(40, 16, 128, 256),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 512 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 512, 256),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM, norm, 40 x 128 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 256, norm=True),
+    "BIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 2 x 128": lambda: cells.bidirectional_lstm(40, 1, 128, 128),
+    "BIDIRECTIONAL_SEQUENCE_LSTM 20 x 8 -> 2 x 8": lambda: cells.bidirectional_lstm(20, 1, 8, 8),
+    "LSTM 128 -> 256": lambda: cells.lstm(128, 256),
+    "LSTM 8 -> 8": lambda: cells.lstm(8, 8),
+    "UNIDIRECTIONAL_SEQUENCE_RNN 40 x 128 -> 256": lambda: cells.sequence_rnn(40, 1, 128, 256),
+    "UNIDIRECTIONAL_SEQUENCE_RNN 20 x 8 -> 8": lambda: cells.sequence_rnn(20, 1, 8, 8),
+    "BIDIRECTIONAL_SEQUENCE_RNN 40 x 128 -> 2 x 256": lambda: cells.bidirectional_rnn(40, 1, 128, 256),
+    "BIDIRECTIONAL_SEQUENCE_RNN 20 x 8 -> 2 x 8": lambda: cells.bidirectional_rnn(20, 1, 8, 8),
+    "RNN 128 -> 256": lambda: cells.rnn(128, 256),
+    "RNN 8 -> 8": lambda: cells.rnn(8, 8),
+    "SVDF 40 -> 256, 10 steps, rank 2": lambda: cells.svdf(40, 256, 10, 2),
+    "SVDF 8 -> 8, 10 steps, rank 1": lambda: cells.svdf(8, 8, 10, 1),
+}
+"""Recurrent operations: steps, batches if more than one, inputs, and units; one step where the first is missing."""
+QUANTISED_CELLS: Mapping[str, Callable[[], Single]] = {
+    "QUANTIZED_LSTM 128 -> 256": lambda: cells.quantized_lstm(128, 256),
+    "QUANTIZED_LSTM 8 -> 8": lambda: cells.quantized_lstm(8, 8),
+    "QUANTIZED_16BIT_LSTM 128 -> 256": lambda: cells.quantized_16bit_lstm(128, 256),
+    "QUANTIZED_16BIT_LSTM 8 -> 8": lambda: cells.quantized_16bit_lstm(8, 8),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +149,7 @@ def measure(single: Single, devices: Sequence[nnvk.Device], effort: Effort) -> M
         return "not supported"
     pairs = zip(first.outputs, reference.outputs, strict=True)
     difference = max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in pairs)
-    if engines.LITERT:
+    if engines.LITERT and isinstance(single.graph, bytes):
         found["LiteRT"] = LiteRtModel(single.graph, 2, single.inputs)
     times = interleave({name: engine.run for name, engine in found.items()}, effort)
     shown = f"{difference:.0e}" if single.output.dtype == FLOAT else f"{difference:.0f}"
@@ -168,7 +195,10 @@ def main() -> int:
     effort = effort_of(arguments, Effort(seconds=0.6, least=5, turn_seconds=0.02))
     chosen = {
         title: {name: make for name, make in every.items() if re.search(arguments.filter, name)}
-        for title, every in (("float32", _made(FLOAT) | REAL_OPERATIONS), ("int8", _made(INT8)))
+        for title, every in (
+            ("float32", {**_made(FLOAT), **REAL_OPERATIONS, **CELLS}),
+            ("int8", {**_made(INT8), **QUANTISED_CELLS}),
+        )
     }
     tables, figures = [], {}
     with progress("Measuring", sum(map(len, chosen.values()))) as advance:

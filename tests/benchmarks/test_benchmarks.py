@@ -66,9 +66,9 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
 
 @needs_vulkan
 def test_operations(benchmark: Benchmark) -> None:
-    figures = benchmark("operations.py", "--filter", "^(ADD|SOFTMAX 1x|QUANT)")
+    figures = benchmark("operations.py", "--filter", "^(ADD|SOFTMAX 1x|QUANTIZE,|RNN 8|QUANTIZED_LSTM 8)")
     for dtype in ("float32", "int8"):
-        assert len(figures[dtype]) == 4
+        assert len(figures[dtype]) == 5
         assert all("nnapi-reference" in times for times in figures[dtype].values())
 
 
