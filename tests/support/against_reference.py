@@ -9,7 +9,7 @@ from rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 
 
-def check_like_the_reference(device: VulkanDevice, row: str | Row) -> None:
+def check_like_the_reference(device: VulkanDevice, row: str | Row, what: str = "") -> None:
     """Outputs agree, also where every tensor has a buffer of its own between guards."""
     row = parse(row) if isinstance(row, str) else row
     expected = reference(row)
@@ -18,7 +18,7 @@ def check_like_the_reference(device: VulkanDevice, row: str | Row) -> None:
     assert [shape.dimensions for shape in result.output_shapes] == [array.shape for array in expected]
     assert run_guarded(device, row.model, row.inputs, guarded) == []
     for want, got, alone in zip(expected, outputs, guarded, strict=True):
-        agree(want, got)
+        agree(want, got, what)
         assert got.tobytes() == alone.tobytes(), "the result depends on where tensors lie"
 
 

@@ -15,6 +15,7 @@ from nnvk import _native
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
+from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Storage, padded
 from nnvk.types.model import Model
@@ -103,8 +104,15 @@ def run_guarded(
     device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
 ) -> list[str]:
     """Execute twice in the same memory, and say what was written where nothing must be."""
-    plan = device.planner.plan(model, [array.shape for array in inputs], PrepareOptions())
-    return run_plan_guarded(device, plan, inputs, outputs)
+    given = dict(zip(model.inputs, inputs, strict=True))
+    looked_at: dict[int, np.ndarray] = {}
+    while True:
+        try:
+            plan = device.planner.plan(model, [array.shape for array in inputs], PrepareOptions(), looked_at)
+        except NeedsValue as needed:
+            looked_at[needed.operand] = given[needed.operand]
+        else:
+            return run_plan_guarded(device, plan, inputs, outputs)
 
 
 def run_plan_guarded(
