@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def printable(text: str, most: int = 200) -> str:
     """``text`` with all that is not seen escaped, as in Python's string literals, and cut after ``most`` characters.
@@ -13,3 +15,8 @@ def printable(text: str, most: int = 200) -> str:
     if cut.isprintable():
         return cut
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
+
+
+def dimensions(shape: Sequence[int]) -> str:
+    """A shape for people: ``1x16x16x3``, with ``?`` for a size that is not known; ``scalar`` where there are none."""
+    return "x".join(str(size) if size else "?" for size in shape) or "scalar"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -17,17 +16,22 @@ from numpy.random import default_rng  # NumPy imports it late, and Cython loses 
 
 from nnvk.api import Compilation, Device, DurationCode, Execution, Model, get_devices
 from nnvk.api import run as run_compilation
-from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, report
-from nnvk.cli.models import choose_devices, compile_model, device_of_operations, find_device, load_model
-from nnvk.cli.output import check_writable, milliseconds, print_table, progress, write_json
-from nnvk.cli.profile import print_profile
+from nnvk.cli.limits import DEFAULT_RUNS, DEFAULT_SECONDS, LEAST_RUNS, Limits
+from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, print_line, report
+from nnvk.cli.models import (
+    NoRoundHybrid,
+    choose_devices,
+    compile_model,
+    device_of_operations,
+    find_device,
+    load_model,
+)
+from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, progress
+from nnvk.cli.profile import Profile, print_profiles, take_profile
+from nnvk.cli.usage import JsonFile
 from nnvk.types.operand import OperandType
 from nnvk.types.request import NOT_MEASURED
 
-DEFAULT_RUNS = 100
-DEFAULT_SECONDS = 10.0
-"""Without --runs, no model is measured for longer than this, save for `LEAST_RUNS`."""
-LEAST_RUNS = 5
 PROFILED_RUNS = 20
 WARM_UP = 3
 """Runs that are not counted: the first ones touch memory and wake clocks."""
@@ -56,7 +60,7 @@ def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite files.")],
     devices: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="NAME", help="Measure on this device; all, if left out."),
+        typer.Option("--device", metavar="NAME", help="Measure on this device.", show_default="all"),
     ] = None,
     runs: Annotated[
         int | None,
@@ -64,32 +68,42 @@ def command(
             "--runs",
             metavar="N",
             min=1,
-            help=f"How often each model runs ({DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s).",
+            help="How often each model runs.",
+            show_default=f"{DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            metavar="S",
+            min=0.0,
+            help=f"How long each model runs, but {LEAST_RUNS} times at least. With --runs, what comes first.",
+            show_default=f"{DEFAULT_SECONDS:g} without --runs",
         ),
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON.")] = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
 
     Operations that a device doesn't support run on the CPU reference device, as the table shows. Where one of several
     models can't be measured, the others are; the exit code is 2 then.
     """
-    if profile and json_file is not None:
-        raise ValueError("--profile has no figures for --json to write: give one of them")
     check_writable(json_file)
-    chosen = [find_device(name) for name in devices] if devices else get_devices()
+    chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
+    limits = Limits.of(PROFILED_RUNS if profile and runs is None and seconds is None else runs, seconds)
     failures = _Failures(ctx.find_root().params["traceback"])
     measurements: list[Measurement] = []
-    # A profile is printed while others are to come, and a progress bar takes standard output.
-    bar = nullcontext(lambda note: None) if profile else progress("Measuring", len(models) * len(chosen))
-    with bar as advance:
+    profiles: list[Profile] = []
+    with progress("Measuring", len(models) * len(chosen)) as advance:
         for path in models:
             title = _title(path, models)
             try:
-                model = load_model(path).model
+                model = load_model(path, round_hybrid=not no_round_hybrid).model
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue
@@ -98,16 +112,16 @@ def command(
                 try:
                     if profile:
                         compilation, _ = prepare(model, device)
-                        print_profile(what, compilation, random_inputs(compilation), runs or PROFILED_RUNS)
+                        profiles.append(take_profile(title, device, compilation, random_inputs(compilation), limits))
                     else:
-                        measurements.append(measure(title, model, device, runs))
+                        measurements.append(measure(title, model, device, limits))
                 except REPORTED_ERRORS as error:
                     failures.add(error, what)
                 advance(what)
-    if measurements:
-        _print(measurements)
-        if json_file is not None:
-            write_json(json_file, [asdict(measurement) for measurement in measurements])
+    if measurements or profiles:
+        found = {"profiles": profiles} if profile else {"measurements": measurements}
+        content = {name: [asdict(one) for one in each] for name, each in found.items()}
+        deliver(json_file, content, lambda: print_profiles(profiles) if profile else _print(measurements))
     if failures.count:
         raise typer.Exit(FAILURE)
 
@@ -117,21 +131,16 @@ class _Failures:
     """Errors that leave the rest of the work to be done."""
 
     traceback: bool
-    """Whether to raise them all the same, to show where they come from."""
+    """Whether to show where they come from."""
     count: int = 0
 
     def add(self, error: Exception, about: str = "") -> None:
-        if self.traceback:
-            raise error
-        report(error, about)
+        report(error, about, with_traceback=self.traceback)
         self.count += 1
 
 
-def measure(title: str, model: Model, device: Device, runs: int | None) -> Measurement:
-    """Compile a model for a device, with fallback where it needs one, and time its executions.
-
-    Without ``runs``: `DEFAULT_RUNS`, or fewer where they take longer than `DEFAULT_SECONDS`.
-    """
+def measure(title: str, model: Model, device: Device, limits: Limits) -> Measurement:
+    """Compile a model for a device, with fallback where it needs one, and time its executions."""
     started = time.perf_counter_ns()
     compilation, alone = prepare(model, device)
     compile_ns = time.perf_counter_ns() - started
@@ -140,11 +149,11 @@ def measure(title: str, model: Model, device: Device, runs: int | None) -> Measu
     execution = _execution(compilation, inputs, outputs)
     for _ in range(WARM_UP):
         execution.compute()
-    times = _repeat(lambda: _timed(execution.compute), runs)
+    times = limits.repeat(lambda: _timed(execution.compute))
     on_hardware = None
     if alone:
         measured = _execution(compilation, inputs, outputs, measure=True)
-        on_hardware = [value for value in _repeat(lambda: _hardware(measured), min(len(times), LEAST_RUNS)) if value]
+        on_hardware = [value for value in (_hardware(measured) for _ in range(min(len(times), LEAST_RUNS))) if value]
     return Measurement(
         title,
         device.name,
@@ -180,17 +189,6 @@ def _execution(
     for index, array in enumerate(outputs):
         execution.set_output(index, array)
     return execution
-
-
-def _repeat(action: Callable[[], int], runs: int | None) -> list[int]:
-    """What ``action`` returned each time."""
-    end = time.monotonic() + DEFAULT_SECONDS
-    values: list[int] = []
-    while len(values) < (runs or DEFAULT_RUNS):
-        values.append(action())
-        if runs is None and len(values) >= LEAST_RUNS and time.monotonic() > end:
-            break
-    return values
 
 
 def _timed(action: Callable[[], None]) -> int:
@@ -238,16 +236,17 @@ def _title(path: Path, models: Sequence[Path]) -> str:
 
 
 def _print(measurements: Sequence[Measurement]) -> None:
-    numbers = ["runs", "min ms", "median ms", "p90 ms", "hardware ms", "compile ms"]
+    numbers = ["runs", "min", "median", "p90", "hardware", "compile"]
     rows = [
         [
             one.model,
             one.device,
-            f"{one.operations_on_device} of {one.operations}",
+            f"{one.operations_on_device}/{one.operations}",
             str(one.runs),
             *(milliseconds(t) for t in (one.min_ns, one.median_ns, one.p90_ns, one.hardware_ns, one.compile_ns)),
         ]
         for one in measurements
     ]
-    right = " ".join(name.replace(" ", "_") for name in ["operations", *numbers])
-    print_table(["model", "device", "operations", *numbers], rows, right=right)
+    print_table(["model", "device", "ops", *numbers], rows, right=" ".join(["ops", *numbers]))
+    print_line("Times in ms. ops: how many of the operations run on the device, the others run on the CPU.")
+    print_line("hardware: by the device's clock, in runs of their own.")

@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_devices
-from nnvk.cli.lines import print_line
+from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
-from nnvk.cli.output import check_writable, plural, print_table, progress, write_json
+from nnvk.cli.output import check_writable, deliver, plural, print_table, progress
+from nnvk.cli.usage import JsonFile
 from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import Status, connect
@@ -29,7 +30,7 @@ def command(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Vector files, or folders of them.")],
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Run on exactly this device (the first one)."),
+        typer.Option("--device", metavar="NAME", help="Run on exactly this device.", show_default="the preferred one"),
     ] = None,
     pattern: Annotated[
         str,
@@ -41,7 +42,13 @@ def command(
     ] = "",
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=0, help="Processes (one per processor, at most 8); 0: only this one."),
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=0,
+            help="Processes; 0: only this one.",
+            show_default=f"one per processor, at most {MOST_JOBS}",
+        ),
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a test may take.")
@@ -49,10 +56,7 @@ def command(
     execution_path: Annotated[
         str, typer.Option("--path", metavar="NAME", help=f"How to execute: {', '.join(EXECUTION_PATHS)}.")
     ] = "sync",
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the names that passed, failed, are unsupported."),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Run conformance vectors on one device.
 
@@ -80,11 +84,9 @@ def command(
             advance(plural(failures, "failure"))
     results.sort(key=lambda result: result.case.name)
     seconds = time.monotonic() - started
-    _print(name, results, seconds)
-    if json_file is not None:
-        write_json(json_file, _report(name, execution_path, results, seconds))
+    deliver(json_file, _report(name, execution_path, results, seconds), lambda: _print(name, results, seconds))
     if failures:
-        raise typer.Exit(1)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _with_status(results: Sequence[Result], status: Status) -> list[Result]:
@@ -100,14 +102,14 @@ def _report(device: str, execution_path: str, results: Sequence[Result], seconds
 
 
 def _print(device: str, results: Sequence[Result], seconds: float) -> None:
+    total = Counter(result.verdict.status for result in results)
+    summary = ", ".join(f"{total[status]} {status.value}" for status in Status)
+    print_line(f"{device}: {plural(len(results), 'test')}, {summary} in {seconds:.1f} s")
     counts: dict[str, Counter[Status]] = {}
     for result in results:
         counts.setdefault(result.case.operation, Counter())[result.verdict.status] += 1
     rows = [[operation, *(str(count[status]) for status in Status)] for operation, count in sorted(counts.items())]
     columns = ["operation", *(status.value for status in Status)]
-    print_table(columns, rows, title=f"Conformance of {device}", right=" ".join(columns[1:]))
+    print_table(columns, rows, right=" ".join(columns[1:]))
     for result in _with_status(results, Status.FAILED):
         print_line(f"FAILED {result.case.name}: {result.verdict.reason}")
-    total = Counter(result.verdict.status for result in results)
-    summary = ", ".join(f"{total[status]} {status.value}" for status in Status)
-    print_line(f"{device}: {plural(len(results), 'test')}, {summary} in {seconds:.1f} s")

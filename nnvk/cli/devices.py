@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
-
-from nnvk.api import Device, get_devices, unavailable
+from nnvk.api import get_devices, unavailable
 from nnvk.cli.lines import print_line
-from nnvk.cli.output import print_json, print_table
+from nnvk.cli.output import check_writable, deliver, print_table
+from nnvk.cli.usage import JsonFile
 
 
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
+def command(json_file: JsonFile = None) -> None:
     """List the devices, and why one is absent.
 
     The first is the one that nnvk prefers.
     """
-    devices, reasons = get_devices(), unavailable()
-    if as_json:
-        print_json({"devices": [_describe(device) for device in devices], "unavailable": reasons})
-        return
-    rows = [[device.name, device.type.name, device.version, device.feature_level.name] for device in devices]
-    print_table(["device", "type", "version", "feature level"], rows)
-    for reason in reasons:
+    check_writable(json_file)
+    deliver(json_file, {"unavailable": unavailable()}, _print)
+
+
+def _print() -> None:
+    rows = [[one.name, one.type.name, str(int(one.feature_level) % 1000), one.version] for one in get_devices()]
+    print_table(["device", "type", "level", "driver and version"], rows)
+    for reason in unavailable():
         print_line(f"not available: {reason}")
-
-
-def _describe(device: Device) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "type": device.type.name,
-        "version": device.version,
-        "feature_level": int(device.feature_level),
-        "extensions": list(device.extensions),
-        "capabilities": {
-            "relative_time": device.capabilities.relative_time,
-            "relative_power": device.capabilities.relative_power,
-        },
-    }

@@ -58,6 +58,21 @@ class Normalization:
             raise ValueError(f"std must not be 0 in float32, it is {std}")
         return result
 
+    def cut_off(self, type: OperandType) -> str:
+        """What it makes of pixels for a quantised input, where that does not take all of it; else empty."""
+        if type.code not in _PIXEL_OFFSETS:
+            return ""
+        limits = np.iinfo(type.dtype)
+        ends = [(pixel - np.array(self.mean)) / np.array(self.std) for pixel in (0, 255)]
+        low, high = float(np.min(ends)), float(np.max(ends))
+        least, most = ((step - type.zero_point) * type.scale for step in (limits.min, limits.max))
+        if least - type.scale / 2 <= low and high <= most + type.scale / 2:
+            return ""
+        return (
+            f"--mean and --std make real numbers of pixels, {low:.4g} to {high:.4g}, and it takes {least:.4g} to "
+            f"{most:.4g}: what is beyond is cut off; without them it gets the pixels as {type.dtype}"
+        )
+
 
 def load_image(path: Path, type: OperandType, normalization: Normalization | None = None) -> np.ndarray:
     """Read an image as an input ``[1, height, width, channels]`` (or without the 1) of a model.
@@ -66,7 +81,7 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
     one channel, and resized (bilinear). Without ``normalization`` uint8 gets the pixels as they are, int8 the pixels
     minus 128, and float the pixels divided by 255; with it, the real numbers that it gives, quantised where the type
     is. Pixels of 16 bits are first divided by 257. Raises ValueError for a type that can't take an image, for a broken
-    image and one of more than 89,478,485 pixels, Pillow's limit, and OSError for a file that is none.
+    image and one of more than 89,478,485 pixels, Pillow's limit, and OSError for one that can't be opened.
     """
     height, width, channels = _image_dimensions(path, type)
     try:
@@ -77,17 +92,17 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
                 flat = _flatten(_eight_bits(image), _MODES[channels])
                 resized = flat.resize((width, height), Image.Resampling.BILINEAR)
     except UnidentifiedImageError:
-        raise
+        raise ValueError(f"not an image: {path}") from None
     except OSError as error:
         if error.filename is not None:
             raise
-        raise ValueError(f"{path} can't be read as an image: {error}") from error
+        raise ValueError(f"not an image that can be read: {path} ({error})") from error
     except _BROKEN as error:
-        raise ValueError(f"{path} can't be read as an image: {error}") from error
+        raise ValueError(f"not an image that can be read: {path} ({error})") from error
     pixels = np.asarray(resized, np.uint8)
     array = _scale(pixels.reshape(height, width, channels), type, normalization).reshape(type.dimensions)
     if not np.isfinite(array).all():
-        raise ValueError(f"{path}: mean and std give numbers that {type.code.name} does not have")
+        raise ValueError(f"mean and std give numbers that {type.dtype} does not have: {path}")
     return array
 
 
@@ -118,9 +133,9 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 def _image_dimensions(path: Path, type: OperandType) -> tuple[int, int, int]:
     dimensions = type.dimensions[1:] if len(type.dimensions) == 4 and type.dimensions[0] == 1 else type.dimensions
     if len(dimensions) != 3 or 0 in dimensions or dimensions[2] not in _MODES:
-        raise ValueError(f"{path}: an image fits an input [1, height, width, 1, 3 or 4], the model's is {type}")
+        raise ValueError(f"an image fits an input of 1xHEIGHTxWIDTHx1, 3 or 4, the model's is {type.brief}: {path}")
     if type.code not in _PIXEL_OFFSETS and type.code not in _FLOATS:
-        raise ValueError(f"{path}: an image can't be an input of type {type.code.name}; give a .npy")
+        raise ValueError(f"an image can't be an input of type {type.dtype}, give a .npy: {path}")
     height, width, channels = dimensions
     return height, width, channels
 

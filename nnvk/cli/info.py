@@ -4,84 +4,153 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nnvk.api import Device, Model, get_devices
-from nnvk.cli.lines import print_line
-from nnvk.cli.models import compile_model, device_of_operations, find_device, load_model
-from nnvk.cli.output import check_writable, plural, print_table, working, writing
-from nnvk.importers.tflite import Port
+from nnvk.api import Device, Model, OperandType, get_devices
+from nnvk.base.text import dimensions
+from nnvk.cli.lines import CHECK_FAILED, print_line
+from nnvk.cli.models import NoRoundHybrid, compile_model, device_of_operations, find_device, load_model
+from nnvk.cli.output import check_writable, deliver, plural, print_table, working, writing
+from nnvk.cli.usage import JsonFile
+from nnvk.importers.tflite import ImportedModel, Port
 from nnvk.runtime.graphviz import to_dot
+from nnvk.types.operand import QUANT8_CODES
+
+NOWHERE = "none"
+"""In the place of a device that runs an operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An operation of the model, the device that runs it, and why it is no better one."""
+
+    operation: str
+    outputs: tuple[OperandType, ...]
+    device: str
+    reason: str
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="Say what this device supports, without fallback."),
+        typer.Option("--device", metavar="NAME", help="Say what this device runs, without the others' help."),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit with 1 where the device, or else the preferred one, doesn't run it whole."),
+    ] = False,
     dot: Annotated[
         Path | None,
         typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Show what a model consists of, and where each part would run.
 
-    Prints inputs, outputs and operations; for each operation its device, and why it is no other one. Without
-    --device the operations are shared out as `nnvk run` does it.
+    Without --device the operations are shared out as `nnvk run` does it. Reasons come last: why an operation does
+    not run on a device that comes before the one it runs on.
     """
-    check_writable(dot)
+    check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
-    imported = load_model(model)
-    _print_ports("Inputs", imported.inputs)
-    _print_ports("Outputs", imported.outputs)
-    if imported.states:
-        _print_ports("States, zero at first", [state.input for state in imported.states])
+    imported = load_model(path, round_hybrid=not no_round_hybrid)
     reasons = _reasons(imported.model, devices)
+    first = devices[0].name
     if device is None:
         with working("Compiling"):
             places = device_of_operations(compile_model(imported.model, None))
     else:
-        places = ["none" if why else devices[0].name for why in reasons]
-    frozen = imported.model.frozen
+        places = [NOWHERE if why else first for why in reasons]
+    placed = _placed(imported.model, places, reasons)
+    is_whole = all(one.device == first for one in placed)
     if dot is not None:
-        graph = to_dot(frozen, dict(enumerate(places)), model.stem)
+        graph = to_dot(imported.model.frozen, {number: one.device for number, one in enumerate(placed)}, path.stem)
         with writing(dot):
             dot.write_text(graph, encoding="utf-8")
-        print_line(f"wrote {dot}")
-    rows = [
-        [
-            str(number),
-            operation.code.name,
-            ", ".join(str(frozen.operands[index].type) for index in operation.outputs),
-            place,
-            why or "supported",
-        ]
-        for number, (operation, place, why) in enumerate(zip(frozen.operations, places, reasons, strict=True))
+    content = {
+        "model": str(path),
+        "device": first,
+        "runs_whole": is_whole,
+        "inputs": [_port(port) for port in imported.inputs],
+        "outputs": [_port(port) for port in imported.outputs],
+        "states": [_port(state.input) for state in imported.states],
+        "operations": [
+            {
+                "operation": one.operation,
+                "outputs": [_type(type_) for type_ in one.outputs],
+                "device": None if one.device == NOWHERE else one.device,
+                "reason": one.reason,
+            }
+            for one in placed
+        ],
+    }
+    deliver(json_file, content, lambda: _print(path, imported, placed), dot)
+    if check and not is_whole:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _placed(model: Model, places: Sequence[str], reasons: Sequence[str]) -> list[Placed]:
+    operands = model.frozen.operands
+    return [
+        Placed(operation.code.name, tuple(operands[index].type for index in operation.outputs), place, why)
+        for operation, place, why in zip(model.frozen.operations, places, reasons, strict=True)
     ]
-    print_table(["#", "operation", "output", "device", "why"], rows, title="Operations", right="#")
-    counts = Counter(places)
-    summary = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
-    print_line(f"{plural(len(rows), 'operation')}: {summary}")
+
+
+def _print(path: Path, imported: ImportedModel, placed: Sequence[Placed]) -> None:
+    counts = Counter(one.device for one in placed)
+    where = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
+    print_line(f"{path.name}: {plural(len(placed), 'operation')}{': ' if where else ''}{where}")
+    _print_ports("Inputs", imported.inputs)
+    _print_ports("Outputs", imported.outputs)
+    if imported.states:
+        _print_ports("States, zero at first", [state.input for state in imported.states])
+    rows = [
+        [str(number), one.operation, ", ".join(type_.brief for type_ in one.outputs), one.device]
+        for number, one in enumerate(placed)
+    ]
+    print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#")
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, one in enumerate(placed):
+        if one.reason:
+            alike.setdefault((one.operation, one.reason), []).append(number)
+    if alike:
+        print_line("Reasons")
+    for (operation, reason), numbers in alike.items():
+        print_line(f"{operation} (# {', '.join(map(str, numbers))}): {reason}")
 
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:
     rows = [
-        [
-            str(index),
-            port.name,
-            port.type.code.name,
-            "x".join(map(str, port.type.dimensions)),
-            f"{port.type.scale:g}" if port.type.scale else "",
-            str(port.type.zero_point) if port.type.scale else "",
-        ]
+        [str(index), port.name, f"{port.dtype} {dimensions(port.type.dimensions)}", _quantisation(port.type)]
         for index, port in enumerate(ports)
     ]
-    columns = ["#", "name", "type", "dimensions", "scale", "zero point"]
-    print_table(columns, rows, title=title, right="# scale zero_point")
+    has_scales = any(row[-1] for row in rows)
+    columns = ["#", "name", "type", *(["real number"] if has_scales else [])]
+    print_table(columns, [row[: len(columns)] for row in rows], title=title, right="#")
+
+
+def _quantisation(type: OperandType) -> str:
+    """What a step ``q`` stands for, such as ``0.0039 * (q + 128)``; empty where numbers are not quantised."""
+    if type.code not in QUANT8_CODES:
+        return ""
+    sign = "-" if type.zero_point > 0 else "+"
+    step = f"(q {sign} {abs(type.zero_point)})" if type.zero_point else "q"
+    return f"{type.scale:.6g} * {step}"
+
+
+def _port(port: Port) -> dict[str, Any]:
+    return {"name": port.name, **_type(port.type), "type": str(port.dtype)}
+
+
+def _type(type: OperandType) -> dict[str, Any]:
+    quantised = {"scale": type.scale, "zero_point": type.zero_point} if type.scale else {}
+    return {"type": type.brief.partition(" ")[0], "dimensions": list(type.dimensions), **quantised}
 
 
 def _reasons(model: Model, devices: Sequence[Device]) -> list[str]:

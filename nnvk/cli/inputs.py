@@ -15,6 +15,7 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
+from nnvk.base.text import dimensions
 from nnvk.cli.images import Normalization, load_image
 from nnvk.importers.tflite import Port
 
@@ -45,7 +46,7 @@ def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Nor
 
     Raises ValueError that names what is wanted and what came.
     """
-    if normalization is not None and files and all(_suffix(file) in ARRAY_SUFFIXES for file in files):
+    if normalization is not None and files and not any(is_image(file) for file in files):
         raise ValueError("--mean and --std are for images, and no --input is one")
     if len(files) == 1 and _suffix(files[0]) == ".npz":
         return _from_npz(files[0], ports)
@@ -56,13 +57,18 @@ def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Nor
     return [_from_file(file, port, normalization) for file, port in zip(files, ports, strict=True)]
 
 
+def is_image(path: Path) -> bool:
+    """Whether a file of ``--input`` is taken for an image."""
+    return _suffix(path) not in ARRAY_SUFFIXES
+
+
 def _suffix(path: Path) -> str:
     return path.suffix.lower()
 
 
 def _from_file(path: Path, port: Port, normalization: Normalization | None) -> np.ndarray:
     if _suffix(path) == ".npz":
-        raise ValueError(f"{path}: a .npz has all inputs, it must be the only --input")
+        raise ValueError(f"a .npz has all inputs, it must be the only --input: {path}")
     if _suffix(path) == ".npy":
         return _from_npy(path, port)
     return load_image(path, port.type, normalization)
@@ -71,13 +77,13 @@ def _from_file(path: Path, port: Port, normalization: Normalization | None) -> n
 def _from_npz(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
     with path.open("rb") as file:
         if _begins_with(path, file, _NPY):
-            raise ValueError(f"{path} has one array without a name, not an archive of arrays: call it .npy")
+            raise ValueError(f"one array without a name, not an archive of arrays, call it .npy: {path}")
         with _reading(path):
             archive = zipfile.ZipFile(file)
         members = {name.removesuffix(".npy"): name for name in archive.namelist()}
         names = [str(index) for index in range(len(ports))]
         if sorted(members) != sorted(names):
-            raise ValueError(f"{path}: expected arrays named {', '.join(names)}, found {', '.join(members)}")
+            raise ValueError(f"expected arrays named {', '.join(names)}: {path} (found {', '.join(members)})")
         arrays = []
         for name, port in zip(names, ports, strict=True):
             with _reading(path):
@@ -90,7 +96,7 @@ def _from_npz(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
 def _from_npy(path: Path, port: Port) -> np.ndarray:
     with path.open("rb") as file:
         if _begins_with(path, file, _ZIP):
-            raise ValueError(f"{path} is an archive of arrays, not one array: call it .npz")
+            raise ValueError(f"an archive of arrays, not one array, call it .npz: {path}")
         return _array(path, "", file, port)
 
 
@@ -107,7 +113,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, *_BROKEN) as error:
-        raise ValueError(f"{path} is no array file of NumPy: {error}") from error
+        raise ValueError(f"not an array file of NumPy: {path} ({error})") from error
 
 
 def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
@@ -119,9 +125,9 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
         shape, dtype = _header(file, member)
     what = f"{path}, {member}" if member else str(path)
     if dtype.newbyteorder("=") != port.dtype:
-        raise ValueError(f"{what}: expected {_describe(port)}, got {dtype}")
+        raise ValueError(f"expected {_describe(port)}, got {dtype}: {what}")
     if _without_ones(shape) != _without_ones(port.shape):
-        raise ValueError(f"{what}: expected {_describe(port)}, got {list(shape)}")
+        raise ValueError(f"expected {_describe(port)}, got {dimensions(shape)}: {what}")
     with _reading(path):
         file.seek(0)
         array = np.lib.format.read_array(file, allow_pickle=False)
@@ -143,7 +149,7 @@ def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _describe(port: Port) -> str:
-    return f"{port.dtype}{list(port.shape)} for {port.name!r}"
+    return f"{port.dtype} {dimensions(port.shape)} for {port.name!r}"
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import traceback
+
 import typer
 
-from nnvk.api import NnapiError
+from nnvk.api import NnapiError, ResultCode
 from nnvk.base.text import printable
 
 LONGEST_LINE = 2000
 """Characters of a line, which may list what there is."""
 REPORTED_ERRORS = (NnapiError, OSError, ValueError, ModuleNotFoundError, MemoryError)
 """What a user can cause and mend: reported in one line. Anything else is a bug and shows its traceback."""
+CHECK_FAILED = 1
+"""Exit code of a command that did its work, and found that something does not hold."""
 FAILURE = 2
-"""Exit code of a command that could not do its work."""
+"""Exit code of a command that could not do its work: wrong use, or wrong input."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+CLOSED = 141
+"""Exit code where nobody reads on, as in ``| head -1``: 128 and the number of SIGPIPE."""
+_REASONS = {errno.ENOENT: "no such file", errno.EISDIR: "is a folder", errno.ENOTDIR: "not a folder"}
+"""Errors of the system in the words of the other messages."""
 
 
 def print_line(text: str, *, err: bool = False) -> None:
@@ -22,14 +31,34 @@ def print_line(text: str, *, err: bool = False) -> None:
     typer.echo(printable(text, LONGEST_LINE), err=err)
 
 
-def report(error: BaseException, about: str = "") -> None:
-    """Print an error, and what it is about where it does not say so itself, as one line on standard error."""
-    print_line(f"nnvk: {about}{': ' if about else ''}{_one_line(error)}", err=True)
+def report(error: BaseException, about: str = "", *, with_traceback: bool = False) -> None:
+    """Print an error, and what it is about where it does not say so itself, as one line on standard error.
+
+    ``with_traceback`` prints before it where it came from.
+    """
+    if with_traceback:
+        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    complain(f"{about}{': ' if about else ''}{_one_line(error)}")
+
+
+def complain(message: str) -> None:
+    """Print what is wrong as one line on standard error, in the style of all of them."""
+    print_line(f"nnvk: {message}", err=True)
+
+
+def in_style(message: str) -> str:
+    """A sentence of another package as nnvk's messages are: in lower case, without a full stop."""
+    line = " ".join(message.split()).removesuffix(".")
+    return line[:1].lower() + line[1:] if line[1:2].islower() or line[1:2] == " " else line
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}".removesuffix(": ")
+    if isinstance(error, NnapiError):
+        reason = " ".join(error.reason.split())
+        return reason if error.code is ResultCode.BAD_DATA else f"{reason} ({error.code.name})"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        reason = _REASONS.get(error.errno or 0, in_style(error.strerror))
+        return reason if error.filename is None else f"{reason}: {error.filename}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -7,16 +7,17 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.exceptions import TyperException
 
-from nnvk import __version__
 from nnvk.base import log
-from nnvk.cli.lines import FAILURE, INTERRUPTED, REPORTED_ERRORS, print_line, report
+from nnvk.cli.lines import CLOSED, FAILURE, INTERRUPTED, REPORTED_ERRORS, complain, in_style, report
+from nnvk.cli.usage import COMMON_OPTIONS, Command, print_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,14 @@ def _open_closed_streams() -> None:
 
 
 _open_closed_streams()
-_MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+EXIT_CODES = {
+    "0": "Done.",
+    "1": "A check failed: of conformance, demo, info --check.",
+    "2": "Wrong use or wrong input; one line on standard error says what.",
+    "130": "Ctrl-C.",
+    "141": "Nobody reads on, as in a pipe to head.",
+}
 
 
 class Commands(TyperGroup):
@@ -58,60 +66,106 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         """A stand-in that knows the summary, enough for lists and completion."""
         entry = COMMANDS.get(cmd_name)
-        return TyperCommand(cmd_name, help=entry.summary, rich_markup_mode=_MARKUP) if entry else None
+        return TyperCommand(cmd_name, help=entry.summary, rich_markup_mode=None) if entry else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, _load(name), rest
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Commands, options, exit codes."""
+        self.format_commands(ctx, formatter)
+        options = [one for one in self.get_params(ctx) if isinstance(one, TyperOption)]
+        own = {one.opts[0]: one.help or "" for one in options if one.help and "--help" not in one.opts}
+        for title, rows in (("Options", {**own, **COMMON_OPTIONS}), ("Exit codes", EXIT_CODES)):
+            with formatter.section(title):
+                formatter.write_dl(list(rows.items()))
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and exit; wrong use is one line and exit code 2."""
+        try:
+            status = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except TyperException as error:
+            _report_usage(error)
+            status = FAILURE
+        sys.exit(status or 0)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; an error that the user can mend becomes one line and exit code 2, Ctrl-C one and 130."""
         try:
             return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, TyperException):
+            raise
         except REPORTED_ERRORS as error:
-            if ctx.params["traceback"] or getattr(error, "errno", None) == errno.EPIPE:
-                raise
-            report(error)
+            if getattr(error, "errno", None) == errno.EPIPE:
+                _drop_output()
+                raise typer.Exit(CLOSED) from None
+            report(error, with_traceback=ctx.params["traceback"])
             raise typer.Exit(FAILURE) from None
         except KeyboardInterrupt:
-            print_line("nnvk: interrupted", err=True)
+            complain("interrupted")
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            report(error, "this is a bug of nnvk, please report it", with_traceback=True)
+            raise typer.Exit(FAILURE) from None
+
+
+def _report_usage(error: TyperException) -> None:
+    """What is wrong with the command line, and where its help is."""
+    message = error.format_message()
+    if message.startswith("Usage: "):  # the help, where nothing was given at all
+        typer.echo(message, err=True)
+        return
+    context: Any = getattr(error, "ctx", None)
+    where = "" if context is None else f" ({context.command_path} -h)"
+    complain(f"{in_style(message)}{where}")
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere, and is no second error when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _load(name: str | None) -> Any:
     if name is None:  # while a shell completes a command line
         return None
-    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=_MARKUP)
-    command.command(name)(importlib.import_module(COMMANDS[name].module).command)
+    command = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    function = importlib.import_module(COMMANDS[name].module).command
+    command.command(name, cls=Command, context_settings=_SETTINGS)(function)
     return typer.main.get_command(command)
 
 
-def _print_version(wanted: bool) -> None:
+def _version_asked(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nnvk {__version__}")
+        print_version()
         raise typer.Exit
 
 
 app = typer.Typer(
     name="nnvk",
     cls=Commands,
-    add_completion=False,
+    context_settings=_SETTINGS,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=_MARKUP,
+    rich_markup_mode=None,
 )
 
 
 @app.callback()
 def main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version_asked, is_eager=True)] = False,
+    traceback: Annotated[bool, typer.Option("--traceback")] = False,
 ) -> None:
-    """Android's Neural Networks API on any Vulkan device."""
+    """Android's Neural Networks API on Vulkan devices."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that its encoding has not
     log.configure()  # an environment variable with a wrong value is an error of every command

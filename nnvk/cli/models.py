@@ -5,19 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_device, get_devices
 from nnvk.cli.output import plural
 from nnvk.importers import tflite
 
+NoRoundHybrid = Annotated[
+    bool,
+    typer.Option(
+        "--no-round-hybrid",
+        help="Where weights have 8 bits and activations are float: don't round activations to 8 bits as TFLite does.",
+    ),
+]
 
-def load_model(path: Path) -> tflite.ImportedModel:
-    """Read a model. Raises FileNotFoundError, or the importer's error that names what can't be mapped."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
+
+def load_model(path: Path, *, round_hybrid: bool = True) -> tflite.ImportedModel:
+    """Read a model; ``round_hybrid`` is that of `tflite.load`.
+
+    Raises FileNotFoundError, or the importer's error that names what can't be mapped.
+    """
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, not a model")
-    return tflite.load(path)
+        raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
+    return tflite.load(path, round_hybrid=round_hybrid)
 
 
 def find_device(name: str) -> Device:

@@ -1,6 +1,7 @@
-"""What commands print and write: tables and progress on a terminal, plain lines elsewhere; files.
+"""What commands print and write: tables, progress on a terminal, JSON, files.
 
-All text goes through `printable`, for names in models and vectors may hold anything.
+All text goes through `printable`, for names in models and vectors may hold anything. It is plain text everywhere: a
+terminal gets its tables folded to its width and its progress bars, a pipe or file neither, whatever FORCE_COLOR says.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,29 +22,37 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from nnvk import __version__
+from nnvk.api import Device, get_devices
 from nnvk.base.text import printable
 from nnvk.cli.lines import print_line
+from nnvk.cli.usage import STANDARD_OUTPUT
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody looks at what is printed."""
+    return bool(stream.isatty())
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = "") -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
-    A column's name in ``right`` has "_" for " ". Not on a terminal: aligned text, not wrapped.
+    A column's name in ``right`` has "_" for " ". What is too wide for a terminal is folded in its cell.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     to_right = [name.replace(" ", "_") in right.split() for name in columns]
-    console = Console()
-    if console.is_terminal:
-        table = Table(title=escape(printable(title)) or None, title_justify="left")
+    if title:
+        print_line(title)
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    console = Console(color_system=None, highlight=False)
+    if is_terminal(sys.stdout) and sum(widths) + 2 * (len(widths) - 1) > console.width:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name, numeric in zip(columns, to_right, strict=True):
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
         return
-    if title:
-        print_line(title)
-    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
         cells = [
             cell.rjust(width) if numeric else cell.ljust(width)
@@ -51,14 +61,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
         typer.echo("  ".join(cells).rstrip())
 
 
+def _moving() -> Console | None:
+    """Standard error, where it is a terminal on which lines can be written again."""
+    can_move = is_terminal(sys.stderr) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return Console(stderr=True, color_system=None, highlight=False) if can_move else None
+
+
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error, if that is a terminal. Call what it yields after each of ``total`` steps.
 
     The argument of the call is a note to show beside the bar.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _moving()
+    if console is None:
         yield lambda note: None
         return
     columns = (
@@ -75,13 +91,43 @@ def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
 
 def working(description: str) -> AbstractContextManager[Any]:
     """A spinner on standard error, if that is a terminal, for work whose length nobody knows."""
-    console = Console(stderr=True)
-    return console.status(escape(printable(description))) if console.is_terminal else nullcontext()
+    console = _moving()
+    return nullcontext() if console is None else console.status(escape(printable(description)))
 
 
-def print_json(value: Any) -> None:
-    """Print JSON."""
-    typer.echo(json.dumps(value, indent=2))
+def deliver(
+    json_file: Path | None, content: Mapping[str, Any], show: Callable[[], None], *written: Path | None
+) -> None:
+    """Give the result of a command: JSON where that is asked for, and the text that ``show`` prints.
+
+    A file of JSON is written before anything is printed; JSON on standard output takes the place of the text, which
+    ends with the names of the files that were ``written``.
+    """
+    if json_file is not None:
+        value = {"version": __version__, "devices": [describe_device(device) for device in get_devices()], **content}
+        if json_file == STANDARD_OUTPUT:
+            typer.echo(json.dumps(value, indent=2))
+            return
+        write_json(json_file, value)
+    show()
+    for path in (*written, json_file):
+        if path is not None:
+            print_line(f"wrote {path}")
+
+
+def describe_device(device: Device) -> dict[str, Any]:
+    """A device, with its driver and version, as JSON has it."""
+    return {
+        "name": device.name,
+        "type": device.type.name,
+        "driver": device.version,
+        "feature_level": int(device.feature_level),
+        "extensions": list(device.extensions),
+        "capabilities": {
+            "relative_time": device.capabilities.relative_time,
+            "relative_power": device.capabilities.relative_power,
+        },
+    }
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -96,12 +142,12 @@ def check_writable(*paths: Path | None) -> None:
     Called before long work, so that it is not done in vain.
     """
     for path in paths:
-        if path is None:
+        if path is None or path == STANDARD_OUTPUT:
             continue
         if path.is_dir():
             raise _os_error(errno.EISDIR, path)
         if not path.parent.is_dir():
-            raise _os_error(errno.ENOTDIR if path.parent.exists() else errno.ENOENT, path)
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path.parent))
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise _os_error(errno.EACCES, path)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +16,20 @@ import typer
 
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
+from nnvk.base.text import dimensions
 from nnvk.cli.images import Normalization
-from nnvk.cli.inputs import read_inputs
-from nnvk.cli.lines import print_line
-from nnvk.cli.models import choose_devices, compile_model, load_model, placement
-from nnvk.cli.output import check_writable, milliseconds, plural, print_table, working, writing
+from nnvk.cli.inputs import is_image, read_inputs
+from nnvk.cli.lines import complain, print_line
+from nnvk.cli.models import (
+    NoRoundHybrid,
+    choose_devices,
+    compile_model,
+    device_of_operations,
+    load_model,
+    placement,
+)
+from nnvk.cli.output import check_writable, deliver, milliseconds, plural, print_table, working, writing
+from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import Port
 
 DEFAULT_TOP = 5
@@ -26,7 +37,7 @@ DEFAULT_TOP = 5
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,7 +50,10 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="OUT.npz", help="Write the outputs as arrays 0, 1, ...")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="Run on this device.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Run on this device.", show_default="the preferred one"),
+    ] = None,
     no_fallback: Annotated[
         bool, typer.Option("--no-fallback", help="Fail where the device doesn't support an operation.")
     ] = False,
@@ -48,19 +62,38 @@ def command(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="K", min=1, help="Print the K best classes of the first output."),
+        typer.Option(
+            "--top",
+            metavar="K",
+            min=1,
+            help="Print the K best classes of the first output.",
+            show_default=f"{DEFAULT_TOP} with --labels",
+        ),
     ] = None,
     mean: Annotated[
         str | None,
-        typer.Option("--mean", metavar="M", help="Subtract this from pixels; a number, or one per channel."),
+        typer.Option(
+            "--mean",
+            metavar="M",
+            help="Subtract this from pixels; a number, or one per channel.",
+            show_default="0 where --std is given",
+        ),
     ] = None,
     std: Annotated[
-        str | None, typer.Option("--std", metavar="S", help="Then divide them by this (255); as for --mean.")
+        str | None,
+        typer.Option(
+            "--std",
+            metavar="S",
+            help="Then divide them by this. The results are real numbers, which a quantised input rounds to its steps.",
+            show_default="255 where --mean is given",
+        ),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
     ] = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Run a model on images or arrays.
 
@@ -68,19 +101,25 @@ def command(
     pixels minus 128, float the pixels divided by 255, unless --mean or --std say otherwise.
     """
     if output is not None and output.suffix.lower() != ".npz":
-        raise ValueError(f"{output}: the name of --output must end in .npz")
-    check_writable(output, trace)
+        raise ValueError(f"the name of --output must end in .npz: {output}")
+    check_writable(output, trace, json_file)
     normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
-    imported = load_model(model)
+    devices = choose_devices(device, not no_fallback)
+    imported = load_model(path, round_hybrid=not no_round_hybrid)
     wants_classes = top is not None or names is not None
     if wants_classes:
         _check_classes(imported.outputs, names)
     arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization))
+    for file, port in zip(inputs or (), imported.inputs, strict=False):
+        if normalization is not None and is_image(file):
+            cut_off = normalization.cut_off(port.type)
+            if cut_off:
+                complain(f"note: input {port}: {cut_off}")
     with nullcontext() if trace is None else tracing.record() as recorded:
-        with working(f"Compiling {model.name}"):
-            compilation = compile_model(imported.model, choose_devices(device, not no_fallback))
-        with working(f"Running {model.name}"):
+        with working(f"Compiling {path.name}"):
+            compilation = compile_model(imported.model, devices)
+        with working(f"Running {path.name}"):
             started = time.perf_counter_ns()
             results = run_compilation(compilation, arrays)
             elapsed = time.perf_counter_ns() - started
@@ -90,13 +129,35 @@ def command(
     if trace is not None and recorded is not None:
         with writing(trace):
             recorded.write(trace)
-    print_line(f"{model.name}: {milliseconds(elapsed)} ms, {placement(compilation)}")
-    _print_outputs(imported.outputs, outputs)
-    for written in (trace, output):
-        if written is not None:
-            print_line(f"wrote {written}")
-    if wants_classes:
-        _print_classes(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP)
+    classes = _best(outputs[0], imported.outputs[0], names, top or DEFAULT_TOP) if wants_classes else []
+
+    def show() -> None:
+        print_line(f"{path.name}: {placement(compilation)}")
+        print_line(f"first execution: {milliseconds(elapsed)} ms")
+        _print_outputs(imported.outputs, outputs)
+        if wants_classes:
+            _print_classes(classes)
+
+    content = {
+        "model": str(path),
+        "placement": dict(Counter(device_of_operations(compilation))),
+        "first_execution_ns": elapsed,
+        "outputs": [
+            {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **_limits(array)}
+            for port, array in zip(imported.outputs, outputs, strict=True)
+        ],
+        **({"classes": [asdict(one) for one in classes]} if wants_classes else {}),
+    }
+    deliver(json_file, content, show, trace, output)
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of a classifier's output."""
+
+    score: float
+    number: int
+    label: str | None
 
 
 def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
@@ -105,13 +166,16 @@ def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
+def _limits(array: np.ndarray) -> dict[str, float]:
+    return {"min": array.min().item(), "max": array.max().item()} if array.size else {}
+
+
 def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None:
     rows = []
     for index, (port, result) in enumerate(zip(ports, results, strict=True)):
-        limits = [f"{value:.6g}" for value in (result.min(), result.max())] if result.size else ["", ""]
-        rows.append([str(index), port.name, str(result.dtype), "x".join(map(str, result.shape)), *limits])
-    columns = ["#", "output", "type", "dimensions", "min", "max"]
-    print_table(columns, rows, right="# min max")
+        limits = [f"{value:.6g}" for value in _limits(result).values()] or ["", ""]
+        rows.append([str(index), port.name, f"{result.dtype} {dimensions(result.shape)}", *limits])
+    print_table(["#", "output", "type", "min", "max"], rows, right="# min max")
 
 
 def _check_classes(ports: Sequence[Port], labels: Sequence[str] | None) -> None:
@@ -124,23 +188,29 @@ def _check_classes(ports: Sequence[Port], labels: Sequence[str] | None) -> None:
 
 def _check_row(shape: Sequence[int], port: Port, labels: Sequence[str] | None) -> None:
     if not shape or math.prod(shape) != shape[-1]:
-        raise ValueError(f"output {port.name!r} is {list(shape)}, not one row of classes: they can't be ranked")
+        raise ValueError(f"output {port.name!r} is {dimensions(shape)}, not one row of classes: they can't be ranked")
     if labels is not None and len(labels) != shape[-1]:
         there_are = "there is" if len(labels) == 1 else "there are"
         classes = f"{shape[-1]} class" if shape[-1] == 1 else f"{shape[-1]} classes"
         raise ValueError(f"{there_are} {plural(len(labels), 'label')}, output {port.name!r} has {classes}")
 
 
-def _print_classes(result: np.ndarray, port: Port, labels: Sequence[str] | None, top: int) -> None:
+def _best(result: np.ndarray, port: Port, labels: Sequence[str] | None, top: int) -> list[Class]:
     _check_row(result.shape, port, labels)
     scores = port.dequantize(result).reshape(-1)
     best = np.argsort(-scores.astype(np.float64), kind="stable")[:top]
-    rows = [[f"{scores[index]:.6g}", str(index), *([labels[index]] if labels else [])] for index in best]
-    print_table(["score", "class", *(["label"] if labels else [])], rows, title="Best classes", right="score class")
+    return [Class(scores[index].item(), int(index), labels[index] if labels else None) for index in best]
+
+
+def _print_classes(classes: Sequence[Class]) -> None:
+    has_labels = any(one.label is not None for one in classes)
+    rows = [[f"{one.score:.6g}", str(one.number), *([one.label or ""] if has_labels else [])] for one in classes]
+    columns = ["score", "class", *(["label"] if has_labels else [])]
+    print_table(columns, rows, title="Best classes", right="score class")
 
 
 def _read_labels(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8: {error}") from error
+        raise ValueError(f"not a text in UTF-8: {path} ({error})") from error

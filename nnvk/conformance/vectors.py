@@ -144,7 +144,7 @@ def read_test(path: Path, index: int) -> VectorTest:
             tuple(_model(model) for model in test["referenced"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, NnapiError) as error:
-        raise ValueError(f"{path}: test {index} is malformed: {error!r}") from error
+        raise ValueError(f"malformed test {index}: {path} ({error!r})") from error
 
 
 def build_model(test: VectorTest, *, unspecified_outputs: bool = False) -> Model:
@@ -195,12 +195,12 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(file for file in path.rglob("*.json*") if file.name.endswith(SUFFIXES) and file.is_file())
         if not found:
-            raise ValueError(f"{path}: no {' or '.join('*' + suffix for suffix in SUFFIXES)} in this folder")
+            raise ValueError(f"no {' or '.join('*' + suffix for suffix in SUFFIXES)} in this folder: {path}")
         return found
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder")
+        raise FileNotFoundError(f"no such file or folder: {path}")
     if not path.is_file():
-        raise ValueError(f"{path} is no regular file")
+        raise ValueError(f"not a regular file: {path}")
     return [path]
 
 
@@ -213,7 +213,7 @@ def _cases(path: Path) -> list[Case]:
             for index, test in enumerate(document["tests"])
         ]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no file of conformance vectors: {error!r}") from error
+        raise ValueError(f"not a file of conformance vectors: {path} ({error!r})") from error
 
 
 def _operation_under_test(operations: Sequence[Mapping[str, Any]]) -> str:
@@ -227,9 +227,9 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(_content(path))
     except (ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is no file of conformance vectors: {error}") from error
+        raise ValueError(f"not a file of conformance vectors: {path} ({error})") from error
     if not isinstance(document, dict) or "spec" not in document or not isinstance(document.get("tests"), list):
-        raise ValueError(f'{path} is no file of conformance vectors: expected {{"spec": ..., "tests": [...]}}')
+        raise ValueError(f'not a file of conformance vectors: {path} (expected {{"spec": ..., "tests": [...]}})')
     return document
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 import nnvk
+from nnvk.base.text import dimensions
 from nnvk.demo.assets import MODELS, Picture, labels, pictures
 from nnvk.demo.classify import Result, classify
 from nnvk.demo.sheet import Cell, Guess, draw_sheet
@@ -27,30 +29,66 @@ class PrintTable(Protocol):
         """Print rows in columns; those whose names are in ``right``, with "_" for " ", are aligned right."""
 
 
-def run_demo(output: Path, device: str | None, print_table: PrintTable, print_line: Callable[[str], object]) -> int:
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What a demo found."""
+
+    device: nnvk.Device
+    pictures: Sequence[Picture]
+    results: Sequence[Result]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether both models recognise at least `LEAST_ACCURACY` of the digits."""
+        return all(accuracy(result, self.pictures) >= LEAST_ACCURACY for result in self.results)
+
+    def figures(self) -> dict[str, Any]:
+        """What programs want to know: each model's accuracy, its times in nanoseconds, and where it ran."""
+        return {
+            "device": self.device.name,
+            "models": [
+                {
+                    "model": result.model.title,
+                    "pictures": len(self.pictures),
+                    "right": _right(result, self.pictures),
+                    "compile_ns": round(result.compile_ms * 1e6),
+                    "median_ns": round(result.median_ms * 1e6),
+                    "min_ns": round(result.fastest_ms * 1e6),
+                    "operations": [
+                        {"operation": one.operation, "dimensions": list(one.shape), "device": one.device}
+                        for one in result.placements
+                    ],
+                }
+                for result in self.results
+            ],
+        }
+
+    def show(self, print_table: PrintTable, print_line: Callable[[str], object]) -> None:
+        """Print the accuracy first, then devices, times, and where each operation ran."""
+        for result in self.results:
+            print_line(_summary(result, self.pictures))
+        _print_devices(print_table, self.device)
+        for reason in nnvk.unavailable():
+            print_line(f"not available: {reason}")
+        _print_results(print_table, self.results, self.pictures, self.device)
+        _print_operations(print_table, self.results)
+        for picture, wrong in _mistakes(self.results, self.pictures):
+            print_line(f"digit {picture.place} is {labels()[picture.label]}: {wrong}")
+
+
+def run_demo(output: Path, device: str | None) -> Demo:
     """Run the demo on one device and write the contact sheet, a PNG, to ``output``.
 
-    ``device`` is the device's name; None takes the device that nnvk prefers, a GPU where there is one. Returns the
-    process's exit status: 0 where both models recognise at least `LEAST_ACCURACY` of the digits, otherwise 1.
+    ``device`` is the device's name; None takes the device that nnvk prefers, a GPU where there is one.
     Raises `nnvk.NnapiError`: BAD_DATA where no device has the name.
     """
     chosen = nnvk.get_devices()[0] if device is None else nnvk.get_device(device)
-    _print_devices(print_table, chosen)
-    for reason in nnvk.unavailable():
-        print_line(f"not available: {reason}")
-
     shipped = pictures()
-    results = [classify(model, chosen, shipped) for model in MODELS]
-    _print_results(print_table, results, shipped, chosen)
-    _print_operations(print_table, results)
-    for picture, wrong in _mistakes(results, shipped):
-        print_line(f"digit {picture.place} is {labels()[picture.label]}: {wrong}")
-
-    lines = [chosen.version, *(_summary(result, shipped) for result in results)]
-    sheet = draw_sheet(f"Handwritten digits on {chosen.name}", lines, _cells(results, shipped))
+    demo = Demo(chosen, shipped, [classify(model, chosen, shipped) for model in MODELS])
+    lines = [chosen.version, *(_summary(result, shipped) for result in demo.results)]
+    sheet = draw_sheet(f"Handwritten digits on {chosen.name}", lines, _cells(demo.results, shipped))
     sheet.save(output, "PNG")
-    print_line(f"contact sheet: {output}")
-    return 0 if all(accuracy(result, shipped) >= LEAST_ACCURACY for result in results) else 1
+    return demo
 
 
 def accuracy(result: Result, shipped: Sequence[Picture]) -> float:
@@ -90,7 +128,7 @@ def _print_results(
 
 def _print_operations(print_table: PrintTable, results: Sequence[Result]) -> None:
     rows = [
-        [placed[0].operation, "x".join(map(str, placed[0].shape)), *(one.device for one in placed)]
+        [placed[0].operation, dimensions(placed[0].shape), *(one.device for one in placed)]
         for placed in zip(*(result.placements for result in results), strict=True)
     ]
     columns = ["operation", "output", *(result.model.title for result in results)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nnvk.base.text import dimensions
 from nnvk.types.model import Lifetime, Model
 
 _COLOURS = ("#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3", "#fdb462", "#b3de69", "#fccde5")
@@ -23,7 +24,7 @@ def to_dot(model: Model, device_of: Mapping[int, str], name: str = "model") -> s
     lines += _legend(devices)
     for kind, indexes in (("input", model.inputs), ("output", model.outputs)):
         for position, index in enumerate(indexes):
-            label = _quoted(f"{kind} {position}\\n{model.operands[index].type}")
+            label = _quoted(f"{kind} {position}\\n{model.operands[index].type.brief}")
             lines.append(f"  {kind}{position} [shape=ellipse, fillcolor=white, label={label}];")
     for number, operation in enumerate(model.operations):
         device = device_of.get(number, "")
@@ -41,7 +42,7 @@ def _edges(model: Model) -> list[str]:
         for index in dict.fromkeys(operation.inputs):
             operand = model.operands[index]
             if index in writer and operand.lifetime is not Lifetime.CONSTANT:
-                edges.append(f"  {writer[index]} -> op{number} [label={_quoted(str(list(operand.type.dimensions)))}];")
+                edges.append(f"  {writer[index]} -> op{number} [label={_quoted(dimensions(operand.type.dimensions))}];")
     edges += [
         f"  {writer[index]} -> output{position};" for position, index in enumerate(model.outputs) if index in writer
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnvk.base.checks import instance, real, whole, wholes
 from nnvk.base.errors import bad_data
+from nnvk.base.text import dimensions as dimensions_text
 from nnvk.types.codes import OperandCode
 
 Shape = tuple[int, ...]
@@ -155,6 +156,14 @@ class OperandType:
             )
         if not all(math.isfinite(scale) and scale > 0 for scale in quant.scales):
             raise bad_data(f"{what}: every scale of a channel must be finite and positive")
+
+    @property
+    def brief(self) -> str:
+        """The type as tables have it: ``int8 1x16x16x1``, with NumPy's name of an element."""
+        if self.code is OperandCode.MODEL:
+            return "model"
+        rank_is_open = self.is_tensor and not self.dimensions
+        return f"{self.dtype} {'?' if rank_is_open else dimensions_text(self.dimensions)}"
 
     def __str__(self) -> str:
         quant = f" scale {self.scale:g} zero point {self.zero_point}" if self.scale else ""

@@ -35,7 +35,8 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
         clock.check()
         try:
             call = registry.bind(operation, operands, values.__getitem__, _shapes(values), model.relaxed)
-            with tracing.span(str(operation), "cpuexe", operation=number):
+            shape = operands[operation.outputs[0]].type.dimensions
+            with tracing.span(str(operation), "cpuexe", operation=number, dimensions=shape):
                 if operation.code in flow.CONTROL_FLOW:
                     outputs = _run_control_flow(model, operation, call, values, clock)
                 else:

@@ -26,6 +26,14 @@ class OverBudget(Unmapped):
 class Malformed(Exception):
     """Raised while the file is read: what contradicts the format. The importer adds which file it is."""
 
+    what = "malformed .tflite file"
+
+
+class NoModel(Malformed):
+    """Raised where the file is of another format."""
+
+    what = "not a .tflite file"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -55,9 +63,10 @@ class TfliteImportError(NnapiError, ValueError):
     Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why.
     """
 
-    def __init__(self, source: str, reason: str, problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, what: str, source: str, problems: Sequence[Problem] = (), detail: str = "") -> None:
         shown = [str(problem) for problem in problems[:_SHOWN]]
         if len(problems) > _SHOWN:
             shown.append(f"and {len(problems) - _SHOWN} more")
-        super().__init__(ResultCode.BAD_DATA, "\n  ".join([f"{source}: {reason}", *shown]))
+        reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
+        super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
         self.problems = tuple(problems)

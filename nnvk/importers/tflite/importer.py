@@ -51,7 +51,7 @@ def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True, r
     try:
         return _Import(File(data), name, Budget(len(data)), round_hybrid, relaxed).run()
     except Malformed as error:
-        raise TfliteImportError(name, f"malformed: {error}") from error
+        raise TfliteImportError(error.what, name, detail=str(error)) from error
     except MemoryError as error:
         raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
 
@@ -91,7 +91,7 @@ class _Import:
         with suppress(OverBudget):  # which is among the problems
             done = self.subgraph(0)
         if done is None:
-            raise TfliteImportError(self.name, "NNAPI can't express this model:", self.problems)
+            raise TfliteImportError("NNAPI can't express this model", self.name, self.problems)
         return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
 
     def subgraph(self, index: int) -> _Finished | None:

@@ -22,7 +22,7 @@ import numpy as np
 import tflite
 
 from nnvk.base.text import printable
-from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, Unmapped
+from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, NoModel, Unmapped
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
@@ -178,7 +178,7 @@ class File:
 
     def __init__(self, data: bytes) -> None:
         if not is_model(data):
-            raise Malformed(f"no TFLite model: bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
+            raise NoModel(f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
         self._data = data
         self._budget = 2 * len(data) + 4096
         self._subgraphs: dict[int, Subgraph] = {}

@@ -185,7 +185,7 @@ class SubmittedExecution(IFencedExecution):
         tracing.add("execute", "driver", self._began, now - self._began, threading.current_thread().name)
         shift = now - stamps[-1]
         for command, start, end in zip(self._plan.plan.commands, stamps, stamps[1:], strict=False):
-            name, details = describe(command)
+            name, details = describe(command, self._plan.model)
             tracing.add(name, "gpu", start + shift, end - start, self._gpu.name, **details)
 
     def _give_back(self) -> None:

@@ -68,6 +68,7 @@ class ResidentPlan:
         self._buffers = buffers
         self._native = gpu.native()
         self._constants = upload_constants(self._native, plan)
+        self.model = model
         self.plan = replace(plan, constants=())  # the device has them now
         self._idle: dict[Key, list[Recording]] = {}
         self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from nnvk.driver.vulkan.shaders.library import CompiledShader
+from nnvk.types.model import Model
 
 ALIGNMENT = 64
 """Bytes to which every tensor is aligned and padded: a cache line, and what shaders rely on."""
@@ -99,10 +101,16 @@ class Clear:
 Command = Dispatch | Copy | Clear
 
 
-def describe(command: Command) -> tuple[str, dict[str, int | list[int]]]:
-    """A name and details of a command, for traces and profiles."""
+def describe(command: Command, model: Model) -> tuple[str, dict[str, Any]]:
+    """A name and details of a command for ``model``, for traces and profiles."""
     if isinstance(command, Copy):
         return "copy", {"bytes": command.nbytes}
     if isinstance(command, Clear):
         return "clear", {"bytes": command.target.nbytes}
-    return command.shader.name, {"operation": command.operation, "groups": list(command.groups)}
+    operation = model.operations[command.operation]
+    return command.shader.name, {
+        "operation": command.operation,
+        "code": operation.code.name,
+        "dimensions": list(model.operands[operation.outputs[0]].type.dimensions),
+        "groups": list(command.groups),
+    }
