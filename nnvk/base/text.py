@@ -17,6 +17,11 @@ def printable(text: str, most: int = 200) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
 
 
+def plural(count: int, thing: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def dimensions(shape: Sequence[int]) -> str:
     """A shape for people: ``1x16x16x3``, with ``?`` for a size that is not known; ``scalar`` where there are none."""
     return "x".join(str(size) if size else "?" for size in shape) or "scalar"

@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_devices
+from nnvk.base.text import plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
-from nnvk.cli.output import check_writable, deliver, plural, print_table, progress
+from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
 from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases

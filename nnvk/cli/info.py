@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import Device, Model, OperandType, get_devices
-from nnvk.base.text import dimensions
+from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import NoRoundHybrid, compile_model, device_of_operations, find_device, load_model
-from nnvk.cli.output import check_writable, deliver, plural, print_table, working, writing
+from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
 from nnvk.runtime.graphviz import to_dot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_device, get_devices
-from nnvk.cli.output import plural
+from nnvk.base.text import plural
 from nnvk.importers import tflite
 
 NoRoundHybrid = Annotated[
@@ -77,6 +76,4 @@ def device_of_operations(compilation: Compilation) -> list[str]:
 
 def placement(compilation: Compilation) -> str:
     """Where the operations run, in a few words."""
-    counts = Counter(device_of_operations(compilation))
-    places = ", ".join(f"{plural(count, 'operation')} on {name}" for name, count in counts.most_common())
-    return f"{places or 'no operations'}, in {plural(len(compilation.steps), 'step')}"
+    return f"{compilation.plan.summary}, in {plural(len(compilation.steps), 'step')}"

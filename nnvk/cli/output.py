@@ -174,8 +174,3 @@ def milliseconds(nanoseconds: float | None) -> str:
         return "-"
     value = nanoseconds / 1e6
     return f"{value:.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f}"
-
-
-def plural(count: int, thing: str) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

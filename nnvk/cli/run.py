@@ -16,7 +16,7 @@ import typer
 
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
-from nnvk.base.text import dimensions
+from nnvk.base.text import dimensions, plural
 from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import complain, print_line
@@ -28,7 +28,7 @@ from nnvk.cli.models import (
     load_model,
     placement,
 )
-from nnvk.cli.output import check_writable, deliver, milliseconds, plural, print_table, working, writing
+from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import Port
 

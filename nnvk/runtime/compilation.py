@@ -11,6 +11,7 @@ from nnvk.base.checks import instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
+from nnvk.base.text import plural
 from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
 from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Step
@@ -49,6 +50,11 @@ class Compilation:
         """Compile for exactly these devices (``ANeuralNetworksCompilation_createForDevices``)."""
         check_distinct(devices)
         return cls(model, devices)
+
+    def __repr__(self) -> str:
+        if self._plan is None:
+            return f"<nnvk.Compilation {'that failed' if self._finish_called else 'not finished'}: {self._model!r}>"
+        return f"<nnvk.Compilation of {plural(len(self._plan.steps), 'step')}: {self._plan.summary}>"
 
     # --- before finish -------------------------------------------------------------------------------------------
 

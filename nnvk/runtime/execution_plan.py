@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, driver_error
 from nnvk.base.log import logger
+from nnvk.base.text import plural
 from nnvk.hal import IPreparedModel, Support
 from nnvk.ops.flow import referenced_models
 from nnvk.runtime.devices import Device, supported_operations
@@ -21,6 +23,8 @@ from nnvk.types.model import Model, Operation
 from nnvk.types.request import PrepareOptions
 
 _log = logger("compilation")
+_SHOWN = 4
+"""Operations that the description of a step names."""
 
 Backup = Callable[[], IPreparedModel]
 """Prepares a step on another device, once."""
@@ -38,6 +42,11 @@ class Step:
     fallback: Backup | None = None
     """Prepares the part on the CPU, should the device fail to execute it; None where that is not wanted."""
 
+    def __repr__(self) -> str:
+        names = [str(operation) for operation in self.part.model.operations]
+        shown = ", ".join([*names[:_SHOWN], "..."] if len(names) > _SHOWN else names)
+        return f"<nnvk.Step on {self.device.name}: {plural(len(names), 'operation')} ({shown})>"
+
 
 @dataclass(frozen=True, slots=True)
 class ControlStep:
@@ -48,6 +57,9 @@ class ControlStep:
     operation: Operation
     plans: tuple[ExecutionPlan, ExecutionPlan]
     """The branches of IF (then, else), or WHILE's condition and body."""
+
+    def __repr__(self) -> str:
+        return f"<{self.operation} (operation {self.operations[0]}): {self.plans[0]!r}, {self.plans[1]!r}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,18 @@ class ExecutionPlan:
         """The step that is the whole model, if it is one."""
         first = self.steps[0] if len(self.steps) == 1 else None
         return first if isinstance(first, Step) else None
+
+    def __repr__(self) -> str:
+        return f"<plan of {plural(len(self.steps), 'step')}: {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """How many operations run where: ``10 operations on vulkan-0, 1 on nnapi-reference``."""
+        counts = Counter[str]()
+        for step in self.steps:
+            counts[step.device.name if isinstance(step, Step) else "the runtime"] += len(step.operations)
+        (first, most), *others = counts.most_common() or [("no device", 0)]
+        return ", ".join([f"{plural(most, 'operation')} on {first}", *(f"{count} on {name}" for name, count in others)])
 
     def leaves(self) -> list[Step]:
         """All prepared steps, those of control flow's models too: of a model that is referred to twice, once."""

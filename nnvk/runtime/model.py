@@ -12,6 +12,7 @@ import numpy as np
 from nnvk.base.checks import flag, instance, reals, sequence, shown, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
+from nnvk.base.text import plural
 from nnvk.hal import Support
 from nnvk.runtime import graph
 from nnvk.runtime.devices import Device, check_distinct, supported_operations
@@ -47,6 +48,12 @@ class Model:
         self._extensions: list[str] = []
         self._finish_called = False
         self._frozen: frozen.Model | None = None
+
+    def __repr__(self) -> str:
+        if self._frozen is not None:
+            return f"<nnvk.Model{repr(self._frozen).removeprefix('<model')}"
+        counts = f"{plural(len(self._types), 'operand')}, {plural(len(self._operations), 'operation')}"
+        return f"<nnvk.Model {'that failed' if self._finish_called else 'not finished'}: {counts}>"
 
     # --- operands ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from enum import Enum
 
 import numpy as np
 
+from nnvk.base.text import plural, printable
 from nnvk.types.codes import ExtensionCode, OperationCode
 from nnvk.types.operand import OperandType
 
@@ -29,7 +30,7 @@ class Operand:
 
     type: OperandType
     lifetime: Lifetime
-    value: np.ndarray | None = None
+    value: np.ndarray | None = field(default=None, repr=False)
     subgraph: Model | None = field(default=None, repr=False)
     """The referenced model of a SUBGRAPH operand (IF's branches, WHILE's condition and body)."""
 
@@ -66,6 +67,12 @@ class Model:
     def output_types(self) -> tuple[OperandType, ...]:
         """Types of the model's outputs, in order."""
         return tuple(self.operands[index].type for index in self.outputs)
+
+    def __repr__(self) -> str:
+        ends = " -> ".join(
+            ", ".join(type_.brief for type_ in types) for types in (self.input_types(), self.output_types())
+        )
+        return f"<model of {plural(len(self.operations), 'operation')}: {printable(ends)}>"
 
     def with_omitted(self, omitted: Sequence[bool]) -> Model:
         """The model where these inputs are omitted: operands without a value. Their places among the inputs stay."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.base.text import printable
+from nnvk.base.text import dimensions, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,11 @@ def test_long_text_is_cut() -> None:
 def test_the_result_can_be_shown(text: str) -> None:
     assert printable(text).isprintable()
     assert len(printable(text)) <= 10 * 200 + 3
+
+
+def test_plural() -> None:
+    assert [plural(number, "step") for number in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
+
+
+def test_dimensions() -> None:
+    assert [dimensions(shape) for shape in ((1, 16, 3), (0, 3), ())] == ["1x16x3", "?x3", "scalar"]

@@ -102,7 +102,7 @@ def test_it_is_turned_upright(tmp_path: Path) -> None:
     ids=str,
 )
 def test_inputs_that_take_no_image(picture: Path, type_: OperandType) -> None:
-    with pytest.raises(ValueError, match=r"picture\.png.*TENSOR_"):
+    with pytest.raises(ValueError, match=r"an image (fits|can't be) an input of .*picture\.png"):
         load_image(picture, type_)
 
 
@@ -110,7 +110,7 @@ def test_files_that_are_no_image(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_image(tmp_path / "absent.png", FLOAT32)
     (tmp_path / "text.png").write_text("hello")
-    with pytest.raises(OSError, match=r"text\.png"):
+    with pytest.raises(ValueError, match=r"not an image: .*text\.png"):
         load_image(tmp_path / "text.png", FLOAT32)
 
 
@@ -184,7 +184,8 @@ def test_normalization_that_is_none(mean: str | None, std: str | None) -> None:
 
 def test_normalization_must_fit_the_type(picture: Path) -> None:
     for code, std in ((OperandCode.TENSOR_FLOAT16, "1e-6"), (OperandCode.TENSOR_FLOAT32, "1e-38")):
-        with pytest.raises(ValueError, match=rf"picture\.png: mean and std .* {code.name}"):
+        dtype = code.name.removeprefix("TENSOR_").lower()
+        with pytest.raises(ValueError, match=rf"mean and std .* {dtype} does not have: .*picture\.png"):
             load_image(picture, OperandType(code, (1, 2, 2, 3)), Normalization.parse(None, std))
 
 
@@ -214,5 +215,6 @@ def test_an_image_of_too_many_pixels_is_not_decoded(tmp_path: Path, side: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Image, "MAX_IMAGE_PIXELS", None)
         Image.new("1", (side, side)).save(path)
-    with pytest.raises(ValueError, match=rf"large\.png can't be read as an image: .*{side * side} pixels\) exceeds"):
+    reason = rf"not an image that can be read: .*large\.png .*{side * side} pixels\) exceeds"
+    with pytest.raises(ValueError, match=reason):
         load_image(path, UINT8)

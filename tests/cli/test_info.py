@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -17,23 +18,23 @@ DEVICES = [device.name for device in get_devices()]
 def test_inputs_outputs_and_operations(nnvk_command: Any) -> None:
     result = nnvk_command("info", DATA / "digits_int8.tflite")
     assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
+    summary, *lines = result.stdout.splitlines()
     headings = [lines.index(heading) for heading in ("Inputs", "Outputs", "Operations")]
     assert headings == sorted(headings)
     assert "1x16x16x1" in lines[headings[0] + 2]
-    assert "TENSOR_QUANT8_ASYMM_SIGNED" in lines[headings[0] + 2]
+    assert "int8 1x16x16x1  0.00392157 * (q + 128)" in lines[headings[0] + 2]
     assert "1x10" in lines[headings[1] + 2]
-    assert lines[headings[1] + 1].split() == ["#", "name", "type", "dimensions", "scale", "zero", "point"]
-    operations = [line.split()[1] for line in lines[headings[2] + 2 : -1]]
+    assert lines[headings[1] + 1].split() == ["#", "name", "type", "real", "number"]
+    operations = [line.split()[1] for line in lines[headings[2] + 2 :]]
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "SOFTMAX"} <= set(operations)
-    assert lines[-1].startswith(f"{len(operations)} operations: ")
+    assert summary.startswith(f"digits_int8.tflite: {len(operations)} operations: ")
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_each_operation_on_one_device(nnvk_command: Any, device: str) -> None:
     result = nnvk_command("info", DATA / "digits_float.tflite", "--device", device)
     assert result.exit_code == 0, result.output
-    assert f" on {device}" in result.stdout.splitlines()[-1]
+    assert f" on {device}" in result.stdout.splitlines()[0]
 
 
 @pytest.fixture
@@ -54,16 +55,36 @@ def test_it_says_why_an_operation_runs_elsewhere(nnvk_command: Any, without_soft
     if len(DEVICES) < 2:
         pytest.skip("there is no device that could take over")
     result = nnvk_command("info", DATA / "digits_float.tflite")
-    (row,) = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
-    assert re.split(r" {2,}", row)[-2:] == [DEVICES[1], f"{without_softmax}: it is too soft"]
+    row, reason = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
+    assert re.split(r" {2,}", row)[-1] == DEVICES[1]
+    assert reason == f"SOFTMAX (# 10): {without_softmax}: it is too soft"
 
 
 def test_it_says_why_a_device_does_not_support_an_operation(nnvk_command: Any, without_softmax: str) -> None:
     result = nnvk_command("info", DATA / "digits_float.tflite", "--device", without_softmax)
     assert result.exit_code == 0
-    (row,) = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
-    assert re.split(r" {2,}", row)[-2:] == ["none", f"{without_softmax}: it is too soft"]
-    assert "1 on none" in result.stdout.splitlines()[-1]
+    row, reason = [line for line in result.stdout.splitlines() if "SOFTMAX" in line]
+    assert re.split(r" {2,}", row)[-1] == "none"
+    assert reason == f"SOFTMAX (# 10): {without_softmax}: it is too soft"
+    assert "1 on none" in result.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_check_fails_where_the_device_does_not_run_it_whole(
+    nnvk_command: Any, without_softmax: str, named: bool
+) -> None:
+    device = ["--device", without_softmax] if named else []
+    result = nnvk_command("info", DATA / "digits_float.tflite", *device, "--check", "--json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    content = json.loads(result.stdout)
+    assert (content["device"], content["runs_whole"]) == (without_softmax, False)
+    assert content["operations"][10]["reason"] == f"{without_softmax}: it is too soft"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_check_that_holds(nnvk_command: Any, device: str) -> None:
+    result = nnvk_command("info", DATA / "digits_float.tflite", "--device", device, "--check")
+    assert result.exit_code == 0
 
 
 def test_errors_are_one_line(nnvk_command: Any) -> None:

@@ -68,7 +68,7 @@ def test_a_scalar_stays_one(tmp_path: Path) -> None:
 
 def test_missing_inputs_are_named(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match=re.escape("none was given: 0: float32[1, 4] for 'vector'; 1: int64[2] for 'index'")
+        ValueError, match=re.escape("none was given: 0: float32 1x4 for 'vector'; 1: int64 2 for 'index'")
     ):
         read_inputs([], [VECTOR, INDEX], None)
     with pytest.raises(ValueError, match=r"wants 2 --input FILE.*got 1"):
@@ -78,9 +78,9 @@ def test_missing_inputs_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "reason"),
     [
-        (np.ones((1, 4)), "expected float32[1, 4] for 'vector', got float64"),
-        (np.ones((1, 5), np.float32), "expected float32[1, 4] for 'vector', got [1, 5]"),
-        (np.ones((2, 2), np.float32), "expected float32[1, 4] for 'vector', got [2, 2]"),
+        (np.ones((1, 4)), "expected float32 1x4 for 'vector', got float64"),
+        (np.ones((1, 5), np.float32), "expected float32 1x4 for 'vector', got 1x5"),
+        (np.ones((2, 2), np.float32), "expected float32 1x4 for 'vector', got 2x2"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path: Path, array: np.ndarray, reason: str) -> None:
@@ -102,11 +102,11 @@ def test_files_that_are_no_arrays(tmp_path: Path) -> None:
         read_inputs([tmp_path / "objects.npy"], [VECTOR], None)
     np.save(tmp_path / "plain", np.ones((1, 4), np.float32))
     (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
-    with pytest.raises(ValueError, match=r"plain\.npz.*call it \.npy"):
+    with pytest.raises(ValueError, match=r"call it \.npy: .*plain\.npz"):
         read_inputs([tmp_path / "plain.npz"], [VECTOR], None)
     np.savez(tmp_path / "archive", **{"0": np.ones((1, 4), np.float32)})
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
-    with pytest.raises(ValueError, match=r"archive\.npy.*call it \.npz"):
+    with pytest.raises(ValueError, match=r"call it \.npz: .*archive\.npy"):
         read_inputs([tmp_path / "archive.npy"], [VECTOR], None)
 
 
@@ -132,11 +132,11 @@ def _npy(header: bytes) -> bytes:
 )
 def test_arrays_with_a_broken_header(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "broken.npy").write_bytes(_npy(header) + bytes(16))
-    with pytest.raises(ValueError, match=r"broken\.npy is no array file of NumPy: "):
+    with pytest.raises(ValueError, match=r"not an array file of NumPy: .*broken\.npy"):
         read_inputs([tmp_path / "broken.npy"], [VECTOR], None)
     with zipfile.ZipFile(tmp_path / "broken.npz", "w") as archive:
         archive.writestr("0.npy", _npy(header) + bytes(16))
-    with pytest.raises(ValueError, match=r"broken\.npz is no array file of NumPy: "):
+    with pytest.raises(ValueError, match=r"not an array file of NumPy: .*broken\.npz"):
         read_inputs([tmp_path / "broken.npz"], [VECTOR], None)
 
 
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_not_read(tmp_path: Path, size: int, compression: i
     del content
     tracemalloc.start()
     for name in ("large.npy", "large.npz"):
-        with pytest.raises(ValueError, match=rf"{name}.*: expected float32\[1, 4\] for 'vector', got \[{size}\]"):
+        with pytest.raises(ValueError, match=rf"expected float32 1x4 for 'vector', got {size}: .*{name}"):
             read_inputs([tmp_path / name], [VECTOR], None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_not_read(tmp_path: Path, size: int, compression: i
 def test_archives_with_a_member_that_is_no_array(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
         archive.writestr("0", b"no array")
-    with pytest.raises(ValueError, match=r"text\.npz is no array file of NumPy: its member '0' is no array"):
+    with pytest.raises(ValueError, match=r"not an array file of NumPy: .*text\.npz \(its member '0' is no array"):
         read_inputs([tmp_path / "text.npz"], [VECTOR], None)
 
 
@@ -173,7 +173,7 @@ def test_archives_that_are_encrypted_or_oddly_compressed(tmp_path: Path, offset:
     for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + flags + (2 if offset == "method" else 0)] = value
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"odd\.npz is no array file of NumPy: "):
+    with pytest.raises(ValueError, match=r"not an array file of NumPy: .*odd\.npz"):
         read_inputs([path], [VECTOR], None)
 
 
@@ -199,7 +199,7 @@ def test_normalization_is_for_images(tmp_path: Path) -> None:
 
 def test_archives_with_other_names(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=np.ones((1, 4), np.float32))
-    with pytest.raises(ValueError, match="expected arrays named 0, found x"):
+    with pytest.raises(ValueError, match=r"expected arrays named 0: .*other\.npz \(found x\)"):
         read_inputs([tmp_path / "other.npz"], [VECTOR], None)
     with pytest.raises(ValueError, match="must be the only --input"):
         read_inputs([tmp_path / "other.npz", tmp_path / "other.npz"], [VECTOR, INDEX], None)

@@ -39,8 +39,11 @@ def test_trace_has_a_span_for_every_part(tmp_path: Path, device: str) -> None:
 
 def test_profile_names_dispatches_and_adds_up() -> None:
     output = nnvk("bench", MODEL, "--profile", "--runs", 2, "--device", get_devices()[0].name)
-    shares = [float(line.split()[-1]) for line in output.splitlines() if line.split() and line.split()[-1][0].isdigit()]
-    assert sum(shares) == pytest.approx(100, abs=2)
+    summary, header, *rows = output.splitlines()
+    assert "ms of work, the mean of 2 runs" in summary
+    assert [word for word in header.split() if word != "shader"] == ["#", "operation", "output", "ms", "share"]
+    assert sum(float(row.split()[-1].removesuffix("%")) for row in rows) == pytest.approx(100, abs=2)
+    assert any(row.split()[:3] == ["0", "CONV_2D", "1x16x16x16"] for row in rows)
 
 
 def test_graph_is_coloured_by_device(tmp_path: Path) -> None:

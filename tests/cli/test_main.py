@@ -60,8 +60,9 @@ def test_help_imports_no_command() -> None:
 )
 def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "Error: " in result.stderr
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("nnvk: ")
+    assert result.stderr[6].islower() or result.stderr[6] == "-"
 
 
 def _raise(monkeypatch: pytest.MonkeyPatch, error: BaseException, *arguments: str) -> Any:
@@ -75,9 +76,9 @@ def _raise(monkeypatch: pytest.MonkeyPatch, error: BaseException, *arguments: st
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (nnvk.NnapiError(nnvk.ResultCode.OP_FAILED, "the GPU\n  is tired"), "nnvk: OP_FAILED: the GPU is tired\n"),
+        (nnvk.NnapiError(nnvk.ResultCode.OP_FAILED, "the GPU\n  is tired"), "nnvk: the GPU is tired (OP_FAILED)\n"),
         (ValueError("no such thing"), "nnvk: no such thing\n"),
-        (FileNotFoundError(2, "No such file or directory", "a.npy"), "nnvk: a.npy: No such file or directory\n"),
+        (FileNotFoundError(2, "No such file or directory", "a.npy"), "nnvk: no such file: a.npy\n"),
         (MemoryError(), "nnvk: not enough memory\n"),
         (MemoryError("3 GiB"), "nnvk: not enough memory: 3 GiB\n"),
         (ModuleNotFoundError("No module named 'tflite'"), "nnvk: No module named 'tflite'\n"),
@@ -90,8 +91,10 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, error: BaseExcepti
 
 
 def test_traceback_shows_where_an_error_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = ValueError("no such thing")
-    assert _raise(monkeypatch, error, "--traceback").exception is error
+    result = _raise(monkeypatch, ValueError("no such thing"), "--traceback")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert result.stderr.endswith("\nnnvk: no such thing\n")
 
 
 def test_a_wrong_environment_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +173,7 @@ def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
     assert bool(result.stdout) == (">&-" not in closed.replace("2>&-", ""))
     result = run_closed("info", "/absent", closed=closed)
     assert result.returncode == 2
-    assert result.stderr == ("" if "2>&-" in closed else "nnvk: /absent: no such file\n")
+    assert result.stderr == ("" if "2>&-" in closed else "nnvk: no such file: /absent\n")
     graph = tmp_path / "graph.dot"
     result = run_closed("info", str(DATA / "digits_float.tflite"), "--dot", str(graph), closed=closed)
     assert (result.returncode, result.stderr) == (0, "")
@@ -188,8 +191,10 @@ def test_characters_that_the_terminal_has_not(tmp_path: Path) -> None:
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = TypeError("a bug")
-    assert _raise(monkeypatch, error).exception is error
+    result = _raise(monkeypatch, TypeError("a bug"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert result.stderr.endswith("\nnnvk: this is a bug of nnvk, please report it: a bug\n")
 
 
 def test_python_m_runs_it() -> None:

@@ -78,12 +78,12 @@ def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"no json", "no file of conformance vectors"),
+        (b"no json", "[(]"),
         (b'{"tests": []}', "expected"),
         (b"[]", "expected"),
         (b'{"spec": "x", "tests": [{"name": "y"}]}', "main"),
-        (gzip.compress(b'{"spec": "x", "tests": []}', mtime=0)[:-12], "no file of conformance vectors"),
-        (b"[" * 1_000_000, "no file of conformance vectors"),
+        (gzip.compress(b'{"spec": "x", "tests": []}', mtime=0)[:-12], "[(]"),
+        (b"[" * 1_000_000, "[(]"),
         (b" " * (MOST_BYTES + 1), "has more than 33554432 bytes"),
         (gzip.compress(b" " * (MOST_BYTES + 1), 1, mtime=0), "has more than 33554432 bytes"),
     ],
@@ -92,7 +92,7 @@ def test_plain_json_is_read(tmp_path: Path, make_vector: Any) -> None:
 def test_a_file_of_something_else_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"bad\.json.*{reason}"):
+    with pytest.raises(ValueError, match=rf"not a file of conformance vectors: .*bad\.json.*{reason}"):
         find_cases([path])
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path, write_vectors: An
     cases = find_cases([write_vectors().parent])
     os.mkfifo(path)
     assert find_cases([path.parent]) == cases
-    with pytest.raises(ValueError, match=r"pipe\.json is no regular file"):
+    with pytest.raises(ValueError, match=r"not a regular file: .*pipe\.json"):
         find_cases([path])
 
 
@@ -137,7 +137,7 @@ def test_a_malformed_operand_is_an_error_of_its_test(
 ) -> None:
     test = make_vector("bad", "RELU", [1] * 4, [1] * 4)
     test["main"]["operands"][0].update(change)
-    with pytest.raises(ValueError, match=r"spec\.json\.gz: test 0 is malformed"):
+    with pytest.raises(ValueError, match=r"malformed test 0: .*spec\.json\.gz"):
         read_test(write_vectors([test]), 0)
 
 

@@ -257,7 +257,7 @@ def test_a_custom_operator_of_a_long_name_many_times_over() -> None:
 
 
 def test_what_is_no_model_is_not_read() -> None:
-    with pytest.raises(TfliteImportError, match="not a .tflite file"):
+    with pytest.raises(TfliteImportError, match=r"not a \.tflite file"):
         load("/dev/zero")
 
 

@@ -1,0 +1,110 @@
+"""Write the table of ``docs/models.md``: which NNAPI operations a TFLite operator becomes, and whether a GPU runs them.
+
+    python tools/models_doc.py           # writes the table, between its two marks
+    python tools/models_doc.py --check   # fails where the table is not what would be written
+
+No device is needed: operators are read from the importer's mappers, what a GPU runs from the Vulkan driver's kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from operations_doc import vulkan_types
+
+from nnvk.importers.tflite import mappers, supported_operators
+from nnvk.importers.tflite.registry import find
+from nnvk.types.codes import OperationCode
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+BEGIN = "<!-- Written by tools/models_doc.py: don't edit, run it. -->"
+END = "<!-- End of what is written. -->"
+_GLUE = frozenset(
+    {OperationCode.RESHAPE, OperationCode.TRANSPOSE, OperationCode.QUANTIZE, OperationCode.DEQUANTIZE}
+)
+"""Operations that go between others to fit shapes and quantisations; named where nothing else is."""
+
+
+def operations(operator: str) -> list[OperationCode]:
+    """The NNAPI operations that the mapper of an operator can emit, in the order of their names."""
+    mapper = find(operator)
+    assert mapper is not None
+    found = set(_emitted(mapper, operator, set()))
+    own = found - _GLUE
+    return sorted(own or found, key=lambda code: code.name)
+
+
+def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
+    """Operations that a function names, that tables it uses have for the operator, and that its helpers emit."""
+    if function in seen:
+        return
+    seen.add(function)
+    names = inspect.unwrap(function).__globals__  # type: ignore[attr-defined]
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        match node:
+            case ast.Attribute(value=ast.Name(id="Op" | "OperationCode"), attr=name):
+                yield OperationCode[name]
+            case ast.Subscript(value=ast.Name(id="Op" | "OperationCode")) if operator in OperationCode.__members__:
+                yield OperationCode[operator]
+            case ast.Name(id=name):
+                yield from _of_value(names.get(name), operator, seen)
+
+
+def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
+    if isinstance(value, OperationCode):
+        yield value
+    elif isinstance(value, FunctionType) and value.__module__.startswith(mappers.__name__):
+        yield from _emitted(value, operator, seen)
+    elif isinstance(value, dict):
+        for one in [value[operator]] if operator in value else value.values():
+            yield from _of_value(one, operator, seen)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _of_value(one, operator, seen)
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    lines = ["| TFLite operator | NNAPI operations | GPU |", "| --- | --- | --- |"]
+    for operator in sorted(supported_operators(), key=str.upper):
+        codes = operations(operator)
+        missing = [code.name for code in codes if not vulkan_types(code)]
+        gpu = "yes" if not missing else "no" if len(missing) == len(codes) else f"not {', '.join(missing)}"
+        names = ", ".join(code.name for code in codes) or "none: a constant"
+        lines.append(f"| {operator} | {names} | {gpu} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """The page with the table anew."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether the table is up to date")
+    options = parser.parse_args(arguments)
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if options.check:
+        if old == new:
+            return 0
+        print(f"{PAGE} is not up to date: run python tools/models_doc.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
