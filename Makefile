@@ -53,6 +53,7 @@ check:
 # The pages of docs/ that are generated.
 docs:
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
+	PYTHONPATH=. $(PYTHON) tools/models_doc.py
 
 # The README's picture, which shows this machine's device and its times.
 picture:

@@ -7,6 +7,7 @@ import datetime
 import gc
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import nnvk
+from nnvk.cli.limits import Limits
 from nnvk.cli.output import milliseconds, print_table, write_json
 from nnvk.driver.vulkan import VulkanDevice
 
@@ -43,6 +45,12 @@ class Effort:
     """Counted runs of each contender, however long they take."""
     turn_seconds: float = 0.03
     """How long a contender goes on before the next has its turn."""
+    most: float = math.inf
+    """Counted runs after which a contender is done."""
+
+    def is_done(self, runs: int, nanoseconds: int) -> bool:
+        """Whether a contender has had enough."""
+        return runs >= self.most or (nanoseconds >= self.seconds * 1e9 and runs >= self.least)
 
 
 QUICK = Effort(seconds=0.0, least=2, turn_seconds=0.0)
@@ -91,12 +99,13 @@ def interleave(contenders: Mapping[str, Run], effort: Effort) -> dict[str, Times
     runs: dict[str, list[int]] = {name: [] for name in contenders}
     used = dict.fromkeys(contenders, 0)
     with _no_collector():
-        while waiting := [n for n in contenders if used[n] < effort.seconds * 1e9 or len(runs[n]) < effort.least]:
+        while waiting := [name for name in contenders if not effort.is_done(len(runs[name]), used[name])]:
             name = min(waiting, key=lambda name: used[name])
             began = time.perf_counter_ns()
             runs[name] += _turn(contenders[name], effort, first=not runs[name])
             used[name] += time.perf_counter_ns() - began
-    return {name: Times(np.array(values)) for name, values in runs.items()}
+    most = int(min(effort.most, max(map(len, runs.values()))))
+    return {name: Times(np.array(values[:most])) for name, values in runs.items()}
 
 
 def _turn(run: Run, effort: Effort, *, first: bool) -> list[int]:
@@ -180,7 +189,8 @@ def options(description: str) -> argparse.ArgumentParser:
     """The options that every benchmark has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", metavar="NAME", help="measure this device of nnvk (the preferred one)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="time for each measurement")
+    parser.add_argument("--runs", type=int, metavar="N", help="runs of each measurement")
+    parser.add_argument("--seconds", type=float, metavar="S", help="time for each measurement; with --runs, the first")
     parser.add_argument("--quick", action="store_true", help="a run or two of everything, to see that it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument(
@@ -194,7 +204,10 @@ def effort_of(arguments: argparse.Namespace, default: Effort) -> Effort:
     """How long to measure, as the command line says."""
     if arguments.quick:
         return QUICK
-    return Effort(arguments.seconds or default.seconds, default.least, default.turn_seconds)
+    if arguments.runs is None and arguments.seconds is None:
+        return default
+    limits = Limits.of(arguments.runs, arguments.seconds)
+    return Effort(limits.seconds, limits.least, default.turn_seconds, limits.runs)
 
 
 def device_of(arguments: argparse.Namespace, *, vulkan: bool = True) -> nnvk.Device:

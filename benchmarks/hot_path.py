@@ -1,6 +1,6 @@
 """What `Execution.compute()` costs over the GPU's work, and whether other threads run while it waits.
 
-    python benchmarks/hot_path.py [--device NAME] [--rounds N] [--save]
+    python benchmarks/hot_path.py [--device NAME] [--runs N] [--save]
 
 First: a reusable execution of three small operations against the bare submit-and-wait of the same recorded command
 buffer, in turns, one run each. Second: how fast another thread counts while an execution is under way.
@@ -31,6 +31,8 @@ LIMIT_US = 100.0
 """What compute() may cost over submit and wait, in microseconds."""
 LEAST_RATE = 0.8
 """How fast the other thread must count, of what it reaches while nobody waits for the same work."""
+ROUNDS = 3000
+"""Runs of each way."""
 _SIZE = 1024
 
 
@@ -276,10 +278,9 @@ def rate_table(rates: Rates, software: bool) -> tuple[Table, list[str]]:
 def main() -> int:
     """Measure both."""
     parser = options("What Execution.compute() costs over the GPU's work.")
-    parser.add_argument("--rounds", type=int, default=3000, metavar="N", help="runs of each way (3000)")
     arguments = parser.parse_args()
     device = device_of(arguments)
-    times = alternate(call_contenders(device), 20 if arguments.quick else arguments.rounds)
+    times = alternate(call_contenders(device), 20 if arguments.quick else arguments.runs or ROUNDS)
     calls, failures = call_table(times)
     rates = count_apart(device, *((1, 0.05) if arguments.quick else (15, 0.3)))
     counts, slow = rate_table(rates, driver_of(device).profile.is_cpu)

@@ -27,6 +27,8 @@ from nnvk.importers import tflite
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
+RUNS = 20
+"""Of each model."""
 _WEIGHTED = {
     OperationCode.CONV_2D: ("product",),
     OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
@@ -134,7 +136,6 @@ def main() -> int:
     """Profile the models of the command line."""
     parser = options("Which shaders a model spends its time in.")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
-    parser.add_argument("--runs", type=int, default=20, metavar="N", help="how often each model runs (20)")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="how many commands to list (10)")
     arguments = parser.parse_args()
     device = device_of(arguments)
@@ -142,7 +143,7 @@ def main() -> int:
     figures = {}
     for path in arguments.models:
         name = path.parent.name if path.name == "model.tflite" else path.stem
-        runs = 1 if arguments.quick else arguments.runs
+        runs = 1 if arguments.quick else arguments.runs or RUNS
         commands = [timed for part in parts(path, device) for timed in profile(part, device, runs)]
         found += tables(name, commands, arguments.top)
         figures[name] = [

@@ -1,4 +1,4 @@
-"""Android's Neural Networks API, feature level 8, on any Vulkan device.
+"""Android's Neural Networks API, feature level 8, on Vulkan devices.
 
 The names here are the specification's in PEP 8 form: ``ANeuralNetworksModel_addOperand`` is `Model.add_operand`.
 """

@@ -28,18 +28,32 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 BEGIN = "<!-- Written by tools/models_doc.py: don't edit, run it. -->"
 END = "<!-- End of what is written. -->"
 _GLUE = frozenset(
-    {OperationCode.RESHAPE, OperationCode.TRANSPOSE, OperationCode.QUANTIZE, OperationCode.DEQUANTIZE}
+    {
+        OperationCode.RESHAPE,
+        OperationCode.TRANSPOSE,
+        OperationCode.TILE,
+        OperationCode.QUANTIZE,
+        OperationCode.DEQUANTIZE,
+    }
 )
 """Operations that go between others to fit shapes and quantisations; named where nothing else is."""
+_HELPERS = {
+    "reshape": (OperationCode.RESHAPE,),
+    "quantized": (OperationCode.QUANTIZE,),
+    "real": (OperationCode.DEQUANTIZE,),
+    "widened": (OperationCode.DEQUANTIZE,),
+    "broadcast": (OperationCode.TILE,),
+}
+"""What methods of a mapper's context emit."""
 
 
 def operations(operator: str) -> list[OperationCode]:
-    """The NNAPI operations that the mapper of an operator can emit, in the order of their names."""
+    """The NNAPI operations that the mapper of an operator can emit: the one of its own name first."""
     mapper = find(operator)
     assert mapper is not None
     found = set(_emitted(mapper, operator, set()))
-    own = found - _GLUE
-    return sorted(own or found, key=lambda code: code.name)
+    own = {code for code in found if code not in _GLUE or code.name == operator}
+    return sorted(own or found, key=lambda code: (code.name != operator, code.name))
 
 
 def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
@@ -52,6 +66,8 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
         match node:
             case ast.Attribute(value=ast.Name(id="Op" | "OperationCode"), attr=name):
                 yield OperationCode[name]
+            case ast.Attribute(value=ast.Name(id="c" | "self"), attr=name) if name in _HELPERS:
+                yield from _HELPERS[name]
             case ast.Subscript(value=ast.Name(id="Op" | "OperationCode")) if operator in OperationCode.__members__:
                 yield OperationCode[operator]
             case ast.Name(id=name):
@@ -77,8 +93,8 @@ def table() -> str:
     for operator in sorted(supported_operators(), key=str.upper):
         codes = operations(operator)
         missing = [code.name for code in codes if not vulkan_types(code)]
-        gpu = "yes" if not missing else "no" if len(missing) == len(codes) else f"not {', '.join(missing)}"
-        names = ", ".join(code.name for code in codes) or "none: a constant"
+        gpu = f"not {', '.join(missing)}" if missing else "yes" if codes else ""
+        names = ", ".join(code.name for code in codes) or "a constant"
         lines.append(f"| {operator} | {names} | {gpu} |")
     return "\n".join(lines)
 

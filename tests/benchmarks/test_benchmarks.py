@@ -38,7 +38,7 @@ def benchmark(tmp_path: Path) -> Benchmark:
 
 @needs_vulkan
 def test_hot_path(benchmark: Benchmark) -> None:
-    figures = benchmark("hot_path.py", "--rounds", 5)
+    figures = benchmark("hot_path.py", "--runs", 5)
     assert {"submit and wait", "compute()"} <= figures["calls"].keys()
     for times in figures["calls"].values():
         assert 0 < times["min_ms"] <= times["median_ms"] <= times["p90_ms"]

@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = (ROOT / "docs" / "add-an-operation.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"^`(\S+)`\n\n```\w+\n(.*?)^```$", HOW_TO, re.MULTILINE | re.DOTALL)
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/add-an-operation.md"]
+TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+PAGES = [*TEXTS, *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
 
 
 @pytest.mark.parametrize(("path", "code"), SHOWN, ids=[path for path, _ in SHOWN])

@@ -1,4 +1,4 @@
-"""The README: its Python runs, and it names every command and every setting."""
+"""The README and the pages of docs/: what they show runs, and they name every command and every setting."""
 
 import re
 import shutil
@@ -6,9 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from nnvk.base.settings import Settings
-from nnvk.cli.main import COMMANDS
+from nnvk.cli.main import COMMANDS, app
 from nnvk.demo.assets import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,23 +33,76 @@ def test_examples_are_there():
     assert len(EXAMPLES) == 2
 
 
+SHOWN = [
+    (page, line.strip())
+    for page in ("README.md", "docs/models.md")
+    for line in re.findall(r"^    nnvk (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("page", "arguments"), SHOWN, ids=lambda value: value)
+def test_commands_run(page, arguments, tmp_path, monkeypatch):
+    """On files that ship, or on a copy of one where a page says model.tflite."""
+    shutil.copytree(ROOT / "nnvk" / "demo" / "data", tmp_path / "nnvk" / "demo" / "data")
+    shutil.copy(MODELS[0].path, tmp_path / "model.tflite")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments.split())
+    assert result.exit_code == 0, result.output
+
+
+def test_commands_are_shown():
+    assert {arguments.split()[0] for _, arguments in SHOWN} >= {"devices", "info", "run", "bench"}
+
+
+def test_both_programs_for_android_do_the_same(capsys):
+    page = (ROOT / "docs" / "from-android.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(program, "from-android.md", "exec"), {"__name__": "example"})
+    printed = capsys.readouterr().out.strip()
+    assert re.findall(r"(?://|#) (\d+ \d+)$", page, re.MULTILINE) == [printed, printed]
+    called = set(re.findall(r"\b(ANeuralNetworks\w*_\w+)\(", page))
+    table = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert len(called) > 15
+    assert all(f"`{name}`" in table for name in called)
+
+
+def test_the_vector_that_is_shown_runs(tmp_path):
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    (vector,) = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "relu.json").write_text(vector)
+    result = CliRunner().invoke(app, ["conformance", str(tmp_path), "--jobs", "0", "--device", "cpu"])
+    assert result.exit_code == 0
+    assert "1 test, 1 passed, 0 failed" in result.output
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_is_named(name):
-    assert f"| `nnvk {name}" in README
+    assert f"| `nnvk {name}" in (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("field", fields(Settings), ids=lambda field: field.name)
 def test_setting_is_named(field):
-    assert re.search(rf"^\| `NNVK_{field.name.upper()}[`=]", README, re.MULTILINE)
+    page = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| `NNVK_{field.name.upper()}[`=]", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+def headings(page):
+    lines = page.read_text(encoding="utf-8").split("\n")
+    return {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in lines if line[:1] == "#"}
+
+
+TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+PAGES = [*TEXTS, *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     path = ROOT / page
     text = path.read_text(encoding="utf-8")
-    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.split("\n")}
     for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in headings, target
-        elif "://" not in target:
-            assert (path.parent / target.partition("#")[0]).exists(), target
+        if "://" in target:
+            continue
+        name, _, heading = target.partition("#")
+        linked = path.parent / name if name else path
+        assert linked.exists(), target
+        assert not heading or heading in headings(linked), target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,15 +128,21 @@ def test_everything_that_is_mentioned_exists(document: str) -> None:
         if not arguments:
             continue
         assert callable(found), path
-        parameters = [name for name in inspect.signature(found).parameters if name != "self"]
-        named = [name.strip() for name in arguments[1:-1].split(",") if name.strip()]
-        assert named == parameters[: len(named)], path
-        required = [
-            name
-            for name, parameter in inspect.signature(found).parameters.items()
-            if parameter.default is inspect.Parameter.empty and name != "self"
-        ]
-        assert len(named) >= len(required), path
+        assert arguments == f"({', '.join(described(found))})", path
+
+
+def described(function: Any) -> list[str]:
+    """The parameters as the document has them: with their default values."""
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    return [
+        one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}" for one in parameters
+    ]
+
+
+def test_the_importer_is_documented(document: str) -> None:
+    absent = [name for name in nnvk.importers.tflite.__all__ if f"`nnvk.importers.tflite.{name}" not in document]
+    assert not absent
+    assert "from nnvk.importers import tflite" in document
 
 
 def test_the_docstrings_name_the_functions() -> None:
