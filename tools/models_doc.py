@@ -43,6 +43,8 @@ _HELPERS = {
     "real": (OperationCode.DEQUANTIZE,),
     "widened": (OperationCode.DEQUANTIZE,),
     "broadcast": (OperationCode.TILE,),
+    "as_number": (OperationCode.SELECT,),
+    "as_bool": (OperationCode.NOT_EQUAL,),
 }
 """What methods of a mapper's context emit."""
 

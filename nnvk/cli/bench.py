@@ -248,5 +248,5 @@ def _print(measurements: Sequence[Measurement]) -> None:
         for one in measurements
     ]
     print_table(["model", "device", "ops", *numbers], rows, right=" ".join(["ops", *numbers]))
-    print_line("Times in ms. ops: how many of the operations run on the device, the others run on the CPU.")
+    print_line("Times in ms. ops: operations on the device; the others run on the CPU.")
     print_line("hardware: by the device's clock, in runs of their own.")

@@ -79,11 +79,39 @@ def environment(changes: Mapping[str, str]) -> dict[str, str]:
     return {**own, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm-256color", **changes}
 
 
-def command(name: str, tmp_path: Path, *more: object) -> list[str]:
+SEPARATOR = "=== exit code "
+ALL = f"""
+import sys
+from nnvk.cli.main import app
+for call in sys.argv[1].split("\\n"):
+    try:
+        app(call.split("\\t"), prog_name="nnvk")
+    except SystemExit as done:
+        sys.stdout.flush()
+        print("{SEPARATOR}", done.code, sep="", flush=True)
+"""
+"""Several commands in one process, for a start takes longer than most of them."""
+
+
+def together(calls: Sequence[Sequence[object]]) -> list[str]:
+    return [sys.executable, "-c", ALL, "\n".join("\t".join(map(str, call)) for call in calls)]
+
+
+def apart(printed: str) -> list[str]:
+    """What each of several commands printed; all must have exited with 0."""
+    *texts, rest = re.split(rf"^{SEPARATOR}0\n", printed, flags=re.MULTILINE)
+    assert not rest, rest
+    return texts
+
+
+def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
     files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
-    arguments = [str(files.get(str(argument), argument)) for argument in CALLS[name]]
-    return [sys.executable, "-m", "nnvk.cli", name, *arguments, *map(str, more)]
+    return [[name, *(files.get(str(word), word) for word in words), *more] for name, words in CALLS.items()]
+
+
+def nnvk_process(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "nnvk.cli", *map(str, arguments)]
 
 
 def piped(arguments: Sequence[str], changes: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -92,8 +120,8 @@ def piped(arguments: Sequence[str], changes: Mapping[str, str]) -> subprocess.Co
     )
 
 
-def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> tuple[int, str]:
-    """Exit code and what a terminal of 80 columns gets, from both streams."""
+def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
+    """What a terminal of 80 columns gets, from both streams."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     with subprocess.Popen(
@@ -110,63 +138,61 @@ def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> tuple
                 break
             chunks.append(chunk)
     os.close(ours)
-    return process.returncode, b"".join(chunks).decode().replace("\r\n", "\n")
+    assert process.returncode == 0
+    return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
 def without_numbers(text: str) -> str:
     """What stays the same from one run to the next: times differ, and with them the widths of columns."""
-    return re.sub(r"\d[\d.]*|[ ─-]+", " ", text)
+    return re.sub(r"\d[\d.,]*|[ -]+", " ", text)
 
 
-def words(text: str) -> list[str]:
-    """A printed table's words in any order: folding changes it."""
-    return sorted(without_numbers(text).split())
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_piped_it_is_plain_text_and_the_same_everywhere(name: str, tmp_path: Path) -> None:
+def test_piped_it_is_plain_text_and_the_same_everywhere(tmp_path: Path) -> None:
     seen = {}
     for look, changes in ENVIRONMENTS.items():
-        result = piped(command(name, tmp_path), changes)
+        result = piped(together(calls(tmp_path)), changes)
         assert (result.returncode, result.stderr) == (0, ""), look
         assert all(line.isprintable() for line in result.stdout.split("\n")), look
         assert not re.search(r"[\u2500-\u257f]", result.stdout), "no lines are drawn"
-        seen[look] = without_numbers(result.stdout)
-    assert len(set(seen.values())) == 1
+        seen[look] = [without_numbers(text).strip() for text in apart(result.stdout)]
+        assert len(seen[look]) == len(CALLS)
+    for name, texts in zip(CALLS, zip(*seen.values(), strict=True), strict=True):
+        lines = {tuple(sorted(text.split("\n"))) for text in texts}  # a table is sorted by time
+        assert len(lines) == 1, name
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_on_a_terminal_it_fits_80_columns(name: str, tmp_path: Path) -> None:
-    expected = piped(command(name, tmp_path), {}).stdout
-    for look in ("NO_COLOR", "FORCE_COLOR", "dumb"):
-        status, text = on_a_terminal(command(name, tmp_path), ENVIRONMENTS[look])
-        assert status == 0, text
-        if look == "dumb":
-            assert "\x1b" not in text
-        lines = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text.rpartition("\x1b[2K")[2]).rpartition("\r")[2].split("\n")
-        assert all(line.isprintable() for line in lines)
-        assert max(len(line) for line in lines) <= WIDTH or name in ("run", "demo"), "paths may be longer"
-        assert not re.search(r"\x1b\[[\d;]*m", "".join(lines))
-        if "  " in expected and look == "dumb":
-            assert set(words("\n".join(lines))) & set(words(expected))
+@pytest.mark.parametrize("look", ["NO_COLOR", "FORCE_COLOR", "dumb"])
+def test_on_a_terminal_it_fits_80_columns(look: str, tmp_path: Path) -> None:
+    printed = on_a_terminal(together(calls(tmp_path)), ENVIRONMENTS[look])
+    if look == "dumb":
+        assert "\x1b" not in printed
+    assert not re.search(r"\x1b\[[\d;]*m", printed), "nothing has colours"
+    # Of a progress bar nothing is left: the cursor goes up, the line is erased.
+    left = re.sub(r"^.*(\r|\x1b\[2K)", "", printed, flags=re.MULTILINE)
+    left = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", left)
+    for name, text in zip(CALLS, apart(left), strict=True):
+        for line in text.split("\n"):
+            assert line.isprintable()
+            is_path = line.startswith(("contact sheet: ", "wrote "))
+            assert len(line) <= WIDTH or is_path, (name, line)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_json_on_standard_output_and_in_a_file_is_the_same(name: str, tmp_path: Path) -> None:
-    target = tmp_path / "result.json"
-    printed = piped(command(name, tmp_path, "--json"), ENVIRONMENTS["FORCE_COLOR"])
-    written = piped(command(name, tmp_path, "--json", target), {})
-    joined = piped(command(name, tmp_path, f"--json={target.with_suffix('.txt')}"), {})
-    assert [result.returncode for result in (printed, written, joined)] == [0, 0, 0]
-    assert written.stdout.endswith(f"wrote {target}\n")
-    contents = [json.loads(printed.stdout), json.loads(target.read_text())]
-    contents.append(json.loads(target.with_suffix(".txt").read_text()))
-    for content in contents:
-        assert content["version"] == nnvk.__version__
-        assert [(one["name"], one["driver"]) for one in content["devices"]] == [
-            (device.name, device.version) for device in nnvk.get_devices()
-        ]
-    assert len({tuple(content) for content in contents}) == 1
+def test_json_on_standard_output_and_in_a_file_is_the_same(tmp_path: Path) -> None:
+    joined = [[*call, f"--json={tmp_path / str(call[0])}"] for call in calls(tmp_path)]
+    apart_ = [[*call, "--json", tmp_path / f"{call[0]}.json"] for call in calls(tmp_path)]
+    printed = apart(piped(together(calls(tmp_path, "--json")), ENVIRONMENTS["FORCE_COLOR"]).stdout)
+    written = apart(piped(together([*joined, *apart_]), {}).stdout)
+    for number, name in enumerate(CALLS):
+        assert written[number].endswith(f"wrote {tmp_path / name}\n")
+        assert written[number + len(CALLS)].endswith(f"wrote {tmp_path / name}.json\n")
+        contents = [json.loads(text) for text in (printed[number], (tmp_path / name).read_text())]
+        contents.append(json.loads((tmp_path / f"{name}.json").read_text()))
+        assert contents[0].keys() == contents[1].keys() == contents[2].keys()
+        for content in contents:
+            assert content["version"] == nnvk.__version__
+            assert [(one["name"], one["driver"]) for one in content["devices"]] == [
+                (device.name, device.version) for device in nnvk.get_devices()
+            ]
 
 
 def types_and_dimensions(content: Any) -> list[tuple[str, list[int]]]:
@@ -180,73 +206,71 @@ def types_and_dimensions(content: Any) -> list[tuple[str, list[int]]]:
 
 
 def test_types_have_one_name_and_dimensions_one_form(tmp_path: Path) -> None:
-    for name in ("info", "run"):
-        text = piped(command(name, tmp_path), {}).stdout
+    some = [call for call in calls(tmp_path) if call[0] in ("info", "run")]
+    texts = apart(piped(together([*some, *([*call, "--json"] for call in some)]), {}).stdout)
+    for text in texts[:2]:
         assert "int8 1x10" in text
         assert "TENSOR_" not in text
-        found = types_and_dimensions(json.loads(piped(command(name, tmp_path, "--json"), {}).stdout))
-        assert ("int8", [1, 10]) in found
+    for text in texts[2:]:
+        assert ("int8", [1, 10]) in types_and_dimensions(json.loads(text))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help(name: str, option: str) -> None:
-    arguments = [sys.executable, "-m", "nnvk.cli", name, option]
-    result = piped(arguments, ENVIRONMENTS["FORCE_COLOR"])
-    assert (result.returncode, result.stderr) == (0, "")
-    assert on_a_terminal(arguments, {}) == (0, result.stdout)
-    lines = result.stdout.split("\n")
-    assert max(map(len, lines)) <= WIDTH
-    assert all(line.isprintable() for line in lines)
-    assert "<" not in result.stdout, "types have names in capitals, and flags none"
-    assert "(default" not in result.stdout
-    for shared in ("--version", "--traceback", "-h, --help"):
-        assert f"\n  {shared} " in result.stdout
+def test_help(tmp_path: Path) -> None:
+    asked = [[*name, option] for name in ([], *([name] for name in COMMANDS)) for option in ("-h", "--help")]
+    plain = apart(piped(together(asked), ENVIRONMENTS["FORCE_COLOR"]).stdout)
+    assert apart(on_a_terminal(together(asked), {})) == plain
+    assert plain[::2] == plain[1::2]
+    for text in plain:
+        lines = text.split("\n")
+        assert max(map(len, lines)) <= WIDTH
+        assert all(line.isprintable() for line in lines)
+        assert "<" not in text, "types have names in capitals, and flags none"
+        assert "(default" not in text
+        for shared in ("--version", "--traceback", "-h, --help"):
+            assert f"\n  {shared} " in text
+    for name, text in zip(COMMANDS, plain[2::2], strict=True):
+        assert "--json [FILE]" in text, name
+    versions = piped(together([["--version"], *([name, "--version"] for name in COMMANDS)]), {})
+    assert set(apart(versions.stdout)) == {f"nnvk {nnvk.__version__}\n"}
 
 
 def test_exit_codes_are_documented() -> None:
-    text = piped([sys.executable, "-m", "nnvk.cli", "-h"], {}).stdout
+    text = piped(nnvk_process("-h"), {}).stdout
     for code in EXIT_CODES:
         assert re.search(rf"^  {code} +\S", text, re.MULTILINE)
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == list(EXIT_CODES)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["nonsense"], "nnvk: no such command 'nonsense' (nnvk -h)"),
-        (["devices", "--nonsense"], "nnvk: no such option: --nonsense (nnvk devices -h)"),
-        (["run"], "nnvk: missing argument 'MODEL' (nnvk run -h)"),
-        (["run", "x", "--device", "cpu", "--device", "gpu"], "nnvk: --device is given twice (nnvk run -h)"),
-        (["info", "absent.tflite"], "nnvk: no such file: absent.tflite"),
-        (["info", "/"], "nnvk: a folder, not a .tflite file: /"),
-        (["info", "absent.tflite", "--device", "abacus"], "nnvk: there is no device 'abacus'; the devices are "),
-        (["run", "absent.tflite", "--device", "abacus"], "nnvk: there is no device 'abacus'; the devices are "),
-        (["bench", "absent.tflite", "--device", "abacus"], "nnvk: there is no device 'abacus'; the devices are "),
-        (["conformance", "absent"], "nnvk: no such file or folder: absent"),
-    ],
-)
+ERRORS = {
+    "nonsense": "nnvk: no such command 'nonsense' (nnvk -h)",
+    "devices --nonsense": "nnvk: no such option: --nonsense (nnvk devices -h)",
+    "run": "nnvk: missing argument 'MODEL' (nnvk run -h)",
+    "run x --device cpu --device gpu": "nnvk: --device is given twice (nnvk run -h)",
+    "info absent.tflite": "nnvk: no such file: absent.tflite",
+    "info /": "nnvk: a folder, not a .tflite file: /",
+    "info absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",
+    "run absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",
+    "bench absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",
+    "conformance absent": "nnvk: no such file or folder: absent",
+}
+
+
 @pytest.mark.parametrize("look", ENVIRONMENTS)
-def test_errors(arguments: list[str], line: str, look: str, capfd: pytest.CaptureFixture[str]) -> None:
-    result = piped([sys.executable, "-m", "nnvk.cli", *arguments], ENVIRONMENTS[look])
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert result.stderr.startswith(line)
+def test_errors(look: str) -> None:
+    result = piped(together([line.split() for line in ERRORS]), ENVIRONMENTS[look])
+    assert result.stdout == f"{SEPARATOR}2\n" * len(ERRORS)
+    for printed, expected in zip(result.stderr.splitlines(), ERRORS.values(), strict=True):
+        assert printed.startswith(expected)
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_traceback_anywhere(place: str) -> None:
-    arguments = ["--traceback", "info", "absent"] if place == "before" else ["info", "absent", "--traceback"]
-    result = piped([sys.executable, "-m", "nnvk.cli", *arguments], {})
+    words = ["--traceback", "info", "absent"] if place == "before" else ["info", "absent", "--traceback"]
+    result = piped(nnvk_process(*words), {})
     assert result.returncode == 2
     assert result.stderr.startswith("Traceback (most recent call last):\n")
     assert result.stderr.endswith("\nnnvk: no such file: absent\n")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_version_anywhere(name: str) -> None:
-    result = piped([sys.executable, "-m", "nnvk.cli", name, "--version"], {})
-    assert (result.returncode, result.stdout) == (0, f"nnvk {nnvk.__version__}\n")
 
 
 @pytest.mark.parametrize(("typed", "wanted"), [("nnvk in", "info"), ("nnvk bench --sec", "--seconds")])
@@ -260,7 +284,7 @@ def test_shells_complete(typed: str, wanted: str) -> None:
 @pytest.mark.parametrize(("option", "name"), [("--dot", "model.dot"), ("--json", "model.json")])
 def test_files_are_written_before_anything_is_printed(tmp_path: Path, option: str, name: str) -> None:
     """As with ``| head -1``: whoever reads the first line alone ends the program at the second."""
-    arguments = [sys.executable, "-m", "nnvk.cli", "info", str(INT8), option, str(tmp_path / name)]
+    arguments = nnvk_process("info", INT8, option, tmp_path / name)
     reader, writer = os.pipe()
     os.close(reader)
     with subprocess.Popen(
@@ -275,11 +299,11 @@ def test_files_are_written_before_anything_is_printed(tmp_path: Path, option: st
 
 def test_what_mean_and_std_mean_for_a_quantised_model(tmp_path: Path) -> None:
     """The model's input takes 0 to 1, and pixels without --std are 0 to 255."""
-    base = [sys.executable, "-m", "nnvk.cli", "run", str(INT8), "--input", str(SEVEN)]
-    result = piped([*base, "--mean", "0", "--std", "1"], {})
+    base = ["run", INT8, "--input", SEVEN, "--mean", 0, "--std"]
+    result = piped(nnvk_process(*base, 1), {})
     assert result.returncode == 0
     assert result.stderr == (
         "nnvk: note: input 'image': --mean and --std make real numbers of pixels, 0 to 255, and it takes 0 to 1: "
         "what is beyond is cut off; without them it gets the pixels as int8\n"
     )
-    assert piped([*base, "--mean", "0", "--std", "255"], {}).stderr == ""
+    assert piped(nnvk_process(*base, 255), {}).stderr == ""
