@@ -38,7 +38,7 @@ def command(
         typer.Option(
             "--filter",
             metavar="REGEX",
-            help="Only tests whose name, <set>/<spec>/<test>, or operation has this in it, ignoring case.",
+            help="Only tests whose name, SET/SPEC/TEST, or operation has this in it, ignoring case.",
         ),
     ] = "",
     jobs: Annotated[

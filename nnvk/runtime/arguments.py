@@ -56,7 +56,9 @@ def output_bytes(what: str, operand: OperandType, value: Any, padding: bool = Fa
         return None
     try:
         buffer = value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8)
-    except (TypeError, ValueError, BufferError) as error:
+    except TypeError as error:
+        raise TypeError(f"{what}: expected a writable array or buffer, got {shown(value)}: {error}") from None
+    except (ValueError, BufferError) as error:
         raise bad_data(f"{what}: expected a writable array or buffer, got {shown(value)}: {error}") from None
     if not buffer.flags.c_contiguous or not buffer.flags.writeable:
         raise bad_data(f"{what}: the array must be C-contiguous and writable")

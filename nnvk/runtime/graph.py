@@ -36,7 +36,10 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
     else:
         try:
             array = np.frombuffer(value, np.uint8)
-        except (TypeError, ValueError, BufferError) as error:
+        except TypeError as error:
+            expected = "expected an array, a buffer or a number"
+            raise TypeError(f"{what}: {expected}, got {shown(value)}: {error}") from None
+        except (ValueError, BufferError) as error:
             raise bad_data(f"{what}: expected an array, a buffer or a number, got {shown(value)}: {error}") from None
     if not array.flags.c_contiguous:
         raise bad_data(f"{what}: the array must be C-contiguous")

@@ -144,7 +144,7 @@ def on_a_terminal(arguments: Sequence[str], changes: Mapping[str, str]) -> str:
 
 def without_numbers(text: str) -> str:
     """What stays the same from one run to the next: times differ, and with them the widths of columns."""
-    return re.sub(r"\d[\d.,]*|[ -]+", " ", text)
+    return re.sub(r"[ -]+", " ", re.sub(r"\d[\d.,]*", " ", text))
 
 
 def test_piped_it_is_plain_text_and_the_same_everywhere(tmp_path: Path) -> None:

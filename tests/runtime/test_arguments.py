@@ -66,8 +66,6 @@ def test_outputs_that_do_not_exist(plain: nnvk.Execution, index: int) -> None:
         b"\0" * 12,
         bytearray(20),
         b"",
-        "text",
-        NotImplemented,
     ],
     ids=label,
 )
@@ -89,13 +87,21 @@ def test_inputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
         bytes(16),
         bytearray(15),
         bytearray(17),
-        [[0.0, 0.0], [0.0, 0.0]],
     ],
     ids=label,
 )
 def test_outputs_that_do_not_fit(plain: nnvk.Execution, value: object) -> None:
     with raises(ResultCode.BAD_DATA, "output 0"):
         plain.set_output(0, value)
+
+
+def test_objects_that_are_no_data(plain: nnvk.Execution) -> None:
+    for value in ("text", NotImplemented, object()):
+        with pytest.raises(TypeError, match="input 0: expected an array, a buffer or a number"):
+            plain.set_input(0, value)
+    for value in ("text", NotImplemented, object(), [[0.0, 0.0], [0.0, 0.0]]):
+        with pytest.raises(TypeError, match="output 0: expected a writable array or buffer"):
+            plain.set_output(0, value)
 
 
 @pytest.mark.parametrize(

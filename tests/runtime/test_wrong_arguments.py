@@ -26,6 +26,8 @@ from samples import F32, FOUR, INT, add_model, chain_model, compiled, f32, incre
 import nnvk
 from nnvk import NnapiError, OperandCode, OperandType, OperationCode, ResultCode
 from nnvk.base.checks import shown
+from nnvk.demo.assets import MODELS
+from nnvk.importers import tflite
 
 CPU = nnvk.get_device("nnapi-reference")
 VALUES = np.arange(4, dtype=np.float32)
@@ -429,11 +431,40 @@ def test_what_is_wrong(path: str, name: str, wrong: object) -> None:
     call = CALLS[path]
     function = call.make()
     right = {other: given.value() for other, given in call.arguments.items()}
-    with pytest.raises((TypeError, NnapiError)) as caught:
+    with pytest.raises(TypeError if is_wrong_everywhere(wrong) else (TypeError, NnapiError)) as caught:
         function(**(right | {name: wrong}))
     if isinstance(caught.value, NnapiError):
         assert caught.value.code is ResultCode.BAD_DATA, caught.value
     function(**right)
+
+
+def is_wrong_everywhere(value: object) -> bool:
+    """Whether no call takes such an object, whatever it holds: that is a TypeError, and no matter of NNAPI's codes."""
+    return type(value) in (object, type, SimpleNamespace)
+
+
+IMPORTED = tflite.load(MODELS[0].path)
+PORT = IMPORTED.inputs[0]
+EDGE: dict[str, Callable[[Any], object]] = {
+    "load": tflite.load,
+    "ImportedModel.encode": IMPORTED.encode,
+    "ImportedModel.encode one": lambda wrong: IMPORTED.encode([wrong]),
+    "ImportedModel.encode state": lambda wrong: IMPORTED.encode([np.zeros(PORT.shape, PORT.dtype)], wrong),
+    "ImportedModel.decode": IMPORTED.decode,
+    "ImportedModel.decode one": lambda wrong: IMPORTED.decode([wrong]),
+    "Port.encode": PORT.encode,
+    "Port.decode": PORT.decode,
+}
+"""What the importer's objects take arguments with."""
+
+
+@pytest.mark.parametrize("path", EDGE)
+@pytest.mark.parametrize("wrong", [object(), int, 5, 1.5, {}, ["a"], [None]], ids=described)
+def test_what_is_wrong_for_the_importer(path: str, wrong: object) -> None:
+    with pytest.raises((TypeError, NnapiError)) as caught:
+        EDGE[path](wrong)
+    if isinstance(caught.value, NnapiError):
+        assert caught.value.code is ResultCode.BAD_DATA
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import Model, OperandType
+from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.tflite.errors import NAME_SHOWN
@@ -72,7 +73,8 @@ class Port:
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)
 
     def decode(self, array: np.ndarray) -> np.ndarray:
-        """What the operand holds, in the TFLite tensor's dtype and shape."""
+        """What the operand holds, in the TFLite tensor's dtype and shape. BAD_DATA where it is something else."""
+        array = as_array(array, str(self))
         if array.dtype != self.type.dtype or array.shape != self.type.dimensions:
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
         return array.reshape(self.shape).astype(self.dtype, copy=False)
@@ -88,6 +90,7 @@ class Port:
 
     def dequantize(self, array: np.ndarray) -> np.ndarray:
         """Elements as real numbers, float32; unchanged where the tensor is not quantised."""
+        array = np.asarray(array)
         if not self.is_quantised:
             return array
         return (array.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
@@ -124,13 +127,16 @@ class ImportedModel:
     def encode(self, arrays: Inputs, state: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
         """All inputs of ``model``, from TFLite's by position or by name and the states, initial if None.
 
-        BAD_DATA says what does not fit.
+        BAD_DATA says what does not fit. TypeError: an object is of a wrong kind.
         """
+        states = self.initial_state() if state is None else list(sequence("the state", state))
+        if len(states) != len(self.states):
+            raise bad_data(f"expected {len(self.states)} states, got {len(states)}")
         arrays = in_order(arrays, [port.name for port in self.inputs], "encode")
         if len(arrays) != len(self.inputs):
             raise bad_data(f"expected {len(self.inputs)} inputs, got {len(arrays)}")
         encoded = [port.encode(array) for port, array in zip(self.inputs, arrays, strict=True)]
-        return [*encoded, *(self.initial_state() if state is None else state)]
+        return [*encoded, *states]
 
     def decode(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """TFLite's outputs, and the states for the next execution, from all outputs of ``model``."""
