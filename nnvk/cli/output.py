@@ -106,7 +106,7 @@ def deliver(
     if json_file is not None:
         value = {"version": __version__, "devices": [describe_device(device) for device in get_devices()], **content}
         if json_file == STANDARD_OUTPUT:
-            typer.echo(json.dumps(value, indent=2))
+            typer.echo(json.dumps(value, indent=2, allow_nan=False))
             return
         write_json(json_file, value)
     show()
@@ -133,7 +133,7 @@ def describe_device(device: Device) -> dict[str, Any]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON to a file. Raises OSError that names it."""
     with writing(path):
-        path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def check_writable(*paths: Path | None) -> None:

@@ -138,15 +138,16 @@ def command(
         if wants_classes:
             _print_classes(classes)
 
+    ranked = [{**asdict(one), **_for_json({"score": one.score})} for one in classes]
     content = {
         "model": str(path),
         "placement": dict(Counter(device_of_operations(compilation))),
         "first_execution_ns": elapsed,
         "outputs": [
-            {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **_limits(array)}
+            {"name": port.name, "type": str(array.dtype), "dimensions": list(array.shape), **_for_json(_limits(array))}
             for port, array in zip(imported.outputs, outputs, strict=True)
         ],
-        **({"classes": [asdict(one) for one in classes]} if wants_classes else {}),
+        **({"classes": ranked} if wants_classes else {}),
     }
     deliver(json_file, content, show, trace, output)
 
@@ -168,6 +169,11 @@ def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
 
 def _limits(array: np.ndarray) -> dict[str, float]:
     return {"min": array.min().item(), "max": array.max().item()} if array.size else {}
+
+
+def _for_json(limits: dict[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN and no infinities: they are null."""
+    return {name: value if math.isfinite(value) else None for name, value in limits.items()}
 
 
 def _print_outputs(ports: Sequence[Port], results: Sequence[np.ndarray]) -> None:
@@ -199,7 +205,7 @@ def _best(result: np.ndarray, port: Port, labels: Sequence[str] | None, top: int
     _check_row(result.shape, port, labels)
     scores = port.dequantize(result).reshape(-1)
     best = np.argsort(-scores.astype(np.float64), kind="stable")[:top]
-    return [Class(scores[index].item(), int(index), labels[index] if labels else None) for index in best]
+    return [Class(float(scores[index]), int(index), labels[index] if labels else None) for index in best]
 
 
 def _print_classes(classes: Sequence[Class]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,16 @@ def test_a_photo_is_recognised(nnvk_command: Any, model: str, picture: str, labe
     result = nnvk_command("run", folder / "model.tflite", *arguments)
     assert result.exit_code == 0, result.output
     assert label in result.stdout.split("Best classes")[1]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_json_has_no_nan(nnvk_command: Any, tmp_path: Path, value: float) -> None:
+    np.save(tmp_path / "in.npy", np.full((1, 16, 16, 1), value, np.float32))
+    result = nnvk_command("run", FLOAT, "--input", tmp_path / "in.npy", "--top", 1, *CPU, "--json")
+    assert result.exit_code == 0, result.output
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} is no JSON")
+
+    content = json.loads(result.stdout, parse_constant=refuse)
+    assert content["outputs"][0]["max"] is None
