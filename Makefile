@@ -54,6 +54,7 @@ check:
 docs:
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
 	PYTHONPATH=. $(PYTHON) tools/models_doc.py
+	$(PYTHON) tools/c_api.py --doc
 
 # The README's picture, which shows this machine's device and its times.
 picture:
@@ -66,4 +67,4 @@ demo:
 	bash scripts/demo.sh
 
 clean:
-	rm -rf build dist demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv
+	rm -rf build dist demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv nnvk/include nnvk/lib

@@ -90,11 +90,12 @@ fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'
 
 # What the installed package is made from. The stamp holds its hash, and says whether the test tools are there too.
-sources=(pyproject.toml README.md CMakeLists.txt cmake native nnvk shaders tools)
+sources=(pyproject.toml README.md CMakeLists.txt clib cmake native nnvk shaders tools)
 fingerprint() {
     {
         "$python" -VV
-        find "${sources[@]}" -type f ! -name '*.py[co]' ! -name '*.so' ! -path '*/vulkan/spirv/*' -print0 2>/dev/null |
+        find "${sources[@]}" -type f ! -name '*.py[co]' ! -name '*.so' ! -path '*/vulkan/spirv/*' \
+            ! -path 'nnvk/include/*' ! -path 'nnvk/lib/*' -print0 2>/dev/null |
             LC_ALL=C sort -z | xargs -0 sha256sum
     } | sha256sum | cut -d ' ' -f 1
 }

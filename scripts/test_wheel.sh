@@ -19,6 +19,8 @@ run nnvk devices >"$work/devices.txt"
 grep -q vulkan-0 "$work/devices.txt"
 run nnvk demo --output "$work/demo" >/dev/null
 test -s "$work/demo/nnvk-demo.png"
+cc -D_DEFAULT_SOURCE examples/c/add.c -o "$work/add" $(run nnvk config --includes --ldflags) -lm
+env -i HOME="$work/home" "$work/add" 1 2
 
 echo "Without the Vulkan loader:"
 mkdir "$work/no-loader" && touch "$work/no-loader/libvulkan.so.1"

@@ -1,4 +1,7 @@
-"""What all tests share: a folder for caches, and under NNVK_VALIDATION=1 a device whose messages are failures."""
+"""What all tests share: a folder for caches, the C library's server, a device whose messages are failures.
+
+That is so under NNVK_VALIDATION=1.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
 import pytest
+from c_library import write_server
 
 from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
@@ -36,3 +40,11 @@ def validation_is_silent() -> Iterator[None]:
     yield
     if settings().validation:
         assert take_validation_messages() == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def c_library_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The C library starts the package under test as its server, wherever that is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NNVK_SERVER", str(write_server(tmp_path_factory.mktemp("server"))))
+        yield

@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, Entry] = {
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
+    "config": Entry("nnvk.cli.config", "Print where the C library and its headers are, in one line, for compilers."),
+    "serve": Entry("nnvk.cli.serve", "Serve one application of the C library, until it ends."),
 }
 
 

@@ -1,0 +1,407 @@
+#include "server.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <set>
+
+#include "request.hpp"
+#include "spawn.hpp"
+
+namespace nnvk {
+
+namespace {
+
+constexpr size_t kMostIdleLanes = 8;
+constexpr size_t kSmallestBlock = kAlignment;
+constexpr size_t kLargestSmallBlock = 64 * 1024;
+constexpr size_t kChunk = 1024 * 1024;
+constexpr size_t kMostIdleBytes = 64 * 1024 * 1024;
+constexpr int kMillisecondsToStart = 120 * 1000;
+constexpr int kMillisecondsToEnd = 200;
+
+// What belongs to this process alone. A child that is forked gets a new one; the old one is left as it is, since
+// threads that are not there any more may hold its locks.
+struct Process {
+  std::mutex starting;
+  std::mutex mutex;  // of all that follows, held for a moment only, so that forks can wait for it
+  std::shared_ptr<Server> server;
+  std::set<int> sockets;
+};
+
+Process* process = nullptr;
+std::atomic<unsigned> generation{0};
+
+void beforeFork() { process->mutex.lock(); }
+
+void inParent() { process->mutex.unlock(); }
+
+void inChild() {
+  for (const int socket : process->sockets) {
+    ::close(socket);  // else the server would not notice the parent's end
+  }
+  process = new Process;
+  ++generation;
+}
+
+Process& thisProcess() {
+  static const bool is_made = [] {
+    process = new Process;
+    pthread_atfork(beforeFork, inParent, inChild);
+    return true;
+  }();
+  static_cast<void>(is_made);
+  return *process;
+}
+
+// Makes a socket pair; the first end is closed in children that are forked.
+std::pair<Descriptor, Descriptor> socketPair() {
+  const std::lock_guard lock(thisProcess().mutex);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    failSystem("there is no socket for the server", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
+  }
+  std::pair<Descriptor, Descriptor> made{Descriptor(ends[0]), Descriptor(ends[1])};
+  process->sockets.insert(ends[0]);
+  return made;
+}
+
+void closeSocket(Descriptor& socket) noexcept {
+  if (socket) {
+    const std::lock_guard lock(thisProcess().mutex);
+    process->sockets.erase(socket.get());
+    socket.close();
+  }
+}
+
+bool isReady(int file, int milliseconds) {
+  pollfd wanted{file, POLLIN, 0};
+  int ready;
+  while ((ready = poll(&wanted, 1, milliseconds)) < 0 && errno == EINTR) {
+  }
+  return ready > 0;
+}
+
+std::shared_ptr<Server> start() {
+  const std::string command = findServer();
+  if (command.empty()) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE,
+         "there is no command nnvk beside the library or in PATH; NNVK_SERVER can name it");
+  }
+  auto [mine, its] = socketPair();
+  struct Closing {
+    Descriptor& socket;
+    ~Closing() { closeSocket(socket); }
+  } closing{mine};
+  startServer(command, its.get());
+  its.close();
+  uint32_t greeting[3] = {};
+  if (!isReady(mine.get(), kMillisecondsToStart)) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s does not answer", command.c_str());
+  }
+  ssize_t size;
+  while ((size = recv(mine.get(), greeting, sizeof greeting, 0)) < 0 && errno == EINTR) {
+  }
+  if (size != static_cast<ssize_t>(sizeof greeting)) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s does not start", command.c_str());
+  }
+  if (greeting[0] != kFingerprint) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s is of another version than the library", command.c_str());
+  }
+  return std::make_shared<Server>(std::move(mine), generation.load());
+}
+
+}  // namespace
+
+// Memory that both map.
+struct Segment {
+  uint32_t number;
+  size_t size;
+  uint8_t* data;
+
+  Segment(uint32_t number, size_t size, uint8_t* data) : number(number), size(size), data(data) {}
+  Segment(const Segment&) = delete;
+  ~Segment() { munmap(data, size); }
+};
+
+// --- blocks and borrowed lanes ---
+
+Block& Block::operator=(Block&& other) noexcept {
+  std::swap(server_, other.server_);
+  std::swap(segment_, other.segment_);
+  std::swap(offset_, other.offset_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Block::~Block() {
+  if (segment_ != nullptr) {
+    server_->giveBack(std::move(segment_), offset_, size_);
+  }
+}
+
+uint8_t* Block::data() const { return segment_->data + offset_; }
+
+uint32_t Block::segment() const { return segment_->number; }
+
+Borrowed& Borrowed::operator=(Borrowed&& other) noexcept {
+  std::swap(server_, other.server_);
+  std::swap(lane_, other.lane_);
+  std::swap(is_waiting_, other.is_waiting_);
+  return *this;
+}
+
+Borrowed::~Borrowed() {
+  if (lane_ != nullptr) {
+    server_->giveBack(std::move(lane_), !is_waiting_);
+  }
+}
+
+template <class Call>
+auto Borrowed::alive(Call call) {
+  server_->check();
+  try {
+    return call();
+  } catch (const Lane::Broken& broken) {
+    // A server that dies closes all its sockets, in some order. One that has no thread or descriptor left for a lane
+    // closes that alone.
+    if (server_->seesHangup(kMillisecondsToEnd)) {
+      throw server_->died(broken.reason);
+    }
+    fail(ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT, "the server can't do more at once: %s", broken.reason.c_str());
+  }
+}
+
+void Borrowed::send(const Packet& packet) {
+  is_waiting_ = true;
+  alive([&] { lane_->send(packet); });
+}
+
+Lane::Received Borrowed::receive() {
+  is_waiting_ = true;
+  auto received = alive([&] { return lane_->receive(); });
+  is_waiting_ = false;
+  return received;
+}
+
+// --- the server ---
+
+std::shared_ptr<Server> Server::running() {
+  Process& here = thisProcess();
+  const auto current = [&] {
+    const std::lock_guard lock(here.mutex);
+    return here.server;
+  };
+  const auto lives = [](const std::shared_ptr<Server>& server) {
+    return server != nullptr && !server->is_dead_ && !server->seesHangup();
+  };
+  auto server = current();
+  if (lives(server)) {
+    return server;
+  }
+  const std::lock_guard lock(here.starting);
+  server = current();
+  if (lives(server)) {
+    return server;
+  }
+  server = start();
+  const std::lock_guard guard(here.mutex);
+  std::swap(here.server, server);
+  return here.server;
+}
+
+Server::Server(Descriptor control, unsigned process) : control_(std::move(control)), process_(process) {}
+
+Server::~Server() {
+  if (!isOurs()) {
+    control_.release();
+    for (auto& lane : idle_) {
+      lane.release();  // the descriptors are closed already, and their numbers may be others'
+    }
+    return;
+  }
+  closeSocket(control_);
+  for (auto& lane : idle_) {
+    lane->closeWith(closeSocket);
+  }
+}
+
+bool Server::isOurs() const { return process_ == generation.load(); }
+
+bool Server::seesHangup(int milliseconds) const {
+  return isReady(control_.get(), milliseconds);  // after the greeting nothing comes but the end
+}
+
+void Server::check() const {
+  if (!isOurs()) {
+    fail(ANEURALNETWORKS_DEAD_OBJECT, "the object is of the process that this one was forked from");
+  }
+  if (is_dead_) {
+    fail(ANEURALNETWORKS_DEAD_OBJECT, "the server that the object lived in has died");
+  }
+}
+
+Error Server::died(const std::string& reason) noexcept {
+  if (!is_dead_.exchange(true)) {
+    // It goes by this if it lives in spite of all; the descriptor itself may be in use by another thread.
+    shutdown(control_.get(), SHUT_RDWR);
+  }
+  return Error{ANEURALNETWORKS_DEAD_OBJECT, "the server has died: " + reason};
+}
+
+Borrowed Server::lane() {
+  check();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      auto lane = std::move(idle_.back());
+      idle_.pop_back();
+      return Borrowed(shared_from_this(), std::move(lane));
+    }
+  }
+  auto [mine, its] = socketPair();
+  auto lane = std::make_unique<Lane>(std::move(mine));
+  Packet packet(kRequestLane);
+  packet.descriptor(its.get());
+  try {
+    const std::lock_guard lock(mutex_);
+    Lane::sendTo(control_.get(), packet);
+  } catch (const Lane::Broken& broken) {
+    lane->closeWith(closeSocket);
+    throw died(broken.reason);
+  } catch (...) {
+    lane->closeWith(closeSocket);
+    throw;
+  }
+  return Borrowed(shared_from_this(), std::move(lane));
+}
+
+void Server::release(uint64_t number) noexcept {
+  try {
+    if (isOurs() && !is_dead_) {
+      const std::lock_guard lock(mutex_);
+      Lane::sendTo(control_.get(), Packet(kRequestRelease).u32(1).u64(number));
+    }
+  } catch (const Lane::Broken& broken) {
+    died(broken.reason);
+  } catch (...) {
+    // It stays in the server as long as that lives.
+  }
+}
+
+void Server::giveBack(std::unique_ptr<Lane> lane, bool is_idle) noexcept {
+  if (!isOurs()) {
+    lane.release();
+    return;
+  }
+  if (is_idle && !is_dead_) {
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < kMostIdleLanes) {
+      idle_.push_back(std::move(lane));
+      return;
+    }
+  }
+  lane->closeWith(closeSocket);
+}
+
+// --- shared memory ---
+
+std::shared_ptr<Segment> Server::newSegment(size_t size) {
+  const Descriptor memory = makeSharedMemory("nnvk-arguments");
+  if (ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
+    failSystem("shared memory can't be made larger", errno, ANEURALNETWORKS_OUT_OF_MEMORY);
+  }
+  sealAgainstShrinking(memory);
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (data == MAP_FAILED) {
+    failSystem("shared memory can't be mapped", errno, ANEURALNETWORKS_OUT_OF_MEMORY);
+  }
+  auto segment = std::make_shared<Segment>(segments_++, size, static_cast<uint8_t*>(data));
+  Request request(kRequestMap, shared_from_this());
+  request.put(segment->number);
+  request.put(static_cast<uint64_t>(size));
+  request.packet().descriptor(memory.get());
+  request.ask();
+  return segment;
+}
+
+void Server::forget(const std::shared_ptr<Segment>& segment) noexcept {
+  try {
+    Request request(kRequestUnmap, shared_from_this());
+    request.put(segment->number);
+    request.ask();
+  } catch (...) {
+    // The server has died, or keeps it until it ends.
+  }
+}
+
+Block Server::allocate(size_t size) {
+  check();
+  if (size > kLargestSmallBlock) {
+    const size_t rounded = (size + kLargestSmallBlock - 1) / kLargestSmallBlock * kLargestSmallBlock;
+    if (rounded < size) {
+      fail(ANEURALNETWORKS_BAD_DATA, "a buffer can't have %zu bytes", size);
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = large_.lower_bound(rounded);
+      if (found != large_.end() && found->first <= 2 * rounded) {
+        auto segment = std::move(found->second);
+        large_.erase(found);
+        large_bytes_ -= segment->size;
+        return Block(shared_from_this(), segment, 0, segment->size);
+      }
+    }
+    return Block(shared_from_this(), newSegment(rounded), 0, rounded);
+  }
+  size_t rounded = kSmallestBlock;
+  while (rounded < size) {
+    rounded *= 2;
+  }
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto& places = free_[rounded];
+      if (!places.empty()) {
+        const auto place = std::move(places.back());
+        places.pop_back();
+        return Block(shared_from_this(), place.segment, place.offset, rounded);
+      }
+    }
+    const auto segment = newSegment(kChunk);
+    const std::lock_guard lock(mutex_);
+    auto& places = free_[rounded];
+    for (size_t offset = kChunk; offset > 0; offset -= rounded) {
+      places.push_back({segment, offset - rounded});
+    }
+  }
+}
+
+void Server::giveBack(std::shared_ptr<Segment> segment, size_t offset, size_t size) noexcept {
+  if (!isOurs() || is_dead_) {
+    return;
+  }
+  try {
+    if (size <= kLargestSmallBlock) {
+      const std::lock_guard lock(mutex_);
+      free_[size].push_back({std::move(segment), offset});
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (large_bytes_ + size <= kMostIdleBytes) {
+        large_.emplace(size, segment);
+        large_bytes_ += size;
+        return;
+      }
+    }
+    forget(segment);
+  } catch (...) {
+    // No memory to remember it by: it is not used again.
+  }
+}
+
+}  // namespace nnvk

@@ -1,0 +1,126 @@
+// The server process as the library sees it: lanes to it, numbers of objects there, and shared memory with it.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "error.hpp"
+#include "wire.hpp"
+
+namespace nnvk {
+
+class Server;
+struct Segment;
+
+// A part of the memory that is shared with the server, for one argument of an execution.
+class Block {
+ public:
+  Block() = default;
+  Block(std::shared_ptr<Server> server, std::shared_ptr<Segment> segment, size_t offset, size_t size)
+      : server_(std::move(server)), segment_(std::move(segment)), offset_(offset), size_(size) {}
+  Block(Block&& other) noexcept = default;
+  Block& operator=(Block&& other) noexcept;
+  ~Block();
+
+  uint8_t* data() const;
+  uint32_t segment() const;
+  size_t offset() const { return offset_; }
+  explicit operator bool() const { return segment_ != nullptr; }
+
+ private:
+  std::shared_ptr<Server> server_;
+  std::shared_ptr<Segment> segment_;
+  size_t offset_ = 0;
+  size_t size_ = 0;
+};
+
+// A lane that is borrowed; it goes back at the end, unless it broke or something is still under way in it.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  Borrowed(std::shared_ptr<Server> server, std::unique_ptr<Lane> lane)
+      : server_(std::move(server)), lane_(std::move(lane)) {}
+  Borrowed(Borrowed&&) noexcept = default;
+  Borrowed& operator=(Borrowed&& other) noexcept;
+  ~Borrowed();
+
+  // These throw DEAD_OBJECT where the server has gone, and another error where only the lane has.
+  void send(const Packet& packet);
+  Lane::Received receive();
+  int socket() const { return lane_->socket(); }
+  // Another reply will come.
+  void expect() { is_waiting_ = true; }
+
+ private:
+  template <class Call>
+  auto alive(Call call);
+
+  std::shared_ptr<Server> server_;
+  std::unique_ptr<Lane> lane_;
+  bool is_waiting_ = false;  // for a reply
+};
+
+class Server : public std::enable_shared_from_this<Server> {
+ public:
+  // The server of this process; it is started where there is none, or the last one has died. Throws.
+  static std::shared_ptr<Server> running();
+
+  Server(Descriptor control, unsigned process);
+  ~Server();
+
+  Borrowed lane();
+  uint64_t newNumber() { return numbers_++; }
+  // Forget an object. Never fails.
+  void release(uint64_t number) noexcept;
+  Block allocate(size_t size);
+  // Throws DEAD_OBJECT unless the server lives, as far as is known, and belongs to this process.
+  void check() const;
+  // What the server is from now on; the error to throw.
+  Error died(const std::string& reason) noexcept;
+  // Whether it has gone, or goes within so many milliseconds.
+  bool seesHangup(int milliseconds = 0) const;
+  // Whether it was started in this process, and not in one that this was forked from.
+  bool isOurs() const;
+
+ private:
+  friend class Block;
+  friend class Borrowed;
+
+  void giveBack(std::unique_ptr<Lane> lane, bool is_idle) noexcept;
+  void giveBack(std::shared_ptr<Segment> segment, size_t offset, size_t size) noexcept;
+  std::shared_ptr<Segment> newSegment(size_t size);
+  void forget(const std::shared_ptr<Segment>& segment) noexcept;
+
+  Descriptor control_;
+  const unsigned process_;  // in which it was started: a child that was forked has none of it
+  std::atomic<bool> is_dead_{false};
+  std::atomic<uint64_t> numbers_{1};
+  std::atomic<uint32_t> segments_{1};
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_;
+  struct Place {
+    std::shared_ptr<Segment> segment;
+    size_t offset;
+  };
+  std::map<size_t, std::vector<Place>> free_;  // small blocks by their size
+  std::multimap<size_t, std::shared_ptr<Segment>> large_;
+  size_t large_bytes_ = 0;
+};
+
+// For what needs a server, and none in particular: if that dies meanwhile, the next one does.
+template <class Call>
+void again(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (error.code != ANEURALNETWORKS_DEAD_OBJECT) {
+      throw;
+    }
+    call();
+  }
+}
+
+}  // namespace nnvk

@@ -1,0 +1,189 @@
+#include "spawn.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "error.hpp"
+#include "wire.hpp"
+
+extern char** environ;
+
+namespace nnvk {
+
+namespace {
+
+constexpr int kSocket = 3;
+constexpr size_t kStack = 256 * 1024;
+
+bool isExecutable(const std::string& path) {
+  return access(path.c_str(), X_OK) == 0;
+}
+
+// The library lies in <prefix>/lib/python3.x/site-packages/nnvk/lib, the command in <prefix>/bin.
+std::string besideLibrary() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&findServer), &info) == 0 || info.dli_fname == nullptr) {
+    return "";
+  }
+  const std::unique_ptr<char, decltype(&free)> path(realpath(info.dli_fname, nullptr), &free);
+  if (path == nullptr) {
+    return "";
+  }
+  std::string folder = path.get();
+  for (int level = 0; level < 7; ++level) {
+    const size_t slash = folder.rfind('/');
+    if (slash == std::string::npos) {
+      return "";
+    }
+    folder.resize(slash);
+    std::string command = folder + "/bin/nnvk";
+    if (isExecutable(command)) {
+      return command;
+    }
+  }
+  return "";
+}
+
+std::string inPath() {
+  const char* path = getenv("PATH");
+  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
+    const size_t end = rest.find(':');
+    const std::string command = std::string(rest.substr(0, end)) + "/nnvk";
+    if (command.front() == '/' && isExecutable(command)) {
+      return command;
+    }
+    rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
+  }
+  return "";
+}
+
+// The server is a Python of its own: what the application's Python or its tools are told is none of its business.
+bool isForServer(std::string_view variable) {
+  return variable.rfind("PYTHON", 0) != 0 && variable.rfind("LD_PRELOAD=", 0) != 0;
+}
+
+struct Start {
+  const char* command;
+  char* const* arguments;
+  char* const* environment;
+  int socket;
+  volatile int error;
+};
+
+// In the process that becomes the server. It shares the memory of the application until it executes the command, and
+// so makes nothing but system calls.
+[[noreturn]] void become(Start& start) {
+  const int null = open("/dev/null", O_RDWR);
+  const int socket = fcntl(start.socket, F_DUPFD, kSocket + 1);
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+  if (fcntl(STDERR_FILENO, F_GETFD) < 0) {
+    dup2(null, STDERR_FILENO);
+  }
+  if (socket < 0 || dup2(socket, kSocket) < 0) {
+    start.error = errno;
+    _exit(127);
+  }
+#ifdef SYS_close_range
+  const bool closed = syscall(SYS_close_range, kSocket + 1, ~0U, 0) == 0;
+#else
+  const bool closed = false;
+#endif
+  if (!closed) {
+    for (int number = kSocket + 1; number < 65536; ++number) {
+      close(number);
+    }
+  }
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) {
+    sigaction(number, &standard, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(start.command, start.arguments, start.environment);
+  start.error = errno;
+  _exit(127);
+}
+
+// In the process between the two, which ends at once, so that the server is nobody's child. It leads a session of its
+// own: Ctrl-C is for the application to decide on.
+int between(void* argument) {
+  auto& start = *static_cast<Start*>(argument);
+  setsid();
+  const pid_t server = vfork();
+  if (server == 0) {
+    become(start);
+  }
+  if (server < 0) {
+    start.error = errno;
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+std::string findServer() {
+  const char* chosen = getenv("NNVK_SERVER");
+  if (chosen != nullptr && *chosen != '\0') {
+    return chosen;
+  }
+  std::string found = besideLibrary();
+  return found.empty() ? inPath() : found;
+}
+
+void startServer(const std::string& command, int socket) {
+  std::vector<char*> environment;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    if (isForServer(*variable)) {
+      environment.push_back(*variable);
+    }
+  }
+  environment.push_back(nullptr);
+  std::string name = command;
+  char serve[] = "serve", option[] = "--socket", number[] = {'0' + kSocket, '\0'};
+  char* arguments[] = {name.data(), serve, option, number, nullptr};
+  Start start{command.c_str(), arguments, environment.data(), socket, 0};
+
+  void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) {
+    failSystem("there is no memory for a new process", errno);
+  }
+  // No handler of the application may run in the new processes, which share its memory.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // Not fork(): that would run the application's handlers for forks. Without SIGCHLD in the flags there is none when
+  // the process between ends, and only a wait with __WCLONE sees it.
+  const int child = clone(between, static_cast<char*>(stack) + kStack, CLONE_VM | CLONE_VFORK, &start);
+  const int error = errno;
+  if (child > 0) {
+    while (waitpid(child, nullptr, __WCLONE) < 0 && errno == EINTR) {
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  munmap(stack, kStack);
+  if (child < 0) {
+    failSystem("no process can be started", error, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
+  }
+  if (start.error != 0) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s can't be started: %s", command.c_str(), strerror(start.error));
+  }
+}
+
+}  // namespace nnvk

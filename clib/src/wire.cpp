@@ -1,0 +1,193 @@
+#include "wire.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "error.hpp"
+
+namespace nnvk {
+
+Descriptor Descriptor::duplicate(int number, const char* what, int otherwise) {
+  Descriptor copy(fcntl(number, F_DUPFD_CLOEXEC, 0));
+  if (!copy) {
+    failSystem(what, errno, otherwise);
+  }
+  return copy;
+}
+
+Descriptor makeSharedMemory(const char* name) {
+  Descriptor memory(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) {
+    failSystem("shared memory can't be made", errno);
+  }
+  return memory;
+}
+
+void sealAgainstShrinking(const Descriptor& memory) {
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    failSystem("shared memory can't be sealed", errno);
+  }
+}
+
+Packet& Packet::aligned(const void* data, size_t length) {
+  bytes_.resize(bytes_.size() + (kAlignment - size() % kAlignment) % kAlignment);
+  if (length > 0) {
+    references_.push_back({bytes_.size(), data, length});
+    referred_ += length;
+  }
+  return *this;
+}
+
+Packet& Packet::descriptor(int number) {
+  descriptors_.push_back(number);
+  return *this;
+}
+
+const uint8_t* Reader::bytes(size_t length) {
+  if (length > left()) {
+    throw Lane::Broken{"a reply ends too early"};
+  }
+  const uint8_t* found = data_ + position_;
+  position_ += length;
+  return found;
+}
+
+namespace {
+
+void writeAll(int file, std::vector<iovec> parts) {
+  for (size_t first = 0; first < parts.size();) {
+    const ssize_t written = writev(file, &parts[first], static_cast<int>(std::min<size_t>(parts.size() - first, IOV_MAX)));
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      failSystem("a request can't be put into shared memory", written == 0 ? ENOSPC : errno);
+    }
+    auto left = static_cast<size_t>(written);
+    for (; first < parts.size() && left >= parts[first].iov_len; ++first) {
+      left -= parts[first].iov_len;
+    }
+    if (left > 0) {
+      parts[first].iov_base = static_cast<uint8_t*>(parts[first].iov_base) + left;
+      parts[first].iov_len -= left;
+    }
+  }
+}
+
+}  // namespace
+
+void Lane::sendTo(int socket, const Packet& packet) {
+  if (packet.references_.empty() && packet.size() <= kLargestPacket) {
+    sendSmall(socket, packet.bytes_.data(), packet.bytes_.size(), packet.descriptors_);
+    return;
+  }
+  std::vector<iovec> parts;
+  size_t position = 0;
+  const auto take = [&](size_t end) {
+    if (end > position) {
+      parts.push_back({const_cast<uint8_t*>(packet.bytes_.data() + position), end - position});
+    }
+    position = end;
+  };
+  for (const auto& reference : packet.references_) {
+    take(reference.position);
+    parts.push_back({const_cast<void*>(reference.data), reference.length});
+  }
+  take(packet.bytes_.size());
+  const Descriptor memory = makeSharedMemory("nnvk-request");
+  writeAll(memory.get(), std::move(parts));
+  sealAgainstShrinking(memory);
+  std::vector<int> descriptors = packet.descriptors_;
+  descriptors.insert(descriptors.begin(), memory.get());
+  Packet indirect(kIndirect);
+  indirect.u64(packet.size());
+  sendSmall(socket, indirect.bytes_.data(), indirect.bytes_.size(), descriptors);
+}
+
+void Lane::sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors) {
+  iovec part{const_cast<void*>(data), size};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
+    memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
+  }
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno == ENOMEM || errno == ENOBUFS || errno == ETOOMANYREFS) {
+      failSystem("a request can't be sent", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
+    }
+    if (errno != EINTR) {
+      throw Broken{std::string("a request can't be sent: ") + strerror(errno)};
+    }
+  }
+}
+
+Lane::Received Lane::receive() {
+  unmap();
+  iovec part{buffer_.get(), kLargestPacket};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t size;
+  while ((size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno != EINTR) {
+      throw Broken{std::string("nothing can be received: ") + strerror(errno)};
+    }
+  }
+  std::vector<Descriptor> descriptors;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+      for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
+        int number;
+        memcpy(&number, CMSG_DATA(header) + at, sizeof number);
+        descriptors.emplace_back(number);
+      }
+    }
+  }
+  if (size == 0) {
+    throw Broken{"the server has gone"};
+  }
+  Received received;
+  received.rest = Reader(buffer_.get(), static_cast<size_t>(size));
+  auto next = descriptors.begin();
+  uint32_t mark;
+  if (static_cast<size_t>(size) >= sizeof mark && (memcpy(&mark, buffer_.get(), sizeof mark), mark == kIndirect)) {
+    received.rest.u32();
+    mapped_size_ = received.rest.u64();
+    void* mapped = next == descriptors.end()
+                       ? MAP_FAILED
+                       : mmap(nullptr, mapped_size_, PROT_READ, MAP_PRIVATE, next++->get(), 0);
+    if (mapped == MAP_FAILED) {
+      throw Broken{"a reply can't be mapped"};
+    }
+    mapped_ = mapped;
+    received.rest = Reader(static_cast<const uint8_t*>(mapped), mapped_size_);
+  }
+  received.code = received.rest.i32();
+  received.reason = received.rest.string();
+  return received;
+}
+
+void Lane::unmap() {
+  if (mapped_ != nullptr) {
+    munmap(std::exchange(mapped_, nullptr), mapped_size_);
+  }
+}
+
+}  // namespace nnvk

@@ -1,0 +1,36 @@
+"""``nnvk config``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nnvk.cli.lines import print_line
+from nnvk.serve.installed import INCLUDES, LIBRARY, PKG_CONFIG, require_library
+
+
+def command(
+    includes: Annotated[bool, typer.Option("--includes", help="The compiler's flag for the headers.")] = False,
+    ldflags: Annotated[bool, typer.Option("--ldflags", help="The linker's flags, with the path for run time.")] = False,
+    library: Annotated[bool, typer.Option("--library", help="The path of libneuralnetworks.so.")] = False,
+    pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
+) -> None:
+    """Print where the C library and its headers are, in one line, for compilers.
+
+    For instance: cc program.c $(nnvk config --includes --ldflags)
+    """
+    require_library()
+    folder = LIBRARY.parent
+    parts = []
+    if includes:
+        parts.append(f"-I{INCLUDES}")
+    if ldflags:
+        parts.append(f"-L{folder} -Wl,--push-state,--no-as-needed -lneuralnetworks -Wl,--pop-state -Wl,-rpath,{folder}")
+    if library:
+        parts.append(str(LIBRARY))
+    if pkg_config:
+        parts.append(str(PKG_CONFIG))
+    if not parts:
+        raise ValueError("say what is wanted: --includes, --ldflags, --library or --pkg-config")
+    print_line(" ".join(parts))

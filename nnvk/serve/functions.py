@@ -1,0 +1,629 @@
+"""The table of the C interface: a row for every function of NeuralNetworks.h at feature level 8, in its order.
+
+From it come the headers, the library's stubs, what the server does with a request, docs/c-api.md and tests. A
+function's position is its number in requests.
+"""
+
+from __future__ import annotations
+
+from nnvk.serve.table import By, Function
+
+BAD_DATA = "BAD_DATA"
+BAD_STATE = "BAD_STATE"
+_FINISHED = {BAD_STATE: "the model is finished"}
+_NO_MODEL = {BAD_STATE: "the model is not finished, or invalid"}
+_UNFINISHED = "the compilation is not finished, or failed to"
+_INDEX = "the index names no operand"
+_ROLE = {
+    BAD_DATA: "the compilation is not finished; there is no such operand; the role is there already, or contradicts"
+    " another in type or dimensions; the frequency is not in (0, 1]",
+    BAD_STATE: "the descriptor is finished",
+}
+_PREFERRED = {BAD_DATA: "there is no such operand", BAD_STATE: _UNFINISHED}
+_ARGUMENT = {
+    BAD_DATA: "there is no such operand; type, dimensions or length don't fit it",
+    BAD_STATE: "the execution is not in preparation, or the operand was set before",
+}
+_COMPUTATION = {
+    BAD_DATA: "an input or output was not set",
+    BAD_STATE: "the execution is under way, or completed and not reusable",
+    "OUTPUT_INSUFFICIENT_SIZE": "a buffer is too small for an output whose size the model leaves open",
+    "MISSED_DEADLINE_TRANSIENT": "a timeout has passed",
+    "OP_FAILED": "the data can't be computed, or an input is device memory that holds nothing",
+}
+_ONE_DEVICE = "the compilation is not for exactly one named device"
+_PREPARATION = {BAD_STATE: "the execution is not in preparation"}
+_COMPLETED = "the execution is not completed"
+
+
+def _free(what: str, level: int, note: str = "") -> Function:
+    name = what[0].lower() + what[1:]
+    return Function(
+        f"void ANeuralNetworks{what}_free(ANeuralNetworks{what}* {'desc' if what == 'MemoryDesc' else name})",
+        "",
+        level,
+        f"Destroys it; NULL is none. Objects may be freed in any order: what is still in use stays until then.{note}",
+        by=By.FREE,
+        nullable=("desc" if what == "MemoryDesc" else name,),
+    )
+
+
+def _preferred(what: str, operand: str) -> Function:
+    unit = "to which it is best aligned" if what == "Alignment" else "of which its size is best a multiple"
+    python = f"get_preferred_memory_{what.lower()}_for_{operand.lower()}"
+    return Function(
+        f"int ANeuralNetworksCompilation_getPreferredMemory{what}For{operand}(const ANeuralNetworksCompilation*"
+        f" compilation, uint32_t index, uint32_t* {what.lower()})",
+        f"nnvk.Compilation.{python}",
+        5,
+        f"For the {operand.lower()} at a position of identifyInputsAndOutputs: the bytes {unit}, a power of 2.",
+        _PREFERRED,
+    )
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "int ANeuralNetworksBurst_create(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst** burst)",
+        "nnvk.Burst",
+        3,
+        "Makes a lane for executions of a compilation that follow each other quickly. At most one is in it at a time.",
+        {BAD_STATE: _UNFINISHED},
+    ),
+    _free("Burst", 3),
+    Function(
+        "int ANeuralNetworksCompilation_create(ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)",
+        "nnvk.Compilation",
+        1,
+        "Begins a compilation for the devices that nnvk chooses, with the CPU taking over from those that fail.",
+        _NO_MODEL,
+    ),
+    Function(
+        "int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel* model,"
+        " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, ANeuralNetworksCompilation** compilation)",
+        "nnvk.Compilation.create_for_devices",
+        3,
+        "Begins a compilation for exactly these devices, whose failures are the caller's.",
+        {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
+        arrays={"devices": "numDevices"},
+    ),
+    Function(
+        "int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation* compilation)",
+        "nnvk.Compilation.finish",
+        1,
+        "Compiles. It is called once, even if it fails.",
+        {
+            BAD_DATA: "none of the devices runs an operation",
+            BAD_STATE: "it was called before",
+            "MISSED_DEADLINE_PERSISTENT": "it took longer than setTimeout allows",
+        },
+    ),
+    _free("Compilation", 1),
+    _preferred("Alignment", "Input"),
+    _preferred("Alignment", "Output"),
+    _preferred("Padding", "Input"),
+    _preferred("Padding", "Output"),
+    Function(
+        "int ANeuralNetworksCompilation_setCaching(ANeuralNetworksCompilation* compilation, const char* cacheDir,"
+        " const uint8_t* token)",
+        "nnvk.Compilation.set_caching",
+        3,
+        "Keeps what is compiled in a folder, and takes it from there. The token,"
+        " ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN bytes, stands for the model: each model needs one of its own.",
+        {BAD_DATA: "the folder does not exist", BAD_STATE: "the compilation is finished"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksCompilation_setPreference(ANeuralNetworksCompilation* compilation, int32_t preference)",
+        "nnvk.Compilation.set_preference",
+        1,
+        "Says what executions should be good at, a PreferenceCode; ANEURALNETWORKS_PREFER_FAST_SINGLE_ANSWER if not"
+        " called.",
+        {BAD_DATA: "it is no PreferenceCode", BAD_STATE: "the compilation is finished"},
+    ),
+    Function(
+        "int ANeuralNetworksCompilation_setPriority(ANeuralNetworksCompilation* compilation, int priority)",
+        "nnvk.Compilation.set_priority",
+        4,
+        "Orders the executions that wait for a device, by a PriorityCode; ANEURALNETWORKS_PRIORITY_DEFAULT if not"
+        " called.",
+        {BAD_DATA: "it is no PriorityCode", BAD_STATE: "the compilation is finished"},
+    ),
+    Function(
+        "int ANeuralNetworksCompilation_setTimeout(ANeuralNetworksCompilation* compilation, uint64_t duration)",
+        "nnvk.Compilation.set_timeout",
+        4,
+        "Gives up finish after so many nanoseconds; 0: never.",
+        {BAD_DATA: _ONE_DEVICE, BAD_STATE: "the compilation is finished"},
+    ),
+    Function(
+        "int ANeuralNetworksDevice_getFeatureLevel(const ANeuralNetworksDevice* device, int64_t* featureLevel)",
+        "nnvk.Device.feature_level",
+        3,
+        "Gives the highest feature level that a device knows, a FeatureLevelCode.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksDevice_getName(const ANeuralNetworksDevice* device, const char** name)",
+        "nnvk.Device.name",
+        3,
+        "Gives a device's name, which stays where it is as long as the library is loaded.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksDevice_getType(const ANeuralNetworksDevice* device, int32_t* type)",
+        "nnvk.Device.type",
+        3,
+        "Gives what kind a device is of, a DeviceTypeCode.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksDevice_getVersion(const ANeuralNetworksDevice* device, const char** version)",
+        "nnvk.Device.version",
+        3,
+        "Gives the version of a device's driver, which stays where it is as long as the library is loaded.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksDevice_wait(const ANeuralNetworksDevice* device)",
+        "nnvk.Device.wait",
+        4,
+        "Waits until a device is alive again, after ANEURALNETWORKS_DEAD_OBJECT. What was prepared on it stays dead.",
+        {},
+    ),
+    Function(
+        "int ANeuralNetworksEvent_createFromSyncFenceFd(int sync_fence_fd, ANeuralNetworksEvent** event)",
+        "nnvk.Event.create_from_sync_fence_fd",
+        4,
+        "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated.",
+        {BAD_DATA: "it is no descriptor"},
+        by=By.LIBRARY,
+    ),
+    _free("Event", 1, " An execution that is under way is waited for, unless it waits for a fence of somebody else."),
+    Function(
+        "int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent* event, int* sync_fence_fd)",
+        "nnvk.Event.get_sync_fence_fd",
+        4,
+        "Gives a descriptor that becomes readable when the event signals; the outputs are written then. The caller"
+        " closes it. After a failure it is -1.",
+        {BAD_DATA: "the event comes from startCompute, and has no fence"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksEvent_wait(ANeuralNetworksEvent* event)",
+        "nnvk.Event.wait",
+        1,
+        "Waits for the end of an execution, whose result it returns, each time. Any number of threads may wait.",
+        {"any": "what the execution came to"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_burstCompute(ANeuralNetworksExecution* execution, ANeuralNetworksBurst* burst)",
+        "nnvk.Execution.burst_compute",
+        3,
+        "Computes in a burst, and returns when the outputs are written.",
+        {
+            **_COMPUTATION,
+            BAD_DATA: _COMPUTATION[BAD_DATA] + "; the burst is of another compilation",
+            BAD_STATE: _COMPUTATION[BAD_STATE] + "; another execution is in the burst",
+        },
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_compute(ANeuralNetworksExecution* execution)",
+        "nnvk.Execution.compute",
+        3,
+        "Computes, and returns when the outputs are written. Inputs are read now.",
+        _COMPUTATION,
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_create(ANeuralNetworksCompilation* compilation,"
+        " ANeuralNetworksExecution** execution)",
+        "nnvk.Execution",
+        1,
+        "Makes an execution of a compilation.",
+        {BAD_STATE: _UNFINISHED},
+    ),
+    Function(
+        "int ANeuralNetworksExecution_enableInputAndOutputPadding(ANeuralNetworksExecution* execution, bool enable)",
+        "nnvk.Execution.enable_input_and_output_padding",
+        5,
+        "Allows buffers that are longer than their operands.",
+        {BAD_STATE: "an input or output was set, or the execution is not in preparation"},
+    ),
+    _free("Execution", 1),
+    Function(
+        "int ANeuralNetworksExecution_getDuration(const ANeuralNetworksExecution* execution, int32_t durationCode,"
+        " uint64_t* duration)",
+        "nnvk.Execution.get_duration",
+        3,
+        "Gives a duration of the last computation in nanoseconds, by a DurationCode. UINT64_MAX: it was not measured.",
+        {BAD_DATA: "it is no DurationCode", BAD_STATE: _COMPLETED},
+    ),
+    Function(
+        "int ANeuralNetworksExecution_getOutputOperandDimensions(ANeuralNetworksExecution* execution, int32_t index,"
+        " uint32_t* dimensions)",
+        "nnvk.Execution.get_output_operand_dimensions",
+        3,
+        "Gives the dimensions of an output of the last computation: as many as getOutputOperandRank tells.",
+        {
+            BAD_DATA: "there is no such output, or it is a scalar",
+            BAD_STATE: _COMPLETED + ", or failed",
+            "OUTPUT_INSUFFICIENT_SIZE": "its buffer was too small; the dimensions are given all the same",
+        },
+    ),
+    Function(
+        "int ANeuralNetworksExecution_getOutputOperandRank(ANeuralNetworksExecution* execution, int32_t index,"
+        " uint32_t* rank)",
+        "nnvk.Execution.get_output_operand_rank",
+        3,
+        "Gives the rank of an output of the last computation.",
+        {
+            BAD_DATA: "there is no such output",
+            BAD_STATE: _COMPLETED + ", or failed",
+            "OUTPUT_INSUFFICIENT_SIZE": "its buffer was too small; the rank is given all the same",
+        },
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setInput(ANeuralNetworksExecution* execution, int32_t index,"
+        " const ANeuralNetworksOperandType* type, const void* buffer, size_t length)",
+        "nnvk.Execution.set_input",
+        1,
+        "Sets an input to a buffer, which is read when a computation begins and must stay until the execution is"
+        " freed. A type gives dimensions that the model leaves open. A buffer of NULL with the length 0 omits an"
+        " optional input.",
+        {**_ARGUMENT, "UNEXPECTED_NULL": "there is no buffer, but a length"},
+        by=By.LIBRARY,
+        nullable=("type", "buffer"),
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setInputFromMemory(ANeuralNetworksExecution* execution, int32_t index,"
+        " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
+        "nnvk.Execution.set_input_from_memory",
+        1,
+        "Sets an input to a part of a memory, or to the whole of one made from a descriptor: then offset and length"
+        " are 0.",
+        _ARGUMENT,
+        by=By.LIBRARY,
+        nullable=("type",),
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setLoopTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
+        "nnvk.Execution.set_loop_timeout",
+        4,
+        "Gives up a WHILE after so many nanoseconds; ANeuralNetworks_getMaximumLoopTimeout is the most.",
+        _PREPARATION,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setMeasureTiming(ANeuralNetworksExecution* execution, bool measure)",
+        "nnvk.Execution.set_measure_timing",
+        3,
+        "Says whether durations are measured.",
+        {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setOutput(ANeuralNetworksExecution* execution, int32_t index,"
+        " const ANeuralNetworksOperandType* type, void* buffer, size_t length)",
+        "nnvk.Execution.set_output",
+        1,
+        "Sets the buffer of an output; it must stay until the execution is freed. Where the model leaves dimensions"
+        " open it may be larger than the output. A buffer of NULL with the length 0: the output is not wanted.",
+        {**_ARGUMENT, "UNEXPECTED_NULL": "there is no buffer, but a length"},
+        by=By.LIBRARY,
+        nullable=("type", "buffer"),
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setOutputFromMemory(ANeuralNetworksExecution* execution, int32_t index,"
+        " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
+        "nnvk.Execution.set_output_from_memory",
+        1,
+        "Has an output written to a part of a memory, or to the whole of one made from a descriptor: then offset and"
+        " length are 0.",
+        _ARGUMENT,
+        by=By.LIBRARY,
+        nullable=("type",),
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution* execution, bool reusable)",
+        "nnvk.Execution.set_reusable",
+        5,
+        "Allows more than one computation, one after the other.",
+        _PREPARATION,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_setTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
+        "nnvk.Execution.set_timeout",
+        4,
+        "Gives up a computation after so many nanoseconds; 0: never.",
+        {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
+    ),
+    Function(
+        "int ANeuralNetworksExecution_startCompute(ANeuralNetworksExecution* execution, ANeuralNetworksEvent** event)",
+        "nnvk.Execution.start_compute",
+        1,
+        "Begins to compute, and returns at once. The event signals when the outputs are written.",
+        _COMPUTATION,
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksExecution_startComputeWithDependencies(ANeuralNetworksExecution* execution,"
+        " const ANeuralNetworksEvent* const* dependencies, uint32_t num_dependencies, uint64_t duration,"
+        " ANeuralNetworksEvent** event)",
+        "nnvk.Execution.start_compute_with_dependencies",
+        4,
+        "Begins to compute once all dependencies have signalled, and returns at once. The duration, in nanoseconds,"
+        " counts from then; 0: no limit. Inputs are read when the dependencies have signalled. The event has a sync"
+        " fence.",
+        {
+            **_COMPUTATION,
+            BAD_DATA: _COMPUTATION[BAD_DATA]
+            + "; an output's dimensions are open; there is a duration, and "
+            + _ONE_DEVICE,
+            "any": "a dependency has failed already: its error",
+        },
+        by=By.LIBRARY,
+        nullable=("dependencies",),
+        arrays={"dependencies": "num_dependencies"},
+    ),
+    Function(
+        "int ANeuralNetworksMemoryDesc_addInputRole(ANeuralNetworksMemoryDesc* desc,"
+        " const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)",
+        "nnvk.MemoryDesc.add_input_role",
+        4,
+        "Says that the memory will be an input of executions of a compilation, and how likely that is.",
+        _ROLE,
+    ),
+    Function(
+        "int ANeuralNetworksMemoryDesc_addOutputRole(ANeuralNetworksMemoryDesc* desc,"
+        " const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)",
+        "nnvk.MemoryDesc.add_output_role",
+        4,
+        "Says that the memory will be an output of executions of a compilation, and how likely that is.",
+        _ROLE,
+    ),
+    Function(
+        "int ANeuralNetworksMemoryDesc_create(ANeuralNetworksMemoryDesc** desc)",
+        "nnvk.MemoryDesc",
+        4,
+        "Begins the description of a device memory.",
+        {},
+    ),
+    Function(
+        "int ANeuralNetworksMemoryDesc_finish(ANeuralNetworksMemoryDesc* desc)",
+        "nnvk.MemoryDesc.finish",
+        4,
+        "Ends the description.",
+        {BAD_DATA: "it has no role", BAD_STATE: "it was called before"},
+    ),
+    _free("MemoryDesc", 4),
+    Function(
+        "int ANeuralNetworksMemoryDesc_setDimensions(ANeuralNetworksMemoryDesc* desc, uint32_t rank,"
+        " const uint32_t* dimensions)",
+        "nnvk.MemoryDesc.set_dimensions",
+        4,
+        "Gives dimensions that the roles leave open; 0 where unknown. A scalar has the rank 0.",
+        {BAD_DATA: "they contradict the roles", BAD_STATE: "the descriptor is finished"},
+        nullable=("dimensions",),
+        arrays={"dimensions": "rank"},
+    ),
+    Function(
+        "int ANeuralNetworksMemory_copy(const ANeuralNetworksMemory* src, const ANeuralNetworksMemory* dst)",
+        "nnvk.Memory.copy",
+        4,
+        "Copies the content of a memory to another of the same size.",
+        {BAD_DATA: "sizes or dimensions differ; the source holds nothing; one can't be read, or the other not written"},
+    ),
+    Function(
+        "int ANeuralNetworksMemory_createFromAHardwareBuffer(const AHardwareBuffer* ahwb,"
+        " ANeuralNetworksMemory** memory)",
+        "nnvk.Memory.create_from_hardware_buffer",
+        3,
+        "Shares the bytes of a hardware buffer, which must outlive the memory.",
+        {BAD_DATA: "its format is not BLOB"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksMemory_createFromDesc(const ANeuralNetworksMemoryDesc* desc, ANeuralNetworksMemory**"
+        " memory)",
+        "nnvk.Memory.create_from_desc",
+        4,
+        "Makes memory for the roles of a descriptor, on the device if all of them are on one. It holds nothing at"
+        " first.",
+        {BAD_STATE: "the descriptor is not finished", "OP_FAILED": "not all dimensions are known"},
+    ),
+    Function(
+        "int ANeuralNetworksMemory_createFromFd(size_t size, int protect, int fd, size_t offset,"
+        " ANeuralNetworksMemory** memory)",
+        "nnvk.Memory.create_from_fd",
+        1,
+        "Maps a part of a file. The descriptor is duplicated; protect is made of PROT_READ and PROT_WRITE, and offset a"
+        " multiple of the page size.",
+        {BAD_DATA: "size, offset or protect can't be", "UNMAPPABLE": "the descriptor can't be mapped so"},
+        by=By.LIBRARY,
+    ),
+    _free("Memory", 1),
+    Function(
+        "int ANeuralNetworksModel_addOperand(ANeuralNetworksModel* model, const ANeuralNetworksOperandType* type)",
+        "nnvk.Model.add_operand",
+        1,
+        "Adds an operand; operands are numbered from 0 in the order they are added. The type is read at once.",
+        {BAD_DATA: "the parts of the type contradict each other", **_FINISHED},
+    ),
+    Function(
+        "int ANeuralNetworksModel_addOperation(ANeuralNetworksModel* model, ANeuralNetworksOperationType type,"
+        " uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
+        "nnvk.Model.add_operation",
+        1,
+        "Adds an operation on operands that were added before. Operations may come in any order; what they take and"
+        " give is checked by finish.",
+        {BAD_DATA: f"it is no operation, {_INDEX}, or it has no output", **_FINISHED},
+        arrays={"inputs": "inputCount", "outputs": "outputCount"},
+    ),
+    Function(
+        "int ANeuralNetworksModel_create(ANeuralNetworksModel** model)",
+        "nnvk.Model",
+        1,
+        "Begins a model.",
+    ),
+    Function(
+        "int ANeuralNetworksModel_finish(ANeuralNetworksModel* model)",
+        "nnvk.Model.finish",
+        1,
+        "Checks the model and ends its construction. It is called once, even if it fails.",
+        {BAD_DATA: "the model breaks a rule; the log says which", BAD_STATE: "it was called before"},
+    ),
+    _free("Model", 1),
+    Function(
+        "int ANeuralNetworksModel_getSupportedOperationsForDevices(const ANeuralNetworksModel* model,"
+        " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)",
+        "nnvk.Model.get_supported_operations_for_devices",
+        3,
+        "Says of each operation, in the order they were added, whether one of the devices runs it.",
+        {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
+        arrays={"devices": "numDevices"},
+    ),
+    Function(
+        "int ANeuralNetworksModel_identifyInputsAndOutputs(ANeuralNetworksModel* model, uint32_t inputCount,"
+        " const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
+        "nnvk.Model.identify_inputs_and_outputs",
+        1,
+        "Says which operands the model takes and gives.",
+        {
+            BAD_DATA: f"{_INDEX}, or one that has a value; there is no output; an operand is named twice, or was"
+            f" before",
+            **_FINISHED,
+        },
+        arrays={"inputs": "inputCount", "outputs": "outputCount"},
+    ),
+    Function(
+        "int ANeuralNetworksModel_relaxComputationFloat32toFloat16(ANeuralNetworksModel* model, bool allow)",
+        "nnvk.Model.relax_computation_float32_to_float16",
+        2,
+        "Allows FLOAT32 to be computed with the range and precision of FLOAT16.",
+        _FINISHED,
+    ),
+    Function(
+        "int ANeuralNetworksModel_setOperandSymmPerChannelQuantParams(ANeuralNetworksModel* model, int32_t index,"
+        " const ANeuralNetworksSymmPerChannelQuantParams* channelQuant)",
+        "nnvk.Model.set_operand_symm_per_channel_quant_params",
+        3,
+        "Gives an operand of type TENSOR_QUANT8_SYMM_PER_CHANNEL its scales, which are read at once.",
+        {BAD_DATA: f"{_INDEX}; the operand is of another type; the scales don't fit it", **_FINISHED},
+    ),
+    Function(
+        "int ANeuralNetworksModel_setOperandValue(ANeuralNetworksModel* model, int32_t index, const void* buffer,"
+        " size_t length)",
+        "nnvk.Model.set_operand_value",
+        1,
+        "Makes an operand a constant. Up to ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES bytes are copied at"
+        " once; larger buffers are referred to, and must stay as they are until the model is freed. A buffer of NULL"
+        " with the length 0 omits an optional operand.",
+        {
+            BAD_DATA: f"{_INDEX}, or an input or output of the model; its dimensions are open; the length does not fit",
+            "UNEXPECTED_NULL": "there is no buffer, but a length",
+            **_FINISHED,
+        },
+        nullable=("buffer",),
+        arrays={"buffer": "length"},
+    ),
+    Function(
+        "int ANeuralNetworksModel_setOperandValueFromMemory(ANeuralNetworksModel* model, int32_t index,"
+        " const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
+        "nnvk.Model.set_operand_value_from_memory",
+        1,
+        "Makes an operand a constant that lies in a memory, which must stay as it is until the model is freed. Nothing"
+        " is copied.",
+        {
+            BAD_DATA: f"{_INDEX}; its dimensions are open; the bytes lie outside the memory, or don't fit; the memory"
+            " was made from a descriptor",
+            **_FINISHED,
+        },
+    ),
+    Function(
+        "int ANeuralNetworksModel_setOperandValueFromModel(ANeuralNetworksModel* model, int32_t index,"
+        " const ANeuralNetworksModel* value)",
+        "nnvk.Model.set_operand_value_from_model",
+        4,
+        "Makes an operand of type MODEL refer to a model.",
+        {
+            BAD_DATA: f"{_INDEX}, or the operand is of another type",
+            BAD_STATE: "the model is finished, or the other is not",
+        },
+    ),
+    Function(
+        "uint64_t ANeuralNetworks_getDefaultLoopTimeout(void)",
+        "nnvk.get_default_loop_timeout",
+        4,
+        "Gives the nanoseconds that a WHILE may run if nothing is set.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworks_getDevice(uint32_t devIndex, ANeuralNetworksDevice** device)",
+        "nnvk.get_devices",
+        3,
+        "Gives a device: for the same one always the same pointer. Devices are not freed.",
+        {BAD_DATA: "there is no such device"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworks_getDeviceCount(uint32_t* numDevices)",
+        "nnvk.get_devices",
+        3,
+        "Gives the number of devices.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "uint64_t ANeuralNetworks_getMaximumLoopTimeout(void)",
+        "nnvk.get_maximum_loop_timeout",
+        4,
+        "Gives the most nanoseconds that a WHILE may run.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int64_t ANeuralNetworks_getRuntimeFeatureLevel(void)",
+        "nnvk.get_runtime_feature_level",
+        5,
+        "Gives the feature level of this library, a FeatureLevelCode.",
+        by=By.LIBRARY,
+    ),
+)
+"""NeuralNetworks.h."""
+
+EXTENSIONS: tuple[Function, ...] = (
+    Function(
+        "int ANeuralNetworksDevice_getExtensionSupport(const ANeuralNetworksDevice* device, const char* extensionName,"
+        " bool* isExtensionSupported)",
+        "nnvk.Device.get_extension_support",
+        3,
+        "Says whether a device knows a vendor extension.",
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksModel_getExtensionOperandType(ANeuralNetworksModel* model, const char* extensionName,"
+        " uint16_t operandCodeWithinExtension, int32_t* type)",
+        "",
+        3,
+        "Always fails: extensions have no operand types of their own here.",
+        {BAD_DATA: "always"},
+        by=By.LIBRARY,
+    ),
+    Function(
+        "int ANeuralNetworksModel_getExtensionOperationType(ANeuralNetworksModel* model, const char* extensionName,"
+        " uint16_t operationCodeWithinExtension, ANeuralNetworksOperationType* type)",
+        "nnvk.Model.get_extension_operation_type",
+        3,
+        "Gives the number of an extension's operation in this model.",
+        {BAD_DATA: "the extension has no name"},
+    ),
+    Function(
+        "int ANeuralNetworksModel_setOperandExtensionData(ANeuralNetworksModel* model, int32_t index, const void* data,"
+        " size_t length)",
+        "",
+        3,
+        "Always fails: extensions have no operand types of their own here.",
+        {BAD_DATA: "always"},
+        by=By.LIBRARY,
+        nullable=("data",),
+    ),
+)
+"""NeuralNetworksExtensions.h."""

@@ -1,0 +1,149 @@
+"""What a row of the table of C functions is: a prototype, what it does, which errors it has, and who carries it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+_PROTOTYPE = re.compile(r"(?P<returns>\w+) (?P<name>\w+)\((?P<parameters>.*)\)")
+_PARAMETER = re.compile(r"(?P<type>.*[ *])(?P<name>\w+)")
+PREFIX = "ANeuralNetworks"
+OBJECTS = ("Burst", "Compilation", "Device", "Event", "Execution", "Memory", "MemoryDesc", "Model")
+"""Opaque types, without the prefix."""
+
+
+class By(Enum):
+    """Who carries a function out."""
+
+    SERVER = "server"
+    """The server, which is asked; the row says all that the library needs for that."""
+    LIBRARY = "library"
+    """The library alone, or with requests that a row can't describe: a function in C++, written by hand."""
+    FREE = "free"
+    """It destroys its object."""
+
+
+class Kind(Enum):
+    """What a parameter is to a stub, and to a request."""
+
+    OBJECT = "object"
+    """A pointer to an opaque object."""
+    NEW_OBJECT = "new object"
+    """Where a new object goes; NULL after a failure."""
+    OBJECTS = "objects"
+    """An array of pointers to objects, whose length is another parameter."""
+    NUMBERS = "numbers"
+    """An array of uint32_t, whose length is another parameter."""
+    BYTES = "bytes"
+    """Data, whose length is another parameter."""
+    COUNT = "count"
+    """The length of such an array, or data."""
+    NUMBER = "number"
+    """A number, by value."""
+    RESULT = "result"
+    """Where a number goes."""
+    RESULTS = "results"
+    """Where as many numbers go as there are."""
+    TEXT = "text"
+    """A string."""
+    POINTER = "pointer"
+    """Anything else that is pointed to: structures, buffers of executions."""
+
+
+_RESULTS = ("supportedOps", "dimensions")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a C function."""
+
+    name: str
+    type: str
+    """As C has it."""
+    kind: Kind
+    nullable: bool
+    """NULL is a value like others, and no ANEURALNETWORKS_UNEXPECTED_NULL."""
+    count: str = ""
+    """Of an array: the parameter that has its length."""
+
+    @property
+    def object(self) -> str:
+        """Of an object: its type without the prefix."""
+        return self.type.replace("const", "").strip(" *").removeprefix(PREFIX)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A row: one function of the C interface."""
+
+    prototype: str
+    """As in C; a NULL for a pointer is an error unless `nullable` names it."""
+    python: str
+    """What it stands for, as docs/api.md has it; empty where Python needs none."""
+    level: int
+    """The feature level that brought it."""
+    does: str
+    """For people: what it does, and what is the caller's to see to."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    """Result codes, and when they come. Those that every function may have are not repeated."""
+    by: By = By.SERVER
+    nullable: tuple[str, ...] = ()
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Arrays, and the parameters that have their lengths."""
+
+    @cached_property
+    def _parts(self) -> re.Match[str]:
+        parts = _PROTOTYPE.fullmatch(self.prototype)
+        if parts is None:
+            raise ValueError(f"{self.prototype!r} is no prototype")
+        return parts
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._parts["name"]
+
+    @property
+    def returns(self) -> str:
+        """``int``: a result code; ``void``; or the type of what it returns."""
+        return self._parts["returns"]
+
+    @property
+    def owner(self) -> str:
+        """The type that it belongs to, without the prefix; empty for those of the runtime."""
+        return self.name.removeprefix(PREFIX).rpartition("_")[0]
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters, in order."""
+        texts = self._parts["parameters"]
+        return tuple(self._parameter(text.strip()) for text in texts.split(",")) if texts not in ("", "void") else ()
+
+    def _parameter(self, text: str) -> Parameter:
+        parts = _PARAMETER.fullmatch(text)
+        if parts is None:
+            raise ValueError(f"{text!r} is no parameter")
+        name, type_ = parts["name"], parts["type"].strip()
+        return Parameter(name, type_, self._kind(name, type_), name in self.nullable, self.arrays.get(name, ""))
+
+    def _kind(self, name: str, type_: str) -> Kind:
+        is_object = type_.replace("const", "").strip(" *").removeprefix(PREFIX) in OBJECTS
+        stars = type_.count("*")
+        if name in self.arrays.values():
+            return Kind.COUNT
+        if is_object and stars == 1:
+            return Kind.OBJECT
+        if is_object:
+            return Kind.OBJECTS if name in self.arrays else Kind.NEW_OBJECT
+        if not stars:
+            return Kind.NUMBER
+        if name in self.arrays:
+            return Kind.NUMBERS if type_ == "const uint32_t*" else Kind.BYTES
+        if type_ == "const char*":
+            return Kind.TEXT
+        if stars == 1 and not type_.startswith(("const ", "void")):
+            return Kind.RESULTS if name in _RESULTS else Kind.RESULT
+        return Kind.POINTER

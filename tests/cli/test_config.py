@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnvk.serve import installed
+
+
+def test_flags_for_compilers(nnvk_command: Callable[..., Any]) -> None:
+    (line,) = nnvk_command("config", "--includes", "--ldflags").stdout.splitlines()
+    include, folder, _, library, _, runpath = line.split()
+    assert Path(include.removeprefix("-I"), "android", "NeuralNetworks.h").is_file()
+    assert Path(folder.removeprefix("-L"), "libneuralnetworks.so").is_file()
+    assert (library, runpath) == ("-lneuralnetworks", "-Wl,-rpath," + folder.removeprefix("-L"))
+
+
+def test_flags_may_come_before_the_program(nnvk_command: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where the linker takes only what is needed by then."""
+    if not shutil.which("cc"):
+        pytest.skip("there is no compiler")
+    source = tmp_path / "program.c"
+    source.write_text(
+        "#include <android/NeuralNetworks.h>\n"
+        "int main(void) { return ANeuralNetworks_getRuntimeFeatureLevel() != ANEURALNETWORKS_FEATURE_LEVEL_8; }\n"
+    )
+    flags = nnvk_command("config", "--includes", "--ldflags").stdout.split()
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-Wl,--as-needed", *flags, source, "-o", program], check=True, timeout=100)
+    subprocess.run([program], check=True, timeout=100)
+
+
+def test_the_library(nnvk_command: Callable[..., Any]) -> None:
+    assert Path(nnvk_command("config", "--library").stdout.strip()).is_file()
+
+
+def test_pkg_config(nnvk_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = nnvk_command("config", "--pkg-config").stdout.strip()
+    assert Path(folder, "neuralnetworks.pc").is_file()
+    if shutil.which("pkg-config"):
+        monkeypatch.setenv("PKG_CONFIG_PATH", folder)
+        asked = ["pkg-config", "--cflags", "--libs", "neuralnetworks"]
+        flags = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        includes = next(Path(flag[2:]) for flag in flags if flag.startswith("-I"))
+        assert (includes / "android" / "NeuralNetworks.h").is_file()
+
+
+def test_nothing_asked_for(nnvk_command: Callable[..., Any]) -> None:
+    assert nnvk_command("config").exit_code == 2
+
+
+def test_a_library_that_was_not_built(
+    nnvk_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(installed, "LIBRARY", tmp_path / "none.so")
+    result = nnvk_command("config", "--library")
+    assert result.exit_code == 2 and "was not built" in result.stderr
