@@ -34,6 +34,8 @@ class ExecutionPath:
     feed: Feed
     unspecified: bool = False
     """The model leaves the dimensions of its outputs open."""
+    is_c: bool = False
+    """All goes through the C library and its server; the rest does not count."""
 
 
 def _compute(compilation: Compilation, execution: Execution) -> None:
@@ -144,5 +146,6 @@ EXECUTION_PATHS: Mapping[str, ExecutionPath] = {
     "memory": ExecutionPath(_compute, _memories),
     "device-memory": ExecutionPath(_compute, _device_memories),
     "unspecified": ExecutionPath(_compute, _buffers, unspecified=True),
+    "c": ExecutionPath(_compute, _buffers, is_c=True),
 }
 """By the name that ``nnvk conformance --path`` takes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -15,6 +15,7 @@ from nnvk.api import Compilation, Device, Execution, Model, NnapiError, Operatio
 from nnvk.conformance import compare
 from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath, NotApplicable
 from nnvk.conformance.vectors import MOST_BYTES, VectorOperand, VectorTest, build_model, read_test
+from nnvk.serve.client import CCompilation, CExecution, CModel
 
 GUARD = 64
 """Bytes on either side of an output's buffer that a driver must leave alone."""
@@ -65,17 +66,11 @@ def run_test(test: VectorTest, device: Device, through: ExecutionPath) -> Verdic
     exception but `NnapiError` is a failure, of a test that is expected to fail too.
     """
     try:
-        model = build_model(test, unspecified_outputs=through.unspecified)
-        unsupported = _unsupported(model, device)
-        if unsupported:
-            return Verdict(Status.UNSUPPORTED, unsupported)
-        compilation = Compilation(model, [device])
-        compilation.finish()
-        wrong = _execute(test, compilation, through)
+        wrong = _run_in_c(test, device.name) if through.is_c else _run(test, device, through)
     except NnapiError as error:
         lost = error.code is ResultCode.DEAD_OBJECT
         return PASSED if test.expect_failure and not lost else Verdict(Status.FAILED, str(error), lost)
-    except NotApplicable as reason:
+    except (NotApplicable, _Unsupported) as reason:
         return Verdict(Status.UNSUPPORTED, str(reason))
     except Exception as error:
         return Verdict(Status.FAILED, f"{type(error).__name__}: {error}")
@@ -84,24 +79,46 @@ def run_test(test: VectorTest, device: Device, through: ExecutionPath) -> Verdic
     return Verdict(Status.FAILED, wrong) if wrong else PASSED
 
 
-def _unsupported(model: Model, device: Device) -> str:
-    """The first operation that the device doesn't support, and why; empty where it supports all."""
-    for operation, support in zip(
-        model.frozen.operations, device.driver.get_supported_operations(model.frozen), strict=True
-    ):
+class _Unsupported(Exception):
+    """The device does not support an operation: which, and why."""
+
+
+def _run(test: VectorTest, device: Device, through: ExecutionPath) -> str | None:
+    """Compile, execute and compare. What is wrong, or None."""
+    model = build_model(test, Model, unspecified_outputs=through.unspecified)
+    supports = device.driver.get_supported_operations(model.frozen)
+    for operation, support in zip(model.frozen.operations, supports, strict=True):
         if not support.supported:
-            return f"{operation}: {support.reason}"
-    return ""
-
-
-def _execute(test: VectorTest, compilation: Compilation, through: ExecutionPath) -> str | None:
-    """Execute and compare. What is wrong, or None."""
+            raise _Unsupported(f"{operation}: {support.reason}")
+    compilation = Compilation(model, [device])
+    compilation.finish()
     execution = Execution(compilation)
     inputs = [_given(operand) for operand in test.inputs()]
     outputs = [_Output(operand) for operand in test.outputs()]
     fetch = through.feed(compilation, execution, inputs, [output.array for output in outputs])
     through.run(compilation, execution)
     fetch()
+    return _difference(test, execution, outputs)
+
+
+def _run_in_c(test: VectorTest, device: str) -> str | None:
+    """The same with the C library's functions."""
+    model = build_model(test, CModel)
+    for operation, is_supported in enumerate(model.supported_operations(device)):
+        if not is_supported:
+            raise _Unsupported(f"operation {operation} of the model")
+    execution = CExecution(CCompilation(model, device))
+    inputs = [_given(operand) for operand in test.inputs()]
+    outputs = [_Output(operand) for operand in test.outputs()]
+    for index, source in enumerate(inputs):
+        execution.set_input(index, source)
+    for index, output in enumerate(outputs):
+        execution.set_output(index, output.array)
+    execution.compute()
+    return _difference(test, execution, outputs)
+
+
+def _difference(test: VectorTest, execution: Execution | CExecution, outputs: Sequence[_Output]) -> str | None:
     for index, output in enumerate(outputs):
         wrong = output.overrun()
         if not wrong and output.operand.type.is_tensor:  # a scalar has no dimensions to ask for

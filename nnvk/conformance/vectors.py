@@ -16,14 +16,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from nnvk.api import Model, NnapiError
+from nnvk.api import NnapiError
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import ChannelQuant, OperandType
 
+T = TypeVar("T")
 SUFFIXES = (".json.gz", ".json")
 MOST_BYTES = 32 << 20
 """The longest JSON that is read, and the largest output: a small file can be compressed from gigabytes."""
@@ -147,9 +148,10 @@ def read_test(path: Path, index: int) -> VectorTest:
         raise ValueError(f"malformed test {index}: {path} ({error!r})") from error
 
 
-def build_model(test: VectorTest, *, unspecified_outputs: bool = False) -> Model:
+def build_model(test: VectorTest, builder: type[T], *, unspecified_outputs: bool = False) -> T:
     """The test's model, finished, on demand with the sizes of its outputs left open.
 
+    ``builder`` is `nnvk.Model`, or does as it.
     Raises `nnvk.NnapiError` where it breaks a rule.
     """
     main = test.main
@@ -159,12 +161,12 @@ def build_model(test: VectorTest, *, unspecified_outputs: bool = False) -> Model
             type_ = operands[index].type
             operands[index] = replace(operands[index], type=type_.with_dimensions([0] * len(type_.dimensions)))
         main = replace(main, operands=tuple(operands))
-    built: dict[int, Model] = {}
-    return _build(main, test, built, ())
+    built: dict[int, T] = {}
+    return _build(main, test, builder, built, ())
 
 
-def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], within: tuple[int, ...]) -> Model:
-    model = Model()
+def _build(source: VectorModel, test: VectorTest, builder: type[T], built: dict[int, T], within: tuple[int, ...]) -> T:
+    model: Any = builder()
     for index, operand in enumerate(source.operands):
         quant = operand.type.channel_quant
         model.add_operand(
@@ -177,7 +179,7 @@ def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], withi
             if number in within:
                 raise ValueError(f"model {number} refers to itself")
             if number not in built:
-                built[number] = _build(test.referenced[number], test, built, (*within, number))
+                built[number] = _build(test.referenced[number], test, builder, built, (*within, number))
             model.set_operand_value_from_model(index, built[number])
         elif operand.lifetime == "NO_VALUE":
             model.set_operand_value(index, None)
@@ -188,7 +190,8 @@ def _build(source: VectorModel, test: VectorTest, built: dict[int, Model], withi
     model.identify_inputs_and_outputs(source.inputs, source.outputs)
     model.relax_computation_float32_to_float16(test.relaxed)
     model.finish()
-    return model
+    made: T = model
+    return made
 
 
 def _files(path: Path) -> list[Path]:

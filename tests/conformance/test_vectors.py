@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnvk import NnapiError, OperandCode
+from nnvk import Model, NnapiError, OperandCode
 from nnvk.conformance.vectors import MOST_BYTES, build_model, find_cases, read_test
 
 
@@ -149,7 +149,7 @@ def test_a_model_has_what_the_vector_says(write_vectors: Any, make_vector: Any, 
         make_operand("CONSTANT_REFERENCE", dims=(), **none),
     ]
     test["main"]["operations"][0]["inputs"] = [0, 2, 3]
-    model = build_model(read_test(write_vectors([test]), 0)).frozen
+    model = build_model(read_test(write_vectors([test]), 0), Model).frozen
     assert model.relaxed
     assert model.operands[2].value is not None
     assert model.operands[2].value.tolist() == [2, 2, 2, 2]
@@ -193,7 +193,7 @@ def test_channel_quantisation_and_omitted_operands_arrive(write_vectors: Any, ma
         *numbers,
     ]
     test["main"]["operations"][0]["inputs"] = [0, 2, 3, *range(4, 11)]
-    channel_quant = build_model(read_test(write_vectors([test]), 0)).frozen.operands[2].type.channel_quant
+    channel_quant = build_model(read_test(write_vectors([test]), 0), Model).frozen.operands[2].type.channel_quant
     assert channel_quant is not None
     assert (channel_quant.scales, channel_quant.channel_dim) == ((1.0, 2.0), 0)
 
@@ -204,9 +204,9 @@ def test_models_may_not_refer_to_themselves(write_vectors: Any, make_vector: Any
     test["main"]["operands"].append(make_operand("SUBGRAPH", dims=(), **reference))
     test["referenced"] = [test["main"]]
     with pytest.raises(ValueError, match="model 0 refers to itself"):
-        build_model(read_test(write_vectors([test]), 0))
+        build_model(read_test(write_vectors([test]), 0), Model)
 
 
 def test_a_broken_rule_is_an_nnapi_error(write_vectors: Any) -> None:
     with pytest.raises(NnapiError, match="BAD_DATA"):
-        build_model(read_test(write_vectors(), 2))
+        build_model(read_test(write_vectors(), 2), Model)
