@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from nnvk.cli.lines import print_line
+from nnvk.cli.output import check_writable, deliver
+from nnvk.cli.usage import JsonFile
 from nnvk.serve.installed import INCLUDES, LIBRARY, PKG_CONFIG, require_library
 
 
@@ -15,12 +17,14 @@ def command(
     ldflags: Annotated[bool, typer.Option("--ldflags", help="The linker's flags, with the path for run time.")] = False,
     library: Annotated[bool, typer.Option("--library", help="The path of libneuralnetworks.so.")] = False,
     pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Print where the C library and its headers are, in one line, for compilers.
 
     For instance: cc program.c $(nnvk config --includes --ldflags)
     """
     require_library()
+    check_writable(json_file)
     folder = LIBRARY.parent
     parts = []
     if includes:
@@ -31,6 +35,7 @@ def command(
         parts.append(str(LIBRARY))
     if pkg_config:
         parts.append(str(PKG_CONFIG))
-    if not parts:
+    if not parts and json_file is None:
         raise ValueError("say what is wanted: --includes, --ldflags, --library or --pkg-config")
-    print_line(" ".join(parts))
+    paths = {"includes": str(INCLUDES), "library": str(LIBRARY), "pkg_config": str(PKG_CONFIG)}
+    deliver(json_file, paths, lambda: print_line(" ".join(parts)))

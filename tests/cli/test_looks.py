@@ -31,8 +31,9 @@ CALLS = {
     "bench": [FLOAT, INT8, "--runs", 1],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
+    "config": ["--pkg-config"],
 }
-"""A call of each command. ``VECTORS`` and ``OUT`` are files of the test."""
+"""A call of each command that is for people. ``VECTORS`` and ``OUT`` are files of the test."""
 ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "NO_COLOR": {"NO_COLOR": "1"},
@@ -70,7 +71,7 @@ RELU = {
 
 
 def test_every_command_is_looked_at() -> None:
-    assert list(CALLS) == list(COMMANDS)
+    assert [*CALLS, "serve"] == list(COMMANDS)
 
 
 def environment(changes: Mapping[str, str]) -> dict[str, str]:
@@ -173,7 +174,7 @@ def test_on_a_terminal_it_fits_80_columns(look: str, tmp_path: Path) -> None:
     for name, text in zip(CALLS, apart(left), strict=True):
         for line in text.split("\n"):
             assert line.isprintable()
-            is_path = line.startswith(("contact sheet: ", "wrote "))
+            is_path = name == "config" or line.startswith(("contact sheet: ", "wrote "))
             assert len(line) <= WIDTH or is_path, (name, line)
 
 
@@ -229,7 +230,7 @@ def test_help(tmp_path: Path) -> None:
         for shared in ("--version", "--traceback", "-h, --help"):
             assert f"\n  {shared} " in text
     for name, text in zip(COMMANDS, plain[2::2], strict=True):
-        assert "--json [FILE]" in text, name
+        assert ("--json [FILE]" in text) == (name in CALLS), name
     versions = piped(together([["--version"], *([name, "--version"] for name in COMMANDS)]), {})
     assert set(apart(versions.stdout)) == {f"nnvk {nnvk.__version__}\n"}
 
