@@ -17,6 +17,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import platformdirs
+
+from nnvk.base.settings import settings
+
 _START = struct.Struct("<8sIQQ")
 """Magic number, format, bytes of the header and of the body."""
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -95,3 +99,11 @@ def _remove_abandoned(path: Path) -> None:
         with suppress(OSError):
             if time.time() - other.stat().st_mtime > _ABANDONED_S:
                 other.unlink()
+
+
+def cache_folder() -> Path | None:
+    """The folder of NNVK_CACHE_DIR, or the user's; None where nothing shall be kept."""
+    wanted = settings().cache_dir
+    folder = Path(wanted) if wanted else platformdirs.user_cache_path("nnvk")
+    # A user without a home folder has no place of his own.
+    return None if wanted == "0" or not (wanted or folder.is_absolute()) else folder.absolute()

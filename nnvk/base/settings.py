@@ -30,7 +30,10 @@ class Settings:
     partition: int = field(default=1, metadata={"allowed": ("0", "1", "2")})
     """As debug.nn.partition: 0 never partition, 1 with CPU fallback, 2 partition without fallback."""
     cache_dir: str = ""
-    """The folder for what is kept between processes: compiled pipelines. Empty: the user's cache folder; 0: none."""
+    """The folder for what is kept between processes: compiled pipelines, and what was measured to be fast. Empty: the
+    user's cache folder; 0: none."""
+    tune: bool = field(default=False, metadata={"allowed": ("0", "1")})
+    """Measure at compilation which ways to compute products are the fastest on the device, and keep that."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -13,7 +13,14 @@ import typer
 from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import NoRoundHybrid, compile_model, device_of_operations, find_device, load_model
+from nnvk.cli.models import (
+    NoRoundHybrid,
+    compile_model,
+    device_of_operations,
+    find_device,
+    load_model,
+    strategies_of_operations,
+)
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
@@ -32,6 +39,8 @@ class Placed:
     outputs: tuple[OperandType, ...]
     device: str
     reason: str
+    strategy: str
+    """How the device computes it, and by what that was chosen, where there are several ways."""
 
 
 def command(
@@ -54,7 +63,7 @@ def command(
     """Show what a model consists of, and where each part would run.
 
     Without --device the operations are shared out as `nnvk run` does it. Reasons come last: why an operation does
-    not run on a device that comes before the one it runs on.
+    not run on a device that comes before the one it runs on; then the strategies by which products are computed.
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
@@ -63,10 +72,12 @@ def command(
     first = devices[0].name
     if device is None:
         with working("Compiling"):
-            places = device_of_operations(compile_model(imported.model, None))
+            compilation = compile_model(imported.model, None)
+            places, ways = device_of_operations(compilation), strategies_of_operations(compilation)
     else:
+        ways = [""] * len(reasons) if any(reasons) else devices[0].driver.describe_operations(imported.model.frozen)
         places = [NOWHERE if why else first for why in reasons]
-    placed = _placed(imported.model, places, reasons)
+    placed = _placed(imported.model, places, reasons, ways)
     is_whole = all(one.device == first for one in placed)
     if dot is not None:
         graph = to_dot(imported.model.frozen, {number: one.device for number, one in enumerate(placed)}, path.stem)
@@ -85,6 +96,7 @@ def command(
                 "outputs": [_type(type_) for type_ in one.outputs],
                 "device": None if one.device == NOWHERE else one.device,
                 "reason": one.reason,
+                "strategy": one.strategy,
             }
             for one in placed
         ],
@@ -94,11 +106,11 @@ def command(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _placed(model: Model, places: Sequence[str], reasons: Sequence[str]) -> list[Placed]:
+def _placed(model: Model, places: Sequence[str], reasons: Sequence[str], ways: Sequence[str]) -> list[Placed]:
     operands = model.frozen.operands
     return [
-        Placed(operation.code.name, tuple(operands[index].type for index in operation.outputs), place, why)
-        for operation, place, why in zip(model.frozen.operations, places, reasons, strict=True)
+        Placed(operation.code.name, tuple(operands[index].type for index in operation.outputs), place, why, way)
+        for operation, place, why, way in zip(model.frozen.operations, places, reasons, ways, strict=True)
     ]
 
 
@@ -115,14 +127,20 @@ def _print(path: Path, imported: ImportedModel, placed: Sequence[Placed]) -> Non
         for number, one in enumerate(placed)
     ]
     print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#")
+    _print_alike("Reasons", [(one.operation, one.reason) for one in placed])
+    _print_alike("Strategies", [(one.operation, one.strategy) for one in placed])
+
+
+def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
+    """What is said of each operation, once for those of which the same is said."""
     alike: dict[tuple[str, str], list[int]] = {}
-    for number, one in enumerate(placed):
-        if one.reason:
-            alike.setdefault((one.operation, one.reason), []).append(number)
+    for number, (operation, text) in enumerate(said):
+        if text:
+            alike.setdefault((operation, text), []).append(number)
     if alike:
-        print_line("Reasons")
-    for (operation, reason), numbers in alike.items():
-        print_line(f"{operation} (# {', '.join(map(str, numbers))}): {reason}")
+        print_line(title)
+    for (operation, text), numbers in alike.items():
+        print_line(f"{operation} (# {', '.join(map(str, numbers))}): {text}")
 
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:

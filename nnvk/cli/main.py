@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = {
     "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
+    "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
     "config": Entry("nnvk.cli.config", "Print where the C library and its headers are, in one line, for compilers."),

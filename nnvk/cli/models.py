@@ -74,6 +74,17 @@ def device_of_operations(compilation: Compilation) -> list[str]:
     return [names[number] for number in range(len(compilation.model.operations))]
 
 
+def strategies_of_operations(compilation: Compilation) -> list[str]:
+    """How devices run each operation of the model, as far as they say."""
+    described = [""] * len(compilation.model.operations)
+    for step in compilation.plan.steps:
+        if isinstance(step, Step):
+            said = step.device.driver.describe_operations(step.part.model)
+            for number, description in zip(step.operations, said, strict=True):
+                described[number] = description
+    return described
+
+
 def placement(compilation: Compilation) -> str:
     """Where the operations run, in a few words."""
     return f"{compilation.plan.summary}, in {plural(len(compilation.steps), 'step')}"

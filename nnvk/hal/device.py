@@ -143,6 +143,10 @@ class IDevice(ABC):
     def get_supported_operations(self, model: Model) -> list[Support]:
         """For each operation of ``model``, whether the device runs it."""
 
+    def describe_operations(self, model: Model) -> list[str]:
+        """For each operation of a model that the device runs whole how, for people; empty where that is plain."""
+        return [""] * len(model.operations)
+
     @abstractmethod
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Make a model ready. Raises `NnapiError`: BAD_DATA for a model that is not valid or not supported."""

@@ -101,5 +101,3 @@ def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_full_disk_is_an_error_that_names_the_file() -> None:
     with pytest.raises(OSError, match="/dev/full"):
         output.write_json(Path("/dev/full"), {})
-
-

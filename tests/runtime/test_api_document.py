@@ -134,9 +134,7 @@ def test_everything_that_is_mentioned_exists(document: str) -> None:
 def described(function: Any) -> list[str]:
     """The parameters as the document has them: with their default values."""
     parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
-    return [
-        one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}" for one in parameters
-    ]
+    return [one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}" for one in parameters]
 
 
 def test_the_importer_is_documented(document: str) -> None:

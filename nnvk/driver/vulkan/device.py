@@ -74,6 +74,10 @@ class VulkanDevice(IDevice):
         """Supported is what has a kernel; of IF and WHILE, those whose models are supported whole."""
         return [Support(reason) for reason in self.planner.support(model)]
 
+    def describe_operations(self, model: Model) -> list[str]:
+        """The strategies that products are computed by, and whether they were measured."""
+        return self.planner.describe(model)
+
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
         validate_model(model)

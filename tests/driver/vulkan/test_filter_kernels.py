@@ -15,10 +15,8 @@ from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
-from nnvk.driver.vulkan.lowering.filters import filters_of, pack
-from nnvk.driver.vulkan.lowering.product import POINT, Product, refuse_long_sums, rows_of, tile_of
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Tensor
+from nnvk.driver.vulkan.lowering.filters import pack
+from nnvk.driver.vulkan.lowering.product import refuse_long_sums
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
@@ -212,51 +210,6 @@ def test_packed_words(parts: int, outputs: int, channels: int, dtype: type) -> N
     for (part, block, tap, four, pair, lane, step, output), value in np.ndenumerate(packed):
         o, c = block * 32 + lane * 4 + output, four * 4 + pair * 2 + step
         assert value == (filters[part, o, tap, c] if o < outputs and c < channels else 0)
-
-
-def profile(is_cpu: bool, subgroup_size: int, *features: str) -> DeviceProfile:
-    return DeviceProfile(
-        name="",
-        is_cpu=is_cpu,
-        unified_memory=is_cpu,
-        subgroup_size=subgroup_size,
-        max_buffer=1 << 30,
-        max_groups=65535,
-        max_invocations=1024,
-        max_shared_memory=32768,
-        features=frozenset(features),
-    )
-
-
-CPU, GPU = profile(True, 8, "subgroupShuffle", "shaderInt64"), profile(False, 32)
-
-
-def product(rows: int, columns: int) -> Product:
-    return Product((rows, 1, 1, 8), (rows, 1, 1, columns), POINT, POINT)
-
-
-def chosen_tile(rows: int, columns: int, device: DeviceProfile, *, at_run_time: bool = False) -> str:
-    data = None if at_run_time else np.zeros((columns, 8), np.float32)
-    weights = Tensor("w", 0, OperandType(OperandCode.TENSOR_FLOAT32), (columns, 8), data)
-    return tile_of(product(rows, columns), filters_of(weights), device)
-
-
-@pytest.mark.parametrize(("rows", "tile"), [(1, 1), (7, 7), (8, 8), (49, 28), (196, 28), (3136, 32)])
-def test_rows_of_a_workgroup_on_a_cpu(rows: int, tile: int) -> None:
-    assert chosen_tile(rows, 64, CPU) == "subgroup"
-    assert rows_of("subgroup", product(rows, 64), "f32", CPU) == tile
-
-
-@pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 64, 16), (49, 1280, 16), (3136, 256, 32), (12544, 128, 64)])
-def test_rows_of_a_workgroup_on_a_gpu(rows: int, columns: int, tile: int) -> None:
-    assert chosen_tile(rows, columns, GPU) == "shared"
-    assert rows_of("shared", product(rows, columns), "f32", GPU) == tile
-
-
-@pytest.mark.parametrize(("rows", "columns", "tile"), [(1, 1, 1), (50_000, 1, 2), (100_000, 3, 4), (100_000, 8, 8)])
-def test_rows_of_an_invocation_on_a_gpu(rows: int, columns: int, tile: int) -> None:
-    assert chosen_tile(rows, columns, GPU) == "register"
-    assert rows_of("register", product(rows, columns), "f32", GPU) == tile
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from rows import parse
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
-from nnvk.driver.vulkan.lowering.filters import Filters
-from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 # T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.
@@ -102,29 +101,55 @@ def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
     check_like_the_reference(vulkan, text)
 
 
-@pytest.mark.parametrize("tile", ["register", "shared", "subgroup"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "GROUPED_CONV_2D f32[1,5,6,10]~3 #f32[74,3,2,5]~3 #f32[74]~9 SAME 1 1 2 NONE nhwc",
-        "GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 u8[10,3,2,8]*0.02+131 i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100",
-        "TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~2 #f16[37]~9 1 0 2 1 2 3 NONE nhwc",
-        "TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20",
-        "BATCH_MATMUL f32[3,41,24]~3 f32[3,24,68]~3",
-        "BATCH_MATMUL i32[3,9,22] #i32[3,5,22] false true",
-        "BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20",
-        "BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3",
-    ],
-    ids=str,
-)
-def test_every_tile(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str) -> None:
-    def chosen(product: Product, filters: Filters, device: DeviceProfile) -> str:
-        return tile
+EVERY_STRATEGY = """
+CONV_2D f32[1,7,5,13]~3 #f32[19,3,3,13]~3 #f32[19]~9 SAME 1 1 RELU nhwc
+CONV_2D f16[2,5,7,8]~3 #f16[33,2,3,8]~2 #f16[33]~9 SAME 2 1 NONE nhwc
+CONV_2D u8[1,7,11,13]*0.05+120 #u8[19,3,3,13]*0.02+131 #i32[19] SAME 1 1 RELU nhwc -> u8*0.08+100
+CONV_2D i8[1,3,5,300]*0.05-7 #pc0[37,1,1,300] #i32[37] SAME 1 1 NONE nhwc -> i8*0.08-20
+GROUPED_CONV_2D f32[1,5,6,10]~3 #f32[74,3,2,5]~3 #f32[74]~9 SAME 1 1 2 NONE nhwc
+GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 u8[10,3,2,8]*0.02+131 i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100
+TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~2 #f16[37]~9 1 0 2 1 2 3 NONE nhwc
+TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20
+FULLY_CONNECTED f32[3,29]~3 #f32[23,29]~3 #f32[23]~9 NONE
+FULLY_CONNECTED u8[3,31]*0.05+120 u8[12,31]*0.02+131 i32[12] RELU -> u8*0.08+100
+BATCH_MATMUL f32[3,41,24]~3 f32[3,24,68]~3
+BATCH_MATMUL i32[3,9,22] #i32[3,5,22] false true
+BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
+BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3
+"""
+TILES = ("register", "quads", "shared", "subgroup", "vector")
 
-    if tile == "subgroup" and not product.uses_subgroups(own.profile):
-        pytest.skip("the device has no subgroups that this tile is for")
-    monkeypatch.setattr(product, "tile_of", chosen)
-    check_like_the_reference(own, text)
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("text", EVERY_STRATEGY.strip().splitlines(), ids=str)
+def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str) -> None:
+    """Whichever is chosen, a result is the reference's; of bytes that is: bit by bit."""
+    model = parse(text).model
+    plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+    offered: list[Strategy] = []
+
+    def record(work: Work, device: DeviceProfile) -> list[Strategy]:
+        offered.extend(candidates(work, device))
+        return offered
+
+    with monkeypatch.context() as patch:
+        patch.setattr(product, "ranked", record)
+        vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+    assert sorted(map(str, offered)) == sorted(plan.choices[0].ways)
+    forced = extremes([strategy for strategy in offered if strategy.tile == tile])
+    if not forced:
+        pytest.skip(f"no strategy {tile} for this product on this device")
+    for strategy in forced:
+        monkeypatch.setattr(product, "ranked", lambda work, device, strategy=strategy: [strategy])
+        check_like_the_reference(vulkan, text)
+
+
+def extremes(strategies: list[Strategy]) -> list[Strategy]:
+    """Of strategies that differ in sizes alone the smallest and the largest."""
+    alike: dict[tuple[str, bool], list[Strategy]] = {}
+    for strategy in sorted(strategies, key=lambda each: (each.fours, each.rows)):
+        alike.setdefault((strategy.bytes, strategy.packed), []).append(strategy)
+    return [strategy for each in alike.values() for strategy in dict.fromkeys((each[0], each[-1]))]
 
 
 @pytest.mark.parametrize("shapes", ["[3,7] [7,5]", "[3,7] [7,40]"])

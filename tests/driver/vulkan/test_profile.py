@@ -69,6 +69,7 @@ def test_mobile_min(large: DeviceProfile) -> None:
         max_invocations=128,
         max_shared_memory=16 << 10,
         features=frozenset(),
+        units=4,
         timestamps=False,
     )
 

@@ -23,14 +23,8 @@ from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import move
-from nnvk.driver.vulkan.lowering.product import (
-    POINT,
-    PRODUCT_SHADERS,
-    Product,
-    multiply,
-    refuse_long_sums,
-    uses_subgroups,
-)
+from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile

@@ -15,7 +15,7 @@ import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.lowering.complaint import placeholders
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -29,7 +29,11 @@ class Lowering:
     """The commands of a model, one operation after the other."""
 
     def __init__(
-        self, device: DeviceProfile, library: ShaderLibrary, values: Mapping[int, np.ndarray] | None = None
+        self,
+        device: DeviceProfile,
+        library: ShaderLibrary,
+        values: Mapping[int, np.ndarray] | None = None,
+        winners: Mapping[str, str] | None = None,
     ) -> None:
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -52,6 +56,30 @@ class Lowering:
         """Where the number of rows is, of operands that have as many as the data says."""
         self.entropy: list[TensorRef] = []
         """What the host fills with random bytes for each execution."""
+        self._choices: list[Choice] = []
+        self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
+        self._winners = winners or {}
+
+    # --- choices ---------------------------------------------------------------------------------------------
+
+    def choose(self, question: str, ranked: Sequence[T]) -> T:
+        """The way that was measured to be the fastest for a question, or else the first one.
+
+        ``question`` has all that the times depend on; ways are told apart by what ``str`` gives.
+        """
+        winner = self._winners.get(question)
+        chosen = next((way for way in ranked if str(way) == winner), ranked[0])
+        self._choices.append(Choice(self.operation, question, tuple(map(str, ranked)), str(chosen)))
+        return chosen
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What was chosen where there are several ways, with the commands that came of it."""
+        commands: list[list[int]] = [[] for _ in self._choices]
+        for position, number in enumerate(self._chosen_for):
+            if number is not None:
+                commands[number].append(position)
+        return [replace(choice, commands=tuple(of)) for choice, of in zip(self._choices, commands, strict=True)]
 
     # --- tensors ---------------------------------------------------------------------------------------------
 
@@ -124,6 +152,7 @@ class Lowering:
 
     def _clear(self, ref: TensorRef) -> None:
         self._commands.insert(self._cleared, Clear(ref))  # before all else, where no barrier is lost on it
+        self._chosen_for.insert(self._cleared, None)
         self._cleared += 1
 
     def intermediate(self, name: str, type: OperandType, data: np.ndarray | None = None) -> Tensor:
@@ -187,6 +216,8 @@ class Lowering:
 
     def _add(self, command: Command) -> None:
         self._commands.append(command)
+        of_choice = bool(self._choices) and self._choices[-1].operation == self.operation
+        self._chosen_for.append(len(self._choices) - 1 if of_choice else None)
         self._written.update(command.writes)
 
     # --- what the model takes and gives ----------------------------------------------------------------------

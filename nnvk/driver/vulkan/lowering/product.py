@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -12,41 +13,34 @@ from nnvk.driver.vulkan.lowering.filters import BLOCK, FILTER_SHADERS, Filters, 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.lowering.strategies import SHARED_COLUMNS, Strategy, Work, ranked
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
-PRODUCT = Shader("product", DTYPE=("f32", "f16", "i32", "q8"), TILE=("subgroup", "shared", "register"))
-PRODUCT_SHADERS = (PRODUCT, ARRANGE, *FILTER_SHADERS)
+
+def _exists(choice: Mapping[str, str]) -> bool:
+    """Bytes, and they alone, are multiplied in one of two ways; subgroups of eight have dot products of vectors."""
+    if choice["DTYPE"] != "q8":
+        return choice["BYTES"] == "none"
+    return choice["BYTES"] == "dot" or (choice["BYTES"] == "float" and choice["TILE"] != "subgroup")
+
+
+PRODUCT = Shader(
+    "product",
+    where=_exists,
+    DTYPE=("f32", "f16", "i32", "q8"),
+    TILE=("subgroup", "shared", "register", "quads"),
+    BYTES=("none", "float", "dot"),
+)
+VECTOR = Shader("fully_connected", DTYPE=("f32", "f16", "q8"))
+PRODUCT_SHADERS = (PRODUCT, VECTOR, ARRANGE, *FILTER_SHADERS)
 """All that `multiply` may dispatch."""
 
 POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
 """An axis along which nothing slides."""
 
-_LANES = 8
-"""Invocations of a subgroup that TILE=subgroup is made for."""
-_SHARED_COLUMNS = 64
-"""Output channels of a workgroup of TILE=shared."""
-_LOCAL = {
-    "subgroup": {"local_x": _LANES, "local_y": 1},
-    "shared": {"local_x": 16, "local_y": 8},
-    "register": {"local_x": 64, "local_y": 1},
-}
-_BUSY_GROUPS = 256
-"""Workgroups with which a GPU is busy: below it, smaller tiles are worth their loads."""
-_BUSY_INVOCATIONS = 1 << 14
-"""Invocations with which a GPU is busy."""
-_FEW_COLUMNS = {"subgroup": 4, "shared": 16}
-"""Output channels of a part up to which TILE=register is faster than a tile that then is mostly empty."""
-_FEW_ROWS = 8
-"""Output pixels of a part up to which TILE=register, if it needs no packing, is faster than a tile that does."""
-
-_ROWS = (8, 16, 24, 28, 32)
-"""Output pixels of a workgroup of TILE=subgroup; 28 divides the 196 pixels and half covers the 49 of many networks."""
-# What a step of four channels costs a workgroup of TILE=subgroup, in cycles: loads of weights, loads of input for eight
-# rows, multiplications for one row. Measured on llvmpipe, but for those of i32, which take two instructions.
-_STEP_COST = {"f32": (320, 80, 14), "f16": (320, 80, 14), "i32": (320, 80, 28), "q8": (120, 80, 14)}
 _MAX_ITERATIONS = 65_000
 """Of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
@@ -117,47 +111,6 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
     return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
 
 
-# --- tiles ---------------------------------------------------------------------------------------------------
-
-
-def uses_subgroups(device: DeviceProfile) -> bool:
-    """Whether TILE=subgroup can run, and is better than TILE=shared."""
-    return device.is_cpu and device.subgroup_size == _LANES and device.features >= {"subgroupShuffle", "shaderInt64"}
-
-
-def tile_of(product: Product, filters: Filters, device: DeviceProfile) -> str:
-    """The tile that is the fastest for a product."""
-    tile = "subgroup" if uses_subgroups(device) else "shared"
-    unpacked = not filters.tensor.is_constant and filters.is_in_order(product.parts_outside)
-    few_rows = tile == "shared" and unpacked and product.rows <= _FEW_ROWS
-    return "register" if few_rows or product.columns <= _FEW_COLUMNS[tile] else tile
-
-
-def rows_of(tile: str, product: Product, kind: str, device: DeviceProfile) -> int:
-    """How many output pixels a workgroup should compute, of TILE=register an invocation."""
-    if tile == "register":
-        columns, busy = product.parts * -(-product.columns // 4), 1 if device.is_cpu else _BUSY_INVOCATIONS
-        return next((rows for rows in (8, 4, 2) if -(-product.rows // rows) * columns >= busy), 1)
-    if tile == "shared":
-        columns = product.parts * -(-product.columns // _SHARED_COLUMNS)
-        return next((rows for rows in (64, 32) if -(-product.rows // rows) * columns >= _BUSY_GROUPS), 16)
-    if product.rows < _LANES:
-        return product.rows
-    weights, inputs, products = _STEP_COST[kind]
-    return min(
-        _ROWS,
-        key=lambda rows: -(-product.rows // rows) * (weights + inputs * rows // _LANES + products * rows),
-    )
-
-
-def _span(tile: str, product: Product, kind: str) -> int:
-    """How many channels the shader can load at once."""
-    if product.source[3] % 4 or product.depth % 4:
-        return 1
-    eights = product.source[3] % 8 == 0 and product.depth % 8 == 0
-    return 8 if eights and tile == "subgroup" and kind in ("f32", "i32") else 4
-
-
 # --- dispatches ----------------------------------------------------------------------------------------------
 
 
@@ -172,37 +125,68 @@ def multiply(
     """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
     source = nhwc_input(g, operands.input, product.source, nchw_input)
     target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
-    kind = dtype(operands.input)
-    tile = tile_of(product, filters, g.device)
-    rows, columns = rows_of(tile, product, kind, g.device), product.columns
-    tiles = -(-product.rows // rows) * product.parts
-    if tile == "register":
-        groups = g.flat(tiles * -(-columns // 4), _LOCAL[tile]["local_x"])
-        weights = in_order(g, filters, product.parts_outside)
+    work = work_of(product, filters, dtype(operands.input))
+    strategy = g.choose(f"{work} {product}", ranked(work, g.device))
+    tensors = {
+        "src": source,
+        "weights": packed(g, filters) if strategy.packed else in_order(g, filters, product.parts_outside),
+        "dst": target,
+        **output_tensors(g, operands, product.columns, product.pixel_parts),
+    }
+    if strategy.tile == "vector":
+        _matrix_by_vectors(g, operands, product, strategy, tensors)
     else:
-        groups = g.flat(tiles * -(-columns // (BLOCK if tile == "subgroup" else _SHARED_COLUMNS)), 1)
-        weights = packed(g, filters)
+        _by_tiles(g, operands, product, strategy, tensors)
+    finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
+
+
+def work_of(product: Product, filters: Filters, kind: str) -> Work:
+    """What strategies are chosen by."""
+    vertical, horizontal = product.vertical, product.horizontal
+    taps = vertical.window * horizontal.window
+    if product.split is Split.PHASES:
+        taps = -(-vertical.window // vertical.stride) * -(-horizontal.window // horizontal.stride)
+    return Work(
+        kind,
+        product.rows,
+        product.columns,
+        product.parts,
+        taps,
+        product.depth,
+        constant=filters.tensor.is_constant,
+        in_order=filters.is_in_order(product.parts_outside),
+        matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
+    )
+
+
+def _by_tiles(
+    g: Lowering, operands: Operands, product: Product, strategy: Strategy, tensors: Mapping[str, TensorRef]
+) -> None:
+    kind, columns = dtype(operands.input), product.columns
+    (local_x, local_y), tile = strategy.local, strategy.tile
+    spec: dict[str, int | bool] = {
+        "local_x": local_x,
+        "local_y": local_y,
+        "ROWS": strategy.rows,
+        "SPAN": _span(tile, product, kind),
+        "VECTOR_STORES": columns % 4 == 0,
+        "SPLIT": int(product.split),
+    }
+    across, down = {"subgroup": BLOCK, "shared": SHARED_COLUMNS}.get(tile, 0), strategy.rows
+    if tile in ("register", "quads"):
+        across, down = local_x * strategy.fours * 4, local_y * strategy.rows
+        spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
+        del spec["local_y"]
     batches, height, width, channels = product.source
     vertical, horizontal = product.vertical, product.horizontal
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
-    if kind == "q8" and tile == "register":
+    if kind == "q8" and tile in ("register", "quads"):
         bytes_["weight_sign_mask"] = sign_mask(operands.filter)
     g.dispatch(
-        PRODUCT.variant(DTYPE=kind, TILE=tile),
-        groups=groups,
-        spec={
-            **_LOCAL[tile],
-            "ROWS": rows,
-            "SPAN": _span(tile, product, kind),
-            "VECTOR_STORES": columns % 4 == 0,
-            "SPLIT": int(product.split),
-        },
-        tensors={
-            "src": source,
-            "weights": weights,
-            "dst": target,
-            **output_tensors(g, operands, columns, product.pixel_parts),
-        },
+        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes),
+        groups=g.flat(product.parts * -(-product.rows // down) * -(-columns // across), 1),
+        spec=spec,
+        tensors=tensors,
         rows=product.rows,
         out_height=product.target[1],
         out_width=product.target[2],
@@ -223,4 +207,29 @@ def multiply(
         **output_push(operands),
         **bytes_,
     )
-    finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
+
+
+def _matrix_by_vectors(
+    g: Lowering, operands: Operands, product: Product, strategy: Strategy, tensors: Mapping[str, TensorRef]
+) -> None:
+    g.dispatch(
+        VECTOR.variant(DTYPE=dtype(operands.input)),
+        groups=(product.rows, -(-product.columns // BLOCK), 1),
+        spec={
+            "local_x": strategy.local[0],
+            "local_y": strategy.local[1],
+            "VECTOR_STORES": product.columns % 4 == 0,
+        },
+        tensors=tensors,
+        inputs=product.depth,
+        out_channels=product.columns,
+        **output_push(operands),
+    )
+
+
+def _span(tile: str, product: Product, kind: str) -> int:
+    """How many channels the shader can load at once."""
+    if product.source[3] % 4 or product.depth % 4:
+        return 1
+    eights = product.source[3] % 8 == 0 and product.depth % 8 == 0
+    return 8 if eights and tile == "subgroup" and kind in ("f32", "i32") else 4

@@ -22,7 +22,7 @@ from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
-from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model
@@ -30,7 +30,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 3)
+KIND = FileKind(b"nnvkplan", 4)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -132,6 +132,7 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview
         "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
         "counts": [address and _address_row(address) for address in plan.counts],
         "entropy": [_address_row(address) for address in plan.entropy],
+        "choices": [[choice.operation, choice.question, choice.ways[0], choice.chosen] for choice in plan.choices],
     }
     return json.dumps(header, separators=(",", ":"), default=_number).encode(), [array.data for array in arrays]
 
@@ -171,6 +172,10 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         tuple(Flag(_address(row), complaint) for row, complaint in header["flags"]),
         tuple(address(row) for row in header["counts"]),
         tuple(_address(row) for row in header["entropy"]),
+        tuple(
+            Choice(_whole(operation), str(question), (str(first),), str(chosen))
+            for operation, question, first, chosen in header["choices"]
+        ),
     )
 
 

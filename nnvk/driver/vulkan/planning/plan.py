@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.shaders.commands import Command, Storage
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage
 from nnvk.types.operand import Shape
 
 
@@ -54,6 +54,8 @@ class Plan:
     """For each model output where its number of rows is, if that depends on data; nothing if no output's does."""
     entropy: tuple[Address, ...] = ()
     """Where the host puts random bytes for each execution."""
+    choices: tuple[Choice, ...] = ()
+    """What kernels chose where there are several ways."""
 
     @property
     def reports(self) -> tuple[Address, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from nnvk.base.errors import op_failed
+from nnvk.base.errors import NnapiError, op_failed
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.barriers import barriers
@@ -15,7 +16,8 @@ from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.memory_plan import Block, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.planning.support import refuse, support
-from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef
+from nnvk.driver.vulkan.planning.winners import Winners
+from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops import registry
@@ -44,6 +46,8 @@ class Planner:
         """What plans know of the device."""
         self.library = library
         """The compiled shaders."""
+        self.winners = Winners(version, profile, library)
+        """The ways that were measured to be the fastest."""
         self._version = version
 
     def plan(
@@ -61,12 +65,45 @@ class Planner:
         if options.cache is not None and all(type_.is_fully_specified for type_ in model.input_types()) and not values:
             kept = PlanCache(options.cache, key_of(self._version, self.profile, self.library, model))
             plan = kept.load(model, shapes, self.profile, self.library)
-            if plan is not None:
+            if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = lower(model, shapes, self.profile, self.library, self.refuse, values)
+        plan = self.lower(model, shapes, values, self.winners.known)
         if kept is not None:
             kept.store(plan)
         return plan
+
+    def lower(
+        self,
+        model: Model,
+        shapes: Sequence[Shape],
+        values: Mapping[int, np.ndarray] | None,
+        winners: Mapping[str, str],
+    ) -> Plan:
+        """A new plan, with these winners where there are several ways."""
+        return lower(model, shapes, self.profile, self.library, self.refuse, values, winners)
+
+    def _stands(self, choice: Choice) -> bool:
+        """Whether what was chosen for a plan would be chosen again."""
+        return choice.chosen == self.winners.known.get(choice.question, choice.ways[0])
+
+    def describe(self, model: Model) -> list[str]:
+        """For each operation what was chosen, and by what, where there are several ways.
+
+        Empty where that is known at execution alone.
+        """
+        descriptions = [""] * len(model.operations)
+        types = model.input_types()
+        if not all(type_.is_fully_specified for type_ in types):
+            return descriptions
+        winners = self.winners.known
+        with suppress(NnapiError, NeedsValue, KeyError):  # such as have late values or control flow
+            for choice in self.lower(model, [type_.dimensions for type_ in types], None, winners).choices:
+                reason = "measured" if winners.get(choice.question) == choice.chosen else "by its cost"
+                said = f"{choice.chosen} ({reason})"
+                before = descriptions[choice.operation]
+                if said not in before:
+                    descriptions[choice.operation] = f"{before}; {said}" if before else said
+        return descriptions
 
     def refuse(self, call: Call) -> str:
         """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
@@ -84,14 +121,15 @@ def lower(
     library: ShaderLibrary,
     refuse: Callable[[Call], str] = lambda _: "",
     values: Mapping[int, np.ndarray] | None = None,
+    winners: Mapping[str, str] | None = None,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
-    others are.
+    others are. ``winners`` are preferred where there are several ways.
     """
-    g = Lowering(profile, library, values)
+    g = Lowering(profile, library, values, winners)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
@@ -180,4 +218,5 @@ def _placed(
         ),
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
         tuple(addresses[tensor.number] for tensor in g.entropy),
+        tuple(g.choices),
     )

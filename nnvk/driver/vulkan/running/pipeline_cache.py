@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from nnvk.base import forks
-from nnvk.base.files import FileKind, UnusableFileError
+from nnvk.base.files import FileKind, UnusableFileError, cache_folder
 from nnvk.base.log import logger
-from nnvk.base.settings import settings
 
 if TYPE_CHECKING:
     from nnvk import _native
@@ -42,7 +38,7 @@ class PipelineCache:
             "driver": physical.driver_version,
             "cache": physical.pipeline_cache_uuid.hex(),
         }
-        folder = _folder()
+        folder = cache_folder()
         vendor, device, driver, cache = self._key.values()
         self.path = None if folder is None else folder / f"pipelines-{vendor:04x}-{device:04x}-{driver:x}-{cache}"
         """Where the file is; None where nothing shall be kept."""
@@ -94,11 +90,3 @@ class PipelineCache:
             _log.debug("the pipelines in %s are not used: %s", self.path, error)
             return b""
         return bytes(body)
-
-
-def _folder() -> Path | None:
-    """The folder of NNVK_CACHE_DIR, or the user's; None where nothing shall be kept."""
-    wanted = settings().cache_dir
-    folder = Path(wanted) if wanted else platformdirs.user_cache_path("nnvk")
-    # A user without a home folder has no place of his own.
-    return None if wanted == "0" or not (wanted or folder.is_absolute()) else folder.absolute()

@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.base import forks
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
+from nnvk.driver.vulkan.running.tuning import tune
+from nnvk.types.codes import PreferenceCode
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions
@@ -90,7 +93,10 @@ class Segment:
     def _new_plan(self, shapes: InputShapes, values: dict[int, np.ndarray]) -> ResidentPlan:
         model = self.model.with_omitted([shape is None for shape in shapes])
         known = {model.inputs[position]: value for position, value in values.items()}
-        plan = self._planner.plan(model, [shape or () for shape in shapes], self._options, known)
+        sizes = [shape or () for shape in shapes]
+        if settings().tune or self._options.preference is PreferenceCode.SUSTAINED_SPEED:
+            tune(self._gpu, self._planner, model, sizes, known)
+        plan = self._planner.plan(model, sizes, self._options, known)
         return ResidentPlan(self._gpu, self._buffers, model, plan)
 
 

@@ -101,6 +101,21 @@ class Clear:
 Command = Dispatch | Copy | Clear
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one of several ways to compute something was chosen."""
+
+    operation: int
+    """Position in the model of the operation that it belongs to."""
+    question: str
+    """What is to be computed, with all that its time depends on but for the device."""
+    ways: tuple[str, ...]
+    """All there are, that first which is thought to be the fastest; of a plan from a file that one alone."""
+    chosen: str
+    commands: tuple[int, ...] = ()
+    """Positions of the commands that came of it."""
+
+
 def describe(command: Command, model: Model) -> tuple[str, dict[str, Any]]:
     """A name and details of a command for ``model``, for traces and profiles."""
     if isinstance(command, Copy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,8 @@ class DeviceProfile:
     max_shared_memory: int
     """Bytes of shared memory per workgroup."""
     features: frozenset[str]
+    units: int = 16
+    """Cores, or what a GPU has in their place; guessed where Vulkan does not say."""
     timestamps: bool = True
     """The device can tell how long its work took."""
     barriers_by_buffer: bool = False
@@ -44,6 +47,10 @@ class DeviceProfile:
         return 8 if self.is_cpu else 64
 
 
+_UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
+"""What is guessed of a GPU of each kind."""
+
+
 def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
     """The profile of a physical device, from what Vulkan says of it."""
     return DeviceProfile(
@@ -56,6 +63,7 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
         max_invocations=int(limits["maxComputeWorkGroupInvocations"]),
         max_shared_memory=int(limits["maxComputeSharedMemorySize"]),
         features=features,
+        units=(os.cpu_count() or 1) if kind == "cpu" else _UNITS[kind],
         timestamps=bool(limits["timestampValidBits"]),
     )
 
@@ -80,5 +88,6 @@ def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
         max_invocations=min(profile.max_invocations, 128),
         max_shared_memory=min(profile.max_shared_memory, 16 << 10),
         features=frozenset(),
+        units=_UNITS["other"],
         timestamps=False,
     )

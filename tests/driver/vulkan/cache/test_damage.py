@@ -57,7 +57,7 @@ def test_foreign_files_are_noticed(load: Load, path: Path, content: bytes) -> No
 def test_a_header_of_another_kind_is_noticed(load: Load, header: Any, constants: bytes, path: Path) -> None:
     assert load(path, sealed(header, constants)) is not None
     for part, value in itertools.product(header, (None, 3, "x", [["x"]], [[1, 2]], {"a": 1}, [])):
-        if value != header[part]:
+        if value != header[part] and (part, value) != ("choices", []):  # there may have been none
             assert load(path, sealed(header | {part: value}, constants)) is None, (part, value)
     for document in (None, [], 3, "x", {}):
         assert load(path, sealed(document, constants)) is None

@@ -1,0 +1,52 @@
+"""``nnvk tune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnvk.api import Compilation, PreferenceCode
+from nnvk.base.text import plural
+from nnvk.cli.lines import print_line
+from nnvk.cli.models import choose_devices, load_model, strategies_of_operations
+from nnvk.cli.output import check_writable, deliver, print_table, working
+from nnvk.cli.usage import JsonFile
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="MODEL...", help=".tflite files.")],
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Tune for this device; for the preferred one, if left out."),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure which strategies are the fastest for models, and keep that.
+
+    Later compilations choose by it. It is kept by device, driver, shaders and shapes, and not measured again.
+    """
+    check_writable(json_file)
+    devices = choose_devices(device, fallback=True)
+    tuned = []
+    for path in paths:
+        compilation = Compilation(load_model(path).model, devices)
+        compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
+        with working("Measuring"):
+            compilation.finish()
+        ways = strategies_of_operations(compilation)
+        operations = [
+            {"number": number, "operation": operation.code.name, "strategy": way}
+            for number, (operation, way) in enumerate(zip(compilation.model.operations, ways, strict=True))
+            if way
+        ]
+        tuned.append({"model": str(path), "operations": operations})
+    deliver(json_file, {"models": tuned}, lambda: _print(tuned))
+
+
+def _print(tuned: list[dict[str, Any]]) -> None:
+    for model in tuned:
+        rows = [[str(each["number"]), each["operation"], each["strategy"]] for each in model["operations"]]
+        print_table(["#", "operation", "strategy"], rows, title=Path(model["model"]).name, right="#")
+        print_line(f"{plural(len(rows), 'operation')} with a choice of strategies")

@@ -1,0 +1,285 @@
+"""How products may be computed, and which way is chosen: by a model of what each costs, or as it was measured.
+
+A `Strategy` is a tile of `shaders/product.comp` with its sizes. `ranked` gives those that a device can run, the
+cheapest by the model first. The model knows a device by its properties alone: whether it is a GPU or runs subgroups as
+vectors of a CPU, the size of a subgroup, units, features. `COSTS` is all that it assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nnvk.driver.vulkan.lowering.filters import BLOCK
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+SHARED_COLUMNS = 64
+"""Output channels of a workgroup of the tile `shared`."""
+_LANES = 8
+"""Invocations of a subgroup that the tile `subgroup` is made for."""
+_SHARED_LOCAL = 16, 8
+_STAGE = 4
+"""Fours of K that the tile `shared` loads at once."""
+_VECTOR_LOCAL = 8, 16
+_VECTOR_ROWS = 16
+"""Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
+_NARROW = 16
+"""Output channels of a part up to which weights in order are thought of, where they have to be put so."""
+_MAX_ROUNDS = 65_500
+"""Of the loops of an invocation together: llvmpipe ends them after 65,535."""
+_CARRIED = 64
+"""Fours of K after which bytes as floats are carried to integers, in a loop of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a product asks for."""
+
+    kind: str
+    """Its data type, as the axis DTYPE has it."""
+    rows: int
+    """Output pixels of a part."""
+    columns: int
+    """Output channels of a part."""
+    parts: int
+    taps: int
+    depth: int
+    """Input channels of a tap."""
+    constant: bool
+    """The filters are known: they are packed, or put in order, beforehand."""
+    in_order: bool
+    """The filters lie in order as they are."""
+    matrix: bool
+    """A matrix by a matrix: one part, one tap, pixels one after the other."""
+
+    @property
+    def steps(self) -> int:
+        """Fours of K."""
+        return self.taps * -(-self.depth // 4)
+
+    @property
+    def fours(self) -> int:
+        """Fours of output channels of a part."""
+        return -(-self.columns // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way to compute a product."""
+
+    tile: str
+    """The axis TILE of product.comp, or `vector`: fully_connected.comp."""
+    rows: int
+    """Output pixels of a workgroup; of the tiles `register` and `quads` of an invocation."""
+    local: tuple[int, int]
+    """Invocations of a workgroup, along output channels and pixels."""
+    fours: int = 1
+    """Fours of output channels of an invocation."""
+    bytes: str = "none"
+    """The axis BYTES: how bytes are multiplied."""
+    packed: bool = True
+    """Weights are packed, not in order."""
+
+    def __str__(self) -> str:
+        size = f"{self.rows}x{4 * self.fours}" if self.tile in ("register", "quads") else str(self.rows)
+        arithmetic = "" if self.bytes == "none" else f", bytes by {self.bytes}"
+        order = "" if self.packed else ", weights in order"
+        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}"
+
+
+# --- what there is -------------------------------------------------------------------------------------------
+
+
+def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+    """The strategies that a device can run for a product."""
+    ways: tuple[str, ...] = ("none",)
+    if work.kind == "q8":
+        ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
+    if work.matrix and work.rows <= _VECTOR_ROWS and work.kind != "i32":
+        yield Strategy("vector", work.rows, _VECTOR_LOCAL)
+    for way in ways:
+        yield from _shared(way)
+        if _sums_are_short(work, way):
+            yield from _in_registers(work, device, way)
+        if way != "float" and uses_subgroups(device):
+            for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
+                yield Strategy("subgroup", rows, (_LANES, 1), bytes=way)
+
+
+def uses_subgroups(device: DeviceProfile) -> bool:
+    """Whether subgroups are vectors of eight of a CPU, as the tile `subgroup` is made for."""
+    return device.is_cpu and device.subgroup_size == _LANES and device.features >= {"subgroupShuffle", "shaderInt64"}
+
+
+def _shared(way: str) -> Iterator[Strategy]:
+    for rows in (16, 32, 64):
+        yield Strategy("shared", rows, _SHARED_LOCAL, bytes=way)
+
+
+def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
+    orders = [False] if work.in_order or work.columns <= _NARROW else []
+    if way == "dot":
+        orders = []  # it takes four steps of one channel, which lie apart
+    count = 32 if device.is_cpu else 64
+    for packed in (True, *orders):
+        if device.subgroup_size >= 4 and "subgroupQuad" in device.features and work.fours > 1:
+            for rows in (4, 8, 12, 16):
+                yield Strategy("quads", rows, (4, count // 4), 1, way, packed)
+        across = min(8, 1 << (work.fours - 1).bit_length())
+        for rows, fours in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)):
+            if fours == 1 or across > 1:
+                local = max(across // fours, 1)
+                yield Strategy("register", rows, (local, count // local), fours, way, packed)
+
+
+def _sums_are_short(work: Work, way: str) -> bool:
+    return way != "float" or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
+
+
+# --- what it costs -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Cycles that a subgroup takes for things, whatever its size."""
+
+    load: float
+    """A vector of four words for each lane."""
+    staged: float
+    """Such a vector written to or read from shared memory."""
+    barrier: float
+    """Of a workgroup, for each of its subgroups."""
+    group: float
+    """A workgroup begins."""
+    begin: float
+    """A subgroup finds its place; it also ends once."""
+    products: Mapping[str, float]
+    """Four steps of K of one pixel by four output channels, by type or BYTES; each for every lane."""
+    convert: Mapping[str, float]
+    """What a load of bytes takes before it can be multiplied."""
+    swap: float
+    """A word goes round a quad; where that is part of `products`, 0."""
+    latency: float
+    """What a lone subgroup waits for its loads."""
+    sums: int
+    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long."""
+    resident: int
+    """Subgroups that a unit keeps under way, to compute with one while others wait."""
+
+
+COSTS = {
+    # Subgroups are vectors of a CPU: loads are made lane by lane, shared memory is memory, and a barrier switches
+    # between subgroups. Measured on llvmpipe and SwiftShader, whose loads cost five to six times what four steps of a
+    # pixel do.
+    "cpu": Costs(
+        load=100,
+        staged=80,
+        barrier=400,
+        group=600,
+        begin=500,
+        products={"f32": 16, "f16": 16, "i32": 32, "float": 16, "dot": 100},
+        convert={"float": 20, "dot": 4},
+        swap=0,
+        latency=0,
+        sums=12,
+        resident=1,
+    ),
+    # From what vendors publish of their GPUs, rounded, and measured on none: a load of four words for each of 64 lanes
+    # keeps the cache busy for 16 cycles, and takes 500 until it is there.
+    "gpu": Costs(
+        load=16,
+        staged=8,
+        barrier=30,
+        group=200,
+        begin=200,
+        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 6},
+        convert={"float": 12, "dot": 2},
+        swap=2,
+        latency=500,
+        sums=16,
+        resident=16,
+    ),
+}
+# GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
+COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8)
+_SUBGROUP_DOT = 9
+"""`Costs.products` of dot products in the tile `subgroup`: in vectors of eight they are vector instructions."""
+_SUBGROUP_LOAD = 0.8
+"""What loads take there: it loads floats by eights."""
+
+
+def costs_of(device: DeviceProfile) -> Costs:
+    """What things are taken to cost on a device."""
+    if device.is_cpu:
+        return COSTS["cpu"]
+    return COSTS["unified gpu" if device.unified_memory else "gpu"]
+
+
+def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
+    """Cycles that the device is thought to take for a product."""
+    costs = costs_of(device)
+    lanes = device.subgroup_size if device.is_cpu else 64
+    way = strategy.bytes if work.kind == "q8" and strategy.bytes != "none" else work.kind
+    products = costs.products.get(way, costs.products["i32"])
+    convert = costs.convert.get(way, 0.0)
+    loads = 1 if work.kind == "q8" else 4  # of the weights of four steps for four channels, where they are packed
+    local_x, local_y = strategy.local
+    fours = work.fours
+    if strategy.tile == "vector":
+        groups = work.rows * -(-work.columns // BLOCK)
+        busy = groups * -(-local_x * local_y // lanes)
+        rounds = -(-work.steps // local_y)
+        step = (loads + 1) * costs.load + products + convert
+        end = costs.barrier + local_y * costs.staged
+    elif strategy.tile == "subgroup":
+        if strategy.bytes == "dot":
+            products = _SUBGROUP_DOT
+        groups = busy = work.parts * -(-work.rows // strategy.rows) * -(-work.columns // BLOCK)
+        rounds = work.steps
+        read = loads + -(-strategy.rows // _LANES)
+        step = read * _SUBGROUP_LOAD * costs.load + strategy.rows * products + convert
+        end = strategy.rows * costs.load
+    elif strategy.tile == "shared":
+        own = strategy.rows // local_y
+        groups = work.parts * -(-work.rows // strategy.rows) * -(-work.columns // SHARED_COLUMNS)
+        busy = groups * -(-local_x * local_y // lanes)
+        rounds = -(-work.steps // _STAGE)
+        brought = max(1, strategy.rows // 32) + max(1, loads // 2)
+        inputs = 1 if work.kind == "q8" else 4
+        staged = brought * loads + _STAGE * (loads + inputs * -(-own // 4))
+        step = brought * (costs.load + 4 * products) + staged * costs.staged + 2 * costs.barrier
+        step += _STAGE * own * products + _STAGE * (1 + own) * convert
+        end = own * costs.load
+    else:
+        share = 4 if strategy.tile == "quads" else 1
+        across = -(-fours // (local_x * strategy.fours))
+        down = -(-work.rows // strategy.rows)
+        groups = work.parts * across * -(-down // local_y)
+        busy = work.parts * across * -(-down // max(1, lanes // local_x)) * -(-local_x // lanes)
+        rounds = work.steps
+        read = strategy.fours * (loads if strategy.packed else 4) + strategy.rows // share
+        sums = strategy.rows * strategy.fours
+        words = 1 if way == "dot" else 4
+        step = read * costs.load + sums * products * (1 if sums <= costs.sums else 2)
+        step += strategy.rows * (share - 1) / share * words * costs.swap
+        step += (strategy.fours + strategy.rows // share) * convert
+        end = sums * costs.load
+    alone = costs.begin + end + rounds * step
+    throughput = groups * costs.group + busy * alone
+    units = min(device.units, groups) if device.is_cpu else device.units
+    turns = -(-busy // (device.units * costs.resident))
+    waiting = turns * (alone + rounds * costs.latency)
+    return max(throughput / units, waiting) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:
+    """Putting weights in the strategy's order in every execution, where that is needed."""
+    if work.constant or (work.in_order and not strategy.packed):
+        return 0.0
+    vectors = work.parts * work.fours * work.steps * (1 if work.kind == "q8" else 4)
+    return costs.group + vectors / lanes * 5 * costs.load
+
+
+def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+    """All strategies that a device can run for a product, the cheapest first."""
+    return sorted(candidates(work, device), key=lambda strategy: cost(strategy, work, device))

@@ -1,0 +1,165 @@
+// Four steps of K, as all tiles of product.comp multiply them: an INPUT4 is what one pixel has, Weights4 what four
+// output channels have, and a Sum is what becomes of their products.
+//
+// Bytes are unsigned here. BYTES_DOT multiplies four by one instruction (SPV_KHR_integer_dot_product); zero points are
+// outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw, for which the sums of a and w are
+// counted beside. BYTES_FLOAT makes floats of them: by a mask, because shifts are dear on vectors, so that byte q comes
+// as 2^(8 q) times itself, and byte 3 less 128, because signed words are converted by one instruction. What a factor is
+// too large by, the other is too small by: products are whole numbers below 2^16, and 256 add up exactly in 24 bits.
+
+#ifndef NNVK_PRODUCT_ARITHMETIC_GLSL
+#define NNVK_PRODUCT_ARITHMETIC_GLSL
+
+#if defined(BYTES_DOT)
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4451)
+uint dot_of_bytes(uint a, uint b, spirv_literal int format);
+
+#define INPUT4 uint
+struct Weights4 { uvec4 outputs; };
+struct Sum { ivec4 open; };
+#elif defined(BYTES_FLOAT)
+#define INPUT4 vec4
+struct Weights4 { vec4 steps[4]; };
+struct Sum { vec4 open; ivec4 carried; };
+#else
+#define INPUT4 ACC4
+struct Weights4 { ACC4 steps[4]; };
+struct Sum { ACC4 open; };
+#endif
+
+// What is the same for all steps, read before the first loop: push constants are loaded lane by lane where invocations
+// may have parted.
+struct Zeros {
+#ifdef IS_QUANTISED
+    uint sign_mask;
+#endif
+#ifdef BYTES_FLOAT
+    vec4 inputs;
+    vec4 scales;    // what the bytes of an input come times too much
+    vec4 weights;
+#endif
+    LOADED4 outside;    // stands for four values of the padding
+};
+
+#ifdef BYTES_FLOAT
+const vec4 PLACES = vec4(1.0, 256.0, 65536.0, 16777216.0);
+const uvec4 MASKS = uvec4(0xffu, 0xff00u, 0xff0000u, 0xff000000u);
+const uvec4 TOPS = uvec4(0u, 0u, 0u, 0x80000000u);
+const uint EXACT_FOURS = 64;    // after which sums are carried to integers
+#else
+const uint EXACT_FOURS = 0x7fffffffu;
+#endif
+
+// packed: the weights' bytes come times too much as well.
+Zeros zeros_of(bool packed) {
+#if defined(BYTES_FLOAT)
+    vec4 scales = 1.0 / PLACES;
+    vec4 top = vec4(0.0, 0.0, 0.0, 128.0);
+    vec4 weights = packed ? (float(weight_zero) - top) * PLACES : vec4(weight_zero);
+    return Zeros(sign_mask, (float(input_zero) - top) * PLACES, packed ? scales * scales : scales, weights, padding());
+#elif defined(IS_QUANTISED)
+    return Zeros(sign_mask, padding());
+#else
+    return Zeros(padding());
+#endif
+}
+
+INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
+#if defined(BYTES_DOT)
+    return loaded ^ zeros.sign_mask;
+#elif defined(BYTES_FLOAT)
+    uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
+    return (vec4(ivec4(bytes)) - zeros.inputs) * zeros.scales;
+#else
+    return loaded;
+#endif
+}
+
+#ifdef IS_QUANTISED
+// Of packed bytes.
+Weights4 weights_of(uvec4 words, Zeros zeros) {
+#ifdef BYTES_DOT
+    return Weights4(words);
+#else
+    Weights4 weights;
+    [[unroll]] for (uint k = 0; k < 4u; k++)
+        weights.steps[k] = vec4(ivec4((words ^ TOPS[k]) & MASKS[k])) - zeros.weights[k];
+    return weights;
+#endif
+}
+#endif
+
+Sum sum_from(ACC4 bias) {
+#ifdef BYTES_FLOAT
+    return Sum(vec4(0.0), bias);
+#else
+    return Sum(bias);
+#endif
+}
+
+void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
+#ifdef BYTES_DOT
+    uvec4 w = weights.outputs;
+    sum.open += ivec4(dot_of_bytes(inputs, w.x, 0), dot_of_bytes(inputs, w.y, 0), dot_of_bytes(inputs, w.z, 0),
+                      dot_of_bytes(inputs, w.w, 0));
+#else
+    [[unroll]] for (uint k = 0; k < 4u; k++) sum.open += inputs[k] * weights.steps[k];
+#endif
+}
+
+// To be called at the latest after EXACT_FOURS fours, and after the last.
+void carry(inout Sum sum) {
+#ifdef BYTES_FLOAT
+    sum.carried += ivec4(sum.open);
+    sum.open = vec4(0.0);
+#endif
+}
+
+// --- sums of what zero points are multiplied by ----------------------------------------------------------------
+
+#ifdef BYTES_DOT
+const bool COUNTS = true;
+#else
+const bool COUNTS = false;
+#endif
+
+// With four inputs more.
+uint count_inputs(uint count, INPUT4 inputs) {
+#ifdef BYTES_DOT
+    return count + dot_of_bytes(inputs, 0x01010101u, 0);
+#else
+    return count;
+#endif
+}
+
+uvec4 count_weights(uvec4 count, Weights4 weights) {
+#ifdef BYTES_DOT
+    uvec4 w = weights.outputs;
+    const uint ones = 0x01010101u;
+    return count + uvec4(dot_of_bytes(w.x, ones, 0), dot_of_bytes(w.y, ones, 0), dot_of_bytes(w.z, ones, 0),
+                         dot_of_bytes(w.w, ones, 0));
+#else
+    return count;
+#endif
+}
+
+// What is due to zero points for four output channels, but for what pixels have; over so many fours.
+ACC4 due_to_weights(uvec4 count, uint fours) {
+#ifdef BYTES_DOT
+    return input_zero * (int(fours * 4u) * weight_zero - ivec4(count));
+#else
+    return ACC4(0);
+#endif
+}
+
+ACC4 total(Sum sum, uint input_count, ACC4 due) {
+#if defined(BYTES_DOT)
+    return sum.open - weight_zero * int(input_count) + due;
+#elif defined(BYTES_FLOAT)
+    return sum.carried;
+#else
+    return sum.open;
+#endif
+}
+
+#endif

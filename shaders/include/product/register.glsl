@@ -1,0 +1,167 @@
+// TILE_REGISTER and TILE_QUADS: an invocation computes ROWS pixels of FOURS fours of output channels in registers,
+// without shared memory and barriers. ACROSS neighbours take neighbouring channels, the next ones the same of
+// neighbouring pixels.
+//
+// TILE_QUADS has each invocation of a quad load the input of a pixel of its own, and passes it round the quad by swaps:
+// the sum number j of a lane belongs to the pixel of lane ^ j. So ACROSS is a multiple of four.
+
+#ifndef NNVK_PRODUCT_REGISTER_GLSL
+#define NNVK_PRODUCT_REGISTER_GLSL
+
+#include "arithmetic.glsl"
+
+layout(constant_id = 7) const uint FOURS = 1;
+// Weights are in packed blocks, not in order.
+layout(constant_id = 8) const bool PACKED = true;
+// Neighbouring invocations that take neighbouring channels. Workgroups are lines, because llvmpipe makes its vectors of
+// neighbours along x alone.
+layout(constant_id = 9) const uint ACROSS = 8;
+
+#ifdef TILE_QUADS
+const uint SHARE = 4;
+#define SWAPPED(value, j) \
+    ((j) == 0u ? (value) : (j) == 1u ? subgroupQuadSwapHorizontal(value) \
+     : (j) == 2u ? subgroupQuadSwapVertical(value) : subgroupQuadSwapDiagonal(value))
+#else
+const uint SHARE = 1;
+#define SWAPPED(value, j) (value)
+#endif
+const uint MAX_ROWS = 16;
+const uint MAX_FOURS = 2;
+const uint LOADS = ROWS / SHARE;
+
+// Where the weights of one four of output channels lie, as index of a step of K in `weights`; in order of bytes, in
+// `weights_words`.
+struct Columns {
+    uint first;
+    uint step;    // from a four of K to the next
+};
+
+Columns columns_of(Part part, uint four, uint fours) {
+    if (PACKED) {
+        uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
+        uint size = divide_up(depth, 4u) * kernel_height * kernel_width;
+#ifdef IS_QUANTISED
+        return Columns((weights_offset >> 2) + block * size * 8u + lane, 8u);
+#else
+        return Columns((weights_offset >> 2) + block * size * 32u + lane * 2u, 32u);
+#endif
+    }
+    uint first = weights_offset * WEIGHT_VALUES / 4u + four;
+    if (SPLIT == CHANNELS) first += part.number * fours;
+    if (SPLIT == BATCHES) first += part.number * depth * fours;
+    return Columns(first, fours * PIXEL_PARTS * 4u);
+}
+
+// Where a tap's weights begin.
+uint tap_weights(Columns columns, uint tap) {
+    return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.step : tap * depth * (columns.step / 4u));
+}
+
+// Of four steps of K; past the last of `depth` they are nothing.
+Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
+#ifdef IS_QUANTISED
+    if (PACKED) return weights_of(weights[at], zeros);
+#else
+    if (PACKED) return Weights4(ACC4[](weights[at], weights[at + 1u], weights[at + 16u], weights[at + 17u]));
+#endif
+    Weights4 loaded;
+#ifndef BYTES_DOT
+    [[unroll]] for (uint k = 0; k < 4u; k++) {
+        bool inside = any(bvec2(SPAN != 1u, c + k < depth));
+        uint from = mix(columns.first, at + k * (columns.step / 4u), inside);
+#ifdef IS_QUANTISED
+        vec4 step = vec4(unpack_bytes(weights_words[from], weight_sign_mask)) - zeros.weights;
+        loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
+#else
+        loaded.steps[k] = mix(ACC4(0), weights[from], bvec4(inside));
+#endif
+    }
+#endif
+    return loaded;
+}
+
+void main() {
+    const uint DOWN = gl_WorkGroupSize.x / ACROSS;
+    uint column = gl_LocalInvocationID.x % ACROSS, lane = column % SHARE;
+    Place place = place_of_group(ACROSS * FOURS * 4u, DOWN * ROWS);
+    uint row = place.row + gl_LocalInvocationID.x / ACROSS * SHARE;
+    uint four = (place.block * ACROSS + column) * FOURS;
+    uint fours = divide_up(out_channels, 4u);
+    // A quad stays as long as one of its invocations has something to do: it loads for the others.
+    if (any(bvec3(place.part >= parts, row >= rows, four - lane * FOURS >= fours))) return;
+    Part part = part_of(place.part);
+    Zeros zeros = zeros_of(PACKED);
+
+    Window windows[MAX_ROWS];
+    uint input_counts[MAX_ROWS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        windows[i] = window_of(part, row + i * DOWN * SHARE + lane);
+        input_counts[i] = 0u;
+    }
+    Output targets[MAX_FOURS];
+    Columns columns[MAX_FOURS];
+    uvec4 weight_counts[MAX_FOURS];
+    Sum sums[MAX_ROWS * MAX_FOURS];
+    [[unroll]] for (uint f = 0; f < FOURS; f++) {
+        targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, (four + f) * 4u);
+        columns[f] = columns_of(part, min(four + f, fours - 1u), fours);
+        weight_counts[f] = uvec4(0u);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(targets[f].bias);
+    }
+
+    // One loop over taps and channels: sums are carried from round to round once, not once a loop.
+    uint quads = divide_up(depth, 4u), steps = part.taps.x * part.taps.y * quads;
+    uint ky = 0, kx = 0, c = 0;
+    uint addresses[MAX_ROWS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], 0u, 0u);
+    uint at[MAX_FOURS];
+    [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap_number(part, 0u, 0u));
+    for (uint done = 0; done < steps; done += EXACT_FOURS) {
+        uint end = min(steps - done, EXACT_FOURS);
+        for (uint k = 0; k < end; k++) {
+            if (c == quads) {
+                c = 0u;
+                kx++;
+                if (kx == part.taps.y) {
+                    kx = 0u;
+                    ky++;
+                }
+                [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
+                if (SPLIT == PHASES || !PACKED) {    // else one tap follows the other
+                    uint tap = tap_number(part, ky, kx);
+                    [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap);
+                }
+            }
+            Weights4 weight[MAX_FOURS];
+            [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                weight[f] = load_weights(at[f], columns[f], c * 4u, zeros);
+                at[f] += columns[f].step;
+                weight_counts[f] = count_weights(weight_counts[f], weight[f]);
+            }
+            [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                INPUT4 inputs = input_of(load_input(addresses[i], c * 4u, zeros.outside), zeros);
+                input_counts[i] = count_inputs(input_counts[i], inputs);
+                [[unroll]] for (uint j = 0; j < SHARE; j++) {
+                    INPUT4 values = SWAPPED(inputs, j);
+                    [[unroll]] for (uint f = 0; f < FOURS; f++)
+                        add_products(sums[(i * SHARE + j) * FOURS + f], values, weight[f]);
+                }
+            }
+            c++;
+        }
+        [[unroll]] for (uint r = 0; r < ROWS * FOURS; r++) carry(sums[r]);
+    }
+    ACC4 due[MAX_FOURS];
+    [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], steps);
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        [[unroll]] for (uint j = 0; j < SHARE; j++) {
+            uint pixel = SWAPPED(windows[i].pixel, j);
+            uint count = COUNTS ? SWAPPED(input_counts[i], j) : 0u;
+            [[unroll]] for (uint f = 0; f < FOURS; f++)
+                store_output(pixel, targets[f], total(sums[(i * SHARE + j) * FOURS + f], count, due[f]));
+        }
+    }
+}
+
+#endif

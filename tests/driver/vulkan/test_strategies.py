@@ -1,0 +1,78 @@
+"""Which strategy the cost model chooses for a product, on devices that need not be there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnvk.driver.vulkan.lowering.strategies import Work, candidates, cost, ranked
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+SUBGROUPS = frozenset({"subgroupShuffle", "subgroupQuad", "shaderInt64", "shaderIntegerDotProduct"})
+GPU = DeviceProfile(
+    name="",
+    is_cpu=False,
+    unified_memory=False,
+    subgroup_size=32,
+    max_buffer=1 << 30,
+    max_groups=65535,
+    max_invocations=1024,
+    max_shared_memory=32768,
+    features=SUBGROUPS,
+    units=64,
+)
+EIGHT_LANES = replace(GPU, is_cpu=True, unified_memory=True, subgroup_size=8, units=2)
+FOUR_LANES = replace(EIGHT_LANES, subgroup_size=4)
+SMALLEST = replace(GPU, subgroup_size=1, max_invocations=128, max_shared_memory=16 << 10, features=frozenset(), units=4)
+DEVICES = {"gpu": GPU, "eight lanes": EIGHT_LANES, "four lanes": FOUR_LANES, "smallest": SMALLEST}
+IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
+BYTES = replace(IMAGE, kind="q8")
+MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "work", "chosen"),
+    [
+        (EIGHT_LANES, IMAGE, "subgroup 32 in 8x1"),
+        (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 28 in 8x1"),
+        (EIGHT_LANES, BYTES, "subgroup 32 in 8x1, bytes by dot"),
+        (EIGHT_LANES, MATRIX, "subgroup 1 in 8x1"),
+        (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x32"),
+        (FOUR_LANES, IMAGE, "quads 12x4 in 4x8"),
+        (FOUR_LANES, BYTES, "quads 12x4 in 4x8, bytes by float"),
+        (FOUR_LANES, MATRIX, "register 1x4 in 8x4"),
+    ],
+)
+def test_choices_that_were_measured(device: DeviceProfile, work: Work, chosen: str) -> None:
+    assert str(ranked(work, device)[0]) == chosen
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+@pytest.mark.parametrize("kind", ["f32", "f16", "i32", "q8"])
+@pytest.mark.parametrize("rows", [1, 7, 50_000])
+@pytest.mark.parametrize("columns", [1, 5, 1001])
+def test_everything_has_a_strategy_that_the_device_can_run(
+    device: DeviceProfile, kind: str, rows: int, columns: int
+) -> None:
+    work = Work(kind, rows, columns, 3, 9, 7, constant=False, in_order=columns % 4 == 0, matrix=False)
+    for strategy in (ways := ranked(work, device)):
+        assert strategy.local[0] * strategy.local[1] <= device.max_invocations
+        assert (strategy.bytes != "none") == (kind == "q8")
+        assert cost(strategy, work, device) > 0
+        if not device.features:
+            assert strategy.tile in ("register", "shared")
+            assert strategy.bytes != "dot"
+    assert len(set(map(str, ways))) == len(ways) > 0
+
+
+def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:
+    work = Work("q8", 1, 9, 1, 1, 259_000, constant=True, in_order=False, matrix=False)
+    assert {strategy.tile for strategy in candidates(work, GPU) if strategy.bytes == "float"} == {"shared"}
+
+
+@pytest.mark.parametrize("units", [2, 8, 100])
+def test_a_gpu_with_more_units_takes_smaller_tiles_for_small_images(units: int) -> None:
+    """So that all of them have something to do."""
+    few, many = (ranked(replace(IMAGE, rows=49), replace(GPU, units=n))[0] for n in (2, units))
+    assert few.rows * few.fours * few.local[0] * few.local[1] >= many.rows * many.fours * many.local[0] * many.local[1]
