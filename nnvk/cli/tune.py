@@ -16,7 +16,7 @@ from nnvk.cli.usage import JsonFile
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(metavar="MODEL...", help=".tflite files.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite files.")],
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Tune for this device; for the preferred one, if left out."),
@@ -30,7 +30,7 @@ def command(
     check_writable(json_file)
     devices = choose_devices(device, fallback=True)
     tuned = []
-    for path in paths:
+    for path in models:
         compilation = Compilation(load_model(path).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
         with working("Measuring"):

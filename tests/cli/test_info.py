@@ -25,9 +25,23 @@ def test_inputs_outputs_and_operations(nnvk_command: Any) -> None:
     assert "int8 1x16x16x1  0.00392157 * (q + 128)" in lines[headings[0] + 2]
     assert "1x10" in lines[headings[1] + 2]
     assert lines[headings[1] + 1].split() == ["#", "name", "type", "real", "number"]
-    operations = [line.split()[1] for line in lines[headings[2] + 2 :]]
+    end = lines.index("Strategies") if "Strategies" in lines else len(lines)
+    operations = [line.split()[1] for line in lines[headings[2] + 2 : end]]
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "SOFTMAX"} <= set(operations)
     assert summary.startswith(f"digits_int8.tflite: {len(operations)} operations: ")
+
+
+def test_strategies(nnvk_command: Any) -> None:
+    """Of products, on the Vulkan devices."""
+    if not DEVICES[0].startswith("vulkan"):
+        pytest.skip("there is no Vulkan device")
+    lines = nnvk_command("info", DATA / "digits_int8.tflite").stdout.splitlines()
+    strategies = lines[lines.index("Strategies") + 1 :]
+    assert {line.split(" (")[0] for line in strategies} == {"CONV_2D", "FULLY_CONNECTED"}
+    assert all(
+        re.search(r": (register|quads|shared|subgroup|vector) .* \((by its cost|measured)\)$", line)
+        for line in strategies
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)

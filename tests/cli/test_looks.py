@@ -29,6 +29,7 @@ CALLS = {
     "info": [INT8],
     "run": [INT8, "--input", SEVEN, "--top", 3],
     "bench": [FLOAT, INT8, "--runs", 1],
+    "tune": [INT8],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
