@@ -29,12 +29,15 @@ CALLS = {
     "info": [INT8],
     "run": [INT8, "--input", SEVEN, "--top", 3],
     "bench": [FLOAT, INT8, "--runs", 1],
-    "tune": [INT8],
+    "tune": [FLOAT],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
 }
-"""A call of each command that is for people. ``VECTORS`` and ``OUT`` are files of the test."""
+"""A call of each command that is for people. ``VECTORS`` and ``OUT`` are files of the test.
+
+What is tuned is not what info shows: it would say something else the next time.
+"""
 ENVIRONMENTS: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "NO_COLOR": {"NO_COLOR": "1"},
