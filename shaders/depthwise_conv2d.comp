@@ -100,10 +100,11 @@ Input input_of(uint image, uint channel) {
 #endif
 }
 
-// The four values at (y, x), less the zero point; zeros in the padding.
+// The four values at (y, x), less the zero point; zeros in the padding. Without a branch: this is unrolled many times, and
+// SwiftShader's compiler tries every way through branches, of which ?: and && are two.
 ACC4 load_input(Input from, int y, int x) {
-    bool inside = uint(y) < from.height && uint(x) < from.width;
-    uint pixel = inside ? from.base + (uint(y) * from.width + uint(x)) * from.stride : from.base;
+    bool inside = all(lessThan(uvec2(y, x), uvec2(from.height, from.width)));
+    uint pixel = from.base + mix(0u, (uint(y) * from.width + uint(x)) * from.stride, inside);
     uvec4 at = pixel + from.channels;
     ACC4 loaded;
     if (VECTOR_LOADS) {
