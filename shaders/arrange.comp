@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/divide.glsl"
 #include "include/indexing.glsl"
 #include "include/tensors.glsl"
 
@@ -36,24 +37,31 @@ layout(push_constant) uniform Push {
     uint stride_5;
     uint stride_6;
     uint stride_7;
+    uint magic_7;
+    uint magic_6;
+    uint magic_5;
+    uint magic_4;
+    uint magic_3;
+    uint magic_2;
+    uint magic_1;
 };
 
 // Moves one dimension's share of the index to the address, and leaves those of the dimensions outside it.
-void take(uint size, uint stride, inout uint index, inout uint address) {
-    uint outer = index / size;
+void take(uint size, uint stride, uint magic, inout uint index, inout uint address) {
+    uint outer = divide(index, size, magic);
     address += (index - outer * size) * stride;
     index = outer;
 }
 
 uint locate(uint index) {
     uint address = first;
-    if (RANK > 1) take(size_7, stride_7, index, address);
-    if (RANK > 2) take(size_6, stride_6, index, address);
-    if (RANK > 3) take(size_5, stride_5, index, address);
-    if (RANK > 4) take(size_4, stride_4, index, address);
-    if (RANK > 5) take(size_3, stride_3, index, address);
-    if (RANK > 6) take(size_2, stride_2, index, address);
-    if (RANK > 7) take(size_1, stride_1, index, address);
+    if (RANK > 1) take(size_7, stride_7, magic_7, index, address);
+    if (RANK > 2) take(size_6, stride_6, magic_6, index, address);
+    if (RANK > 3) take(size_5, stride_5, magic_5, index, address);
+    if (RANK > 4) take(size_4, stride_4, magic_4, index, address);
+    if (RANK > 5) take(size_3, stride_3, magic_3, index, address);
+    if (RANK > 6) take(size_2, stride_2, magic_2, index, address);
+    if (RANK > 7) take(size_1, stride_1, magic_1, index, address);
     uint outermost = RANK > 7 ? stride_0 : RANK > 6 ? stride_1 : RANK > 5 ? stride_2 : RANK > 4 ? stride_3
         : RANK > 3 ? stride_4 : RANK > 2 ? stride_5 : RANK > 1 ? stride_6 : stride_7;
     return address + index * outermost;

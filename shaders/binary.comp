@@ -21,7 +21,6 @@
 #endif
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool CONTIGUOUS = true;    // both inputs have the output's shape
 
 READS(0, Lhs, lhs)
 READS(1, Rhs, rhs)
@@ -32,9 +31,13 @@ layout(push_constant) uniform Push {
     uint rhs_offset;
     uint dst_offset;
     uint count;        // of fours
+    uint elements;
     uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
     uint size_2;
     uint size_3;
+    uint magic_1;
+    uint magic_2;
+    uint magic_3;
     uint lhs_stride_0;
     uint lhs_stride_1;
     uint lhs_stride_2;
@@ -139,21 +142,10 @@ ACC4 finish(ACC4 x) {
 #endif
 }
 
-uvec2 addresses(uint index) {
-    return broadcast(index, uvec3(size_1, size_2, size_3), uvec4(lhs_stride_0, lhs_stride_1, lhs_stride_2, lhs_stride_3),
-                     uvec4(rhs_stride_0, rhs_stride_1, rhs_stride_2, rhs_stride_3));
-}
-
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ACC4 result;
-    if (CONTIGUOUS) {
-        result = combine(LOAD4(lhs, i) - lhs_zero, LOAD4(rhs, i) - rhs_zero);
-    } else {
-        uvec2 a = addresses(4 * i), b = addresses(4 * i + 1), c = addresses(4 * i + 2), d = addresses(4 * i + 3);
-        uvec4 left = uvec4(a.x, b.x, c.x, d.x), right = uvec4(a.y, b.y, c.y, d.y);
-        result = combine(GATHER4(lhs, left) - lhs_zero, GATHER4(rhs, right) - rhs_zero);
-    }
-    STORE4(dst, i, finish(result));
+    ACC4 left, right;
+    LOAD_OPERANDS(i, elements - 1, left, right)
+    STORE4(dst, i, finish(combine(left - lhs_zero, right - rhs_zero)));
 }

@@ -23,6 +23,9 @@ layout(push_constant) uniform Push {
     uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
     uint size_2;
     uint size_3;
+    uint magic_1;
+    uint magic_2;
+    uint magic_3;
     uint lhs_stride_0;
     uint lhs_stride_1;
     uint lhs_stride_2;
@@ -42,44 +45,38 @@ layout(push_constant) uniform Push {
 
 #ifdef DTYPE_Q8
 // Bytes are compared as the numbers that they stand for.
-#define NUMBER float
-float load_lhs(uint at) { return float(LOAD(lhs, at) - lhs_zero) * lhs_scale; }
-float load_rhs(uint at) { return float(LOAD(rhs, at) - rhs_zero) * rhs_scale; }
+#define NUMBER4 vec4
+#define NUMBERS(four, zero, scale) (vec4((four) - (zero)) * (scale))
 #else
-#define NUMBER ACC
-ACC load_lhs(uint at) { return LOAD(lhs, at); }
-ACC load_rhs(uint at) { return LOAD(rhs, at); }
+#define NUMBER4 ACC4
+#define NUMBERS(four, zero, scale) (four)
 #endif
 
-bool holds(NUMBER a, NUMBER b) {
+bvec4 holds(NUMBER4 a, NUMBER4 b) {
 #if defined(KIND_EQUAL)
-    return a == b;
+    return equal(a, b);
 #elif defined(KIND_NOT_EQUAL)
-    return a != b;
+    return notEqual(a, b);
 #elif defined(KIND_GREATER)
-    return a > b;
+    return greaterThan(a, b);
 #elif defined(KIND_GREATER_EQUAL)
-    return a >= b;
+    return greaterThanEqual(a, b);
 #elif defined(KIND_LESS)
-    return a < b;
+    return lessThan(a, b);
 #elif defined(KIND_LESS_EQUAL)
-    return a <= b;
+    return lessThanEqual(a, b);
 #elif defined(KIND_AND)
-    return a != NUMBER(0) && b != NUMBER(0);
+    return notEqual(a & b, NUMBER4(0));    // truth values are loaded as 0 or 1
 #elif defined(KIND_OR)
-    return a != NUMBER(0) || b != NUMBER(0);
+    return notEqual(a | b, NUMBER4(0));
 #endif
-}
-
-int truth(uint index) {
-    uvec2 at = broadcast(min(index, elements - 1), uvec3(size_1, size_2, size_3),
-                         uvec4(lhs_stride_0, lhs_stride_1, lhs_stride_2, lhs_stride_3),
-                         uvec4(rhs_stride_0, rhs_stride_1, rhs_stride_2, rhs_stride_3));
-    return int(holds(load_lhs(at.x), load_rhs(at.y)));
 }
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    dst[dst_offset + i] = pack_bytes(ivec4(truth(4 * i), truth(4 * i + 1), truth(4 * i + 2), truth(4 * i + 3)), 0u);
+    ACC4 left, right;
+    LOAD_OPERANDS(i, elements - 1, left, right)
+    bvec4 results = holds(NUMBERS(left, lhs_zero, lhs_scale), NUMBERS(right, rhs_zero, rhs_scale));
+    dst[dst_offset + i] = pack_bytes(ivec4(results), 0u);
 }

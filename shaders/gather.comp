@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/divide.glsl"
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
 #include "include/tensors.glsl"
@@ -30,14 +31,16 @@ layout(push_constant) uniform Push {
     uint taken;       // indices
     uint size;
     uint inner;
+    uint magic_inner;
+    uint magic_taken;
 };
 
 // The element of the source for one of the output; OUTSIDE where a row is missing.
 const uint OUTSIDE = 0xffffffffu;
 
 uint locate(uint index) {
-    uint row = index / inner;
-    uint outer = row / taken;
+    uint row = divide(index, inner, magic_inner);
+    uint outer = divide(row, taken, magic_taken);
     int found = indices[indices_offset + row - outer * taken];
     bool inside = uint(found) < size;
     return inside ? (outer * size + uint(found)) * inner + index - row * inner : OUTSIDE;

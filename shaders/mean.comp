@@ -13,6 +13,8 @@ layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const uint LOCAL = 64;
 #ifdef PASS_SUM
 layout(constant_id = 5) const bool PARTIAL = false;
+layout(constant_id = 6) const uint FOLD_RANK = 4;     // the innermost reduced dimensions that there are
+layout(constant_id = 7) const bool ROWS = false;      // four elements of the output are neighbours in the source too
 #endif
 
 #if defined(PASS_COMBINE)
@@ -71,12 +73,16 @@ uint kept(uint index) {
 }
 
 uint folded(uint index) {
+    if (FOLD_RANK == 1) return index * fold_stride_3;
     uint z = index % fold_size_3;
     index /= fold_size_3;
+    if (FOLD_RANK == 2) return index * fold_stride_2 + z * fold_stride_3;
     uint y = index % fold_size_2;
     index /= fold_size_2;
     return index / fold_size_1 * fold_stride_0 + index % fold_size_1 * fold_stride_1 + y * fold_stride_2 + z * fold_stride_3;
 }
+
+ACC4 load(uvec4 at) { return ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at); }
 
 #endif
 
@@ -103,7 +109,7 @@ void main() {
     ACC4 sum = ACC4(0);
     for (uint k = start + first; k < end;) {
         ACC4 block = ACC4(0);    // sums of sums of few elements lose less than one long sum
-        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += GATHER4(src, at + folded(k)) - zero;
+        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(at + folded(k)) - zero;
         sum += block;
     }
 #else

@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/divide.glsl"
 #include "include/indexing.glsl"
 #include "include/tensors.glsl"
 
@@ -34,19 +35,18 @@ layout(push_constant) uniform Push {
     uint dst_stride_2;
     uint dst_stride_3;
     uint dst_stride_4;
+    uint magic_runs;
+    uint magic_3;
+    uint magic_2;
+    uint magic_1;
 };
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uint x = i % runs * 4;
-    uint row = i / runs;
-    uint d3 = row % size_3;
-    row /= size_3;
-    uint d2 = row % size_2;
-    row /= size_2;
-    uint d1 = row % size_1;
-    uint d0 = row / size_1;
+    uint row = divide(i, runs, magic_runs), plane = divide(row, size_3, magic_3);
+    uint volume = divide(plane, size_2, magic_2), d0 = divide(volume, size_1, magic_1);
+    uint x = (i - row * runs) * 4, d3 = row - plane * size_3, d2 = plane - volume * size_2, d1 = volume - d0 * size_1;
     uint from = src_first + d0 * src_stride_0 + d1 * src_stride_1 + d2 * src_stride_2 + d3 * src_stride_3 + x * src_stride_4;
     uint to = dst_first + d0 * dst_stride_0 + d1 * dst_stride_1 + d2 * dst_stride_2 + d3 * dst_stride_3 + x * dst_stride_4;
     if (DENSE) {

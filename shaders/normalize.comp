@@ -48,6 +48,8 @@ layout(push_constant) uniform Push {
 #ifdef PASS_APPLY
     uint dst_offset;
     uint elements;
+    uint magic_inner;
+    uint magic_length;
 #endif
     uint count;     // of fours of slices, or of elements
 #ifndef PASS_APPLY
@@ -282,7 +284,7 @@ vec4 normalised(vec4 x, uvec4 of) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    STORE4(dst, i, normalised(LOAD4(src, i), slices_of_four(i, elements, length, inner)));
+    STORE4(dst, i, normalised(LOAD4(src, i), slices_of_four(i, elements, Slicing(inner, length, uvec2(magic_inner, magic_length)))));
 }
 
 #endif

@@ -34,6 +34,9 @@ layout(push_constant) uniform Push {
     uint stride_x;
     uint pad_top;
     uint pad_left;
+    uint magic_height;
+    uint magic_width;
+    uint magic_channels;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8
@@ -120,17 +123,18 @@ POOL(ACC, load1)
 void main() {
     uint i = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     if (i >= count) return;    // whole workgroups where WIDE, so that the barriers below are uniform
+    uvec3 magics = uvec3(magic_height, magic_width, magic_channels);
     ACC4 result;
     uvec4 areas;
     if (VECTOR) {
         uint area;
-        result = pool(nhwc_coordinates(4 * i, out_height, out_width, channels), ACC4(FIRST), area);
+        result = pool(nhwc_coordinates(4 * i, out_height, out_width, channels, magics), ACC4(FIRST), area);
         areas = uvec4(area);
     } else {
         for (uint k = 0; k < 4; ++k) {
             uint area;
             uint index = min(4 * i + k, elements - 1);    // the last four may be more than there are
-            result[k] = pool(nhwc_coordinates(index, out_height, out_width, channels), FIRST, area);
+            result[k] = pool(nhwc_coordinates(index, out_height, out_width, channels, magics), FIRST, area);
             areas[k] = area;
         }
     }

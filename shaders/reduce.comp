@@ -9,6 +9,7 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool ROWS = false;    // `inner` is a multiple of four: fours are folded side by side
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -29,40 +30,51 @@ layout(push_constant) uniform Push {
 
 const uint BLOCK = 8;
 
-ACC combine(ACC a, ACC b) {
 #if defined(KIND_MAX)
-    return larger(a, b);
+#define COMBINE(a, b) larger(a, b)
 #elif defined(KIND_MIN)
-    return smaller(a, b);
+#define COMBINE(a, b) smaller(a, b)
 #elif defined(KIND_PROD)
-    return a * b;
+#define COMBINE(a, b) ((a) * (b))
 #else
-    return a + b;
+#define COMBINE(a, b) ((a) + (b))
 #endif
-}
 
-ACC fold(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
-    uint row = index / inner;
-    uint outer = row / parts;
-    uint first = (row - outer * parts) * part;
-    uint last = min(first + part, size);
-    uint start = outer * size * inner + (index - row * inner);
-    ACC result = LOAD(src, start + first * inner);
-    uint k = first + 1;
-    for (uint stop = min(first + BLOCK, last); k < stop; ++k) result = combine(result, LOAD(src, start + k * inner));
-    while (k < last) {
-        ACC block = LOAD(src, start + k * inner);    // sums of sums of few elements lose less than one long sum
-        uint stop = min(k + BLOCK, last);
-        for (++k; k < stop; ++k) block = combine(block, LOAD(src, start + k * inner));
-        result = combine(result, block);
+ACC load1(uint at) { return LOAD(src, at); }
+ACC4 load4(uint at) { return LOAD4(src, at / 4); }
+
+// What becomes an element of the output, or four neighbours.
+#define FOLD(type, load)                                                                                   \
+    type fold(uint index, type result) {                                                                   \
+        uint row = index / inner;                                                                          \
+        uint outer = row / parts;                                                                          \
+        uint first = (row - outer * parts) * part;                                                         \
+        uint last = min(first + part, size);                                                               \
+        uint start = outer * size * inner + (index - row * inner);                                         \
+        result = load(start + first * inner);                                                              \
+        uint k = first + 1;                                                                                \
+        for (uint stop = min(first + BLOCK, last); k < stop; ++k)                                          \
+            result = COMBINE(result, load(start + k * inner));                                             \
+        while (k < last) {                                                                                 \
+            type block = load(start + k * inner); /* sums of sums of few elements lose less than a long one */ \
+            uint stop = min(k + BLOCK, last);                                                              \
+            for (++k; k < stop; ++k) block = COMBINE(block, load(start + k * inner));                      \
+            result = COMBINE(result, block);                                                               \
+        }                                                                                                  \
+        return result;                                                                                     \
     }
-    return result;
-}
+
+FOLD(ACC, load1)
+FOLD(ACC4, load4)
+
+// The last four may be more than there are.
+ACC fold1(uint index) { return fold(min(index, elements - 1), ACC(0)); }
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ACC4 result = ACC4(fold(4 * i), fold(4 * i + 1), fold(4 * i + 2), fold(4 * i + 3));
+    ACC4 result;
+    if (ROWS) result = fold(4 * i, ACC4(0));
+    else result = ACC4(fold1(4 * i), fold1(4 * i + 1), fold1(4 * i + 2), fold1(4 * i + 3));
     STORE4(dst, i, result);
 }

@@ -34,6 +34,9 @@ layout(push_constant) uniform Push {
     uint out_height;
     uint out_width;
     uint channels;
+    uint magic_height;
+    uint magic_width;
+    uint magic_columns;    // elements of a pixel, or (VECTOR) invocations to it
 #ifdef DTYPE_Q8
     uint sign_mask;
 #endif
@@ -113,16 +116,18 @@ uvec4 next(uvec4 at) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
+    uvec3 magics = uvec3(magic_height, magic_width, magic_columns);
     if (VECTOR) {
         uint share = channels / (4 * FOURS);    // invocations to a pixel
-        uvec4 from = nhwc_coordinates(i, out_height, out_width, share) * uvec4(1, 1, 1, 4);
-        uint first = i / share * (channels / 4) + from.w / 4;
+        uvec4 from = nhwc_coordinates(i, out_height, out_width, share, magics);
+        uint first = (i - from.w) * FOURS + from.w;
+        from.w *= 4;
         Point point = point_of(from);
         [[unroll]] for (uint n = 0; n < FOURS; ++n) STORE4(dst, first + n * share, four_of(point, 4 * n * share));
         return;
     }
     Point points[4];
-    uvec4 from = nhwc_coordinates(4 * i, out_height, out_width, channels);
+    uvec4 from = nhwc_coordinates(4 * i, out_height, out_width, channels, magics);
     [[unroll]] for (uint n = 0; n < 4; ++n) {
         points[n] = point_of(from);
         from = mix(from, next(from), bvec4(4 * i + n + 1 < elements));    // the last four may be more than there are

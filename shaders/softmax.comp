@@ -52,6 +52,10 @@ layout(push_constant) uniform Push {
     uint length;    // of a slice
     uint inner;     // elements from one of a slice to the next
 #endif
+#ifdef PASS_APPLY
+    uint magic_inner;
+    uint magic_length;
+#endif
     float factor;   // the size of beta, times the input's scale where it is quantised
 #if defined(DTYPE_Q8) && !defined(PASS_COMBINE)
     uint sign_mask;
@@ -80,6 +84,23 @@ float weight(uint at) { return 1.0; }
 
 shared float partial[LOCAL];
 
+// Makes of each lane's value that of all lanes. Few lanes wait less where each takes all values by itself.
+#define OF_ALL_LANES(value, combine)                                            \
+    partial[lane] = value;                                                      \
+    barrier();                                                                  \
+    if (LOCAL <= 8) {                                                           \
+        value = partial[0];                                                     \
+        for (uint other = 1; other < LOCAL; ++other) value = combine(value, partial[other]); \
+    } else {                                                                    \
+        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {                   \
+            if (lane < half_) partial[lane] = combine(partial[lane], partial[lane + half_]); \
+            barrier();                                                          \
+        }                                                                       \
+        value = partial[0];                                                     \
+    }
+
+float sum_of(float a, float b) { return a + b; }
+
 void main() {
     uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
@@ -99,13 +120,7 @@ void main() {
     float largest = LOWEST;
     for (uint k = first; k < end; k += step) largest = max(largest, load(start + k * stride));
     if (WIDE) {
-        partial[lane] = largest;
-        barrier();
-        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (lane < half_) partial[lane] = max(partial[lane], partial[lane + half_]);
-            barrier();
-        }
-        largest = partial[0];
+        OF_ALL_LANES(largest, max)
         barrier();
     }
 
@@ -116,13 +131,7 @@ void main() {
         sum += exact_exp((load(at) - about) * factor) * weight(at);
     }
     if (WIDE) {
-        partial[lane] = sum;
-        barrier();
-        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (lane < half_) partial[lane] += partial[lane + half_];
-            barrier();
-        }
-        sum = partial[0];
+        OF_ALL_LANES(sum, sum_of)
     }
     vec2 found = vec2(largest, LOGARITHM ? exact_log(sum) : sum);
 #ifdef PASS_STATISTICS
@@ -142,10 +151,15 @@ float apply(float x, vec2 of) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 at = statistics_offset / 2 + slices_of_four(i, elements, length, inner);
+    uvec4 at = statistics_offset / 2 + slices_of_four(i, elements, Slicing(inner, length, uvec2(magic_inner, magic_length)));
     vec4 x = vec4(LOAD4(src, i));
-    vec4 result = vec4(apply(x.x, statistics[at.x]), apply(x.y, statistics[at.y]), apply(x.z, statistics[at.z]),
-                       apply(x.w, statistics[at.w]));
+    vec2 of = statistics[at.x], of_y = of, of_z = of, of_w = of;
+    if (NEIGHBOURS != IN_ONE_SLICE) {
+        of_y = statistics[at.y];
+        of_z = statistics[at.z];
+        of_w = statistics[at.w];
+    }
+    vec4 result = vec4(apply(x.x, of), apply(x.y, of_y), apply(x.z, of_z), apply(x.w, of_w));
 #ifdef IS_FLOAT
     STORE4(dst, i, result);
 #else

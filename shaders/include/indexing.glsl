@@ -3,6 +3,8 @@
 #ifndef NNVK_INDEXING_GLSL
 #define NNVK_INDEXING_GLSL
 
+#include "divide.glsl"
+
 uint divide_up(uint a, uint b) { return (a + b - 1u) / b; }
 
 // One number per invocation for dispatches that fold a long range into x and y, because a dimension may have
@@ -26,6 +28,14 @@ uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels) {
     uint pixel = index / channels;
     uint row = pixel / width;
     uint n = row / height;
+    return uvec4(n, row - n * height, pixel - row * width, index - pixel * channels);
+}
+
+// The same, with what to divide by height, width and channels with.
+uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels, uvec3 magics) {
+    uint pixel = divide(index, channels, magics.z);
+    uint row = divide(pixel, width, magics.y);
+    uint n = divide(row, height, magics.x);
     return uvec4(n, row - n * height, pixel - row * width, index - pixel * channels);
 }
 

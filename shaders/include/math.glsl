@@ -83,17 +83,17 @@ float exact_logistic(float x) {
 // The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. The angle
 // times 2/pi as an integer product, of which only the bits around the point matter (Payne and Hanek).
 int reduce_angle(float size, out float angle) {
-    const uint TWO_OVER_PI[6] = uint[](0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u);
     uint bits = floatBitsToUint(size);
     uint exponent = (bits >> 23) - 126u, mantissa = (bits << 8) | 0x80000000u;
     uint first = exponent >> 5, shift = exponent & 31u;
-    uint words[4];
-    for (int k = 0; k < 4; ++k) {
-        uint index = first + uint(k);
-        words[k] = index == 0u ? 0u : TWO_OVER_PI[min(index - 1u, 5u)];
-    }
-    uvec3 part = uvec3(words[0], words[1], words[2]);
-    if (shift != 0u) part = (part << shift) | (uvec3(words[1], words[2], words[3]) >> (32u - shift));
+    // Four words of 2/pi, from `first` on; chosen one by one, because arrays that are indexed are slow.
+    uvec4 words = uvec4(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u);
+    words = mix(words, uvec4(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u), bvec4(first == 1u));
+    words = mix(words, uvec4(0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u), bvec4(first == 2u));
+    words = mix(words, uvec4(0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u), bvec4(first == 3u));
+    words = mix(words, uvec4(0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x4f10e410u), bvec4(first == 4u));
+    uvec3 part = words.xyz;
+    if (shift != 0u) part = (part << shift) | (words.yzw >> (32u - shift));
     uint high, low, lowest, carry;
     umulExtended(mantissa, part.z, lowest, low);
     umulExtended(mantissa, part.y, high, low);

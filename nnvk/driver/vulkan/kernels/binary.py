@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, is_contiguous
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -68,7 +68,7 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         BINARY.variant(KIND=row.kind, DTYPE=dtype(output)),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "CONTIGUOUS": is_contiguous(output, *inputs)},
+        spec={"local_x": LOCAL, **broadcast_spec(output, *inputs)},
         tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
         count=count,
         **broadcast_push(output, *inputs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
-from nnvk.driver.vulkan.lowering.broadcast import broadcast_push
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -45,10 +45,9 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         COMPARE.variant(KIND=_KINDS[call.code], DTYPE=dtype(first)),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
+        spec={"local_x": LOCAL, **broadcast_spec(output, first, second)},
         tensors={"lhs": g.tensor(first), "rhs": g.tensor(second), "dst": g.tensor(output)},
         count=count,
-        elements=output.size,
         **broadcast_push(output, first, second),
         **push,
     )

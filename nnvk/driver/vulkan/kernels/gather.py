@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -80,4 +81,5 @@ def _gather(
         taken=taken,
         size=source.shape[axis],
         inner=inner,
+        **divisors(inner=inner, taken=taken),
     )

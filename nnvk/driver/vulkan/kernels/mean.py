@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnvk.driver.vulkan.lowering.arrange import fold
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -38,8 +39,9 @@ def lower(call: Call, g: Lowering) -> None:
     """Four results an invocation, or four a workgroup where much goes into few."""
     shape, axes, kind = call.input.shape, reduced_axes(call), dtype(call.input)
     strides = dense_strides(shape)
-    keep = [(shape[axis], strides[axis]) for axis in range(len(shape)) if axis not in axes]
-    fold = [(shape[axis], strides[axis]) for axis in axes]
+    keep = fold([(shape[axis], strides[axis]) for axis in range(len(shape)) if axis not in axes])
+    reduce = fold([(shape[axis], strides[axis]) for axis in axes])
+    rows = keep[-1][1] == 1 and keep[-1][0] % 4 == 0 and all(stride % 4 == 0 for _, stride in (*keep[:-1], *reduce))
     reduced = call.input.size // call.output.size
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
     target = g.tensor(call.output)
@@ -49,7 +51,14 @@ def lower(call: Call, g: Lowering) -> None:
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),
         groups=g.flat(count * parts, 1 if wide else LOCAL),
-        spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide, "PARTIAL": parts > 1},
+        spec={
+            "local_x": LOCAL,
+            "LOCAL": LOCAL,
+            "WIDE": wide,
+            "PARTIAL": parts > 1,
+            "FOLD_RANK": len(reduce),
+            "ROWS": rows,
+        },
         tensors={"src": g.tensor(call.input), "dst": sums},
         count=count,
         elements=call.output.size,
@@ -57,7 +66,7 @@ def lower(call: Call, g: Lowering) -> None:
         parts=parts,
         part=PART,
         **_dimensions("keep", keep),
-        **_dimensions("fold", fold),
+        **_dimensions("fold", reduce),
         **quantisation,
     )
     if parts > 1:

@@ -106,6 +106,7 @@ def lower(call: Call, g: Lowering) -> None:
         elements=call.output.size,
         slices=slices.count,
         **slices.push,
+        **slices.divisors,
         **epsilon,
         **({"gamma": call.gamma, "beta": call.beta} if operation == "instance" else {}),
         **quantisation,

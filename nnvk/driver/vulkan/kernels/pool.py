@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -78,6 +79,7 @@ def lower(call: Call, g: Lowering) -> None:
         stride_x=horizontal.stride,
         pad_top=vertical.before,
         pad_left=horizontal.before,
+        **divisors(height=vertical.out, width=horizontal.out, channels=channels),
         **clamp(call),
         **sign_push(call.input),
     )

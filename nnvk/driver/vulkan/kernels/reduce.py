@@ -105,7 +105,7 @@ def _reduce(call: Call, g: Lowering, kind: str, dtype: str, source: TensorRef, t
         g.dispatch(
             REDUCE.variant(KIND=kind, DTYPE=dtype),
             groups=g.flat(count, LOCAL),
-            spec={"local_x": LOCAL},
+            spec={"local_x": LOCAL, "ROWS": one.inner % 4 == 0},
             tensors={"src": source, "dst": result},
             count=count,
             elements=one.elements,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -68,5 +69,6 @@ def lower(call: Call, g: Lowering) -> None:
         out_height=out_height,
         out_width=out_width,
         channels=channels,
+        **divisors(height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * fours)),
         **(sign_push(call.input) if linear else {}),
     )

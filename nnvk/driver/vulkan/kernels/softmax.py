@@ -78,4 +78,5 @@ def lower(call: Call, g: Lowering) -> None:
         count=count,
         elements=call.output.size,
         **push,
+        **slices.divisors,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.kernel import Refuse
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -34,6 +35,7 @@ def arrange(
     aligned = first % 4 == 0 and all(stride % 4 == 0 for _, stride in full[:-1])
     count = -(-elements // 4)
     push = {f"size_{axis}": size for axis, (size, _) in enumerate(full) if axis}
+    push |= {f"magic_{axis}": magic(size) for axis, (size, _) in enumerate(full) if axis}
     push |= {f"stride_{axis}": stride & 0xFFFFFFFF for axis, (_, stride) in enumerate(full)}
     g.dispatch(
         ARRANGE.variant(DTYPE=dtype),

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.ops.call import Tensor
 from nnvk.types.operand import Shape
 
 
-def is_contiguous(output: Tensor, first: Tensor, second: Tensor) -> bool:
-    """Whether both have the output's shape: their elements are then where the output's are."""
-    return first.size == second.size == output.size
+def broadcast_spec(output: Tensor, first: Tensor, second: Tensor) -> dict[str, bool]:
+    """Specialisation constants: where the operands of four elements of the output are."""
+    rows = output.shape[-1:] != () and output.shape[-1] % 4 == 0
+    return {
+        "CONTIGUOUS": first.size == second.size == output.size,
+        "ROWS": rows,
+        "LHS_SPREAD": _padded(first.shape)[-1] == 1,
+        "RHS_SPREAD": _padded(second.shape)[-1] == 1,
+    }
 
 
 def broadcast_push(output: Tensor, first: Tensor, second: Tensor) -> dict[str, int]:
     """Push constants: sizes of the output but for the outermost, strides of ``first`` (lhs) and ``second`` (rhs)."""
     sizes = _padded(output.shape)
-    push = {f"size_{axis}": sizes[axis] for axis in (1, 2, 3)}
+    push = {"elements": output.size} | {f"size_{axis}": sizes[axis] for axis in (1, 2, 3)}
+    push |= {f"magic_{axis}": magic(sizes[axis]) for axis in (1, 2, 3)}
     for name, tensor in (("lhs", first), ("rhs", second)):
         push |= {f"{name}_stride_{axis}": stride for axis, stride in enumerate(broadcast_strides(tensor.shape))}
     return push

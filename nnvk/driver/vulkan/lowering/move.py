@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -56,6 +57,7 @@ def move(
     runs = -(-full[-1] // 4)
     count = runs * math.prod(full[:-1])
     push = {f"size_{axis}": full[axis] for axis in range(1, RANK)}
+    push |= {f"magic_{axis}": magic(full[axis]) for axis in range(1, RANK - 1)}
     for name, way in strides.items():
         push |= {f"{name}_stride_{axis}": stride for axis, stride in enumerate(way)}
     g.dispatch(
@@ -68,6 +70,7 @@ def move(
         src_first=source_first,
         dst_first=target_first,
         **push,
+        magic_runs=magic(runs),
     )
 
 

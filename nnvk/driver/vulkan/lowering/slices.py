@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.types.operand import Shape
 
 _ANYWHERE, _IN_FOUR_SLICES, _IN_ONE_SLICE = 1, 2, 3
@@ -33,6 +34,11 @@ class Slices:
     def push(self) -> dict[str, int]:
         """Push constants ``length`` and ``inner``."""
         return {"length": self.length, "inner": self.inner}
+
+    @property
+    def divisors(self) -> dict[str, int]:
+        """Push constants ``magic_inner`` and ``magic_length``, to find the slice of an element."""
+        return divisors(inner=self.inner, length=self.length)
 
     @property
     def spec(self) -> dict[str, int]:
