@@ -10,6 +10,7 @@ import numpy as np
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
+from nnvk.types.model import Lifetime
 from nnvk.types.model import Model as FrozenModel
 
 FUSED = (OperationCode.ADD, OperationCode.SUB, OperationCode.MUL, OperationCode.DIV)
@@ -81,7 +82,7 @@ def rebuilt(model: FrozenModel) -> nnvk.Model:
     """A finished model from a frozen one, for operands that refer to it."""
     build = Builder()
     for operand in model.operands:
-        if operand.value is None:
+        if operand.value is None and operand.lifetime is not Lifetime.NO_VALUE:
             build.operand(operand.type)
         else:
             build.constant(operand.type, operand.value)

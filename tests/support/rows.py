@@ -5,12 +5,14 @@
     CONV_2D u8[1,5,5,3]*0.5+3 #u8[4,3,3,3]*0.1+9 #i32[4] SAME 1 1 RELU -> u8*0.7+100
 
 A row is an operation's code, its inputs in NNAPI's order, and the types of its outputs where there are several, or the
-type is another than the first input's. An input is
+type is another than the first input's; int32 is a scalar, and ``same`` the very type of the first input, scales per
+channel included. An input is
 
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
-  anything, ``<3`` ascending ones of 0 to 2, and ``^40x30`` boxes on an image of this width and height, in eighths;
+  anything, ``<3`` ascending ones of 0 to 2, ``=200`` is 200 everywhere, and ``^40x30`` draws boxes on an image of this
+  width and height, in eighths;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * ``none``, a tensor of the first input's type that is omitted;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
@@ -49,23 +51,24 @@ from nnvk.types.request import (
 
 TYPES = {
     "f32": OperandCode.TENSOR_FLOAT32,
-    "u8": OperandCode.TENSOR_QUANT8_ASYMM,
-    "i8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
     "f16": OperandCode.TENSOR_FLOAT16,
     "i32": OperandCode.TENSOR_INT32,
     "b8": OperandCode.TENSOR_BOOL8,
+    "u8": OperandCode.TENSOR_QUANT8_ASYMM,
+    "i8": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
     "s8": OperandCode.TENSOR_QUANT8_SYMM,
+    "pc": OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
     "u16": OperandCode.TENSOR_QUANT16_ASYMM,
     "i16": OperandCode.TENSOR_QUANT16_SYMM,
-    "pc": OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+    "int32": OperandCode.INT32,
 }
 _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
-_TYPE = "|".join(name for name in TYPES if name != "pc")
+_TYPE = "|".join(name for name in TYPES if name not in ("pc", "int32"))
 _TENSOR = re.compile(
     rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
-    r"(?:~(?P<draw>[0-9]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
+    r"(?:~(?P<draw>[0-9]+)|=(?P<all>[0-9]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
-_OUTPUT = re.compile(rf"(?P<type>{_TYPE}){_QUANTISATION}")
+_OUTPUT = re.compile(rf"(?P<type>{_TYPE}|int32){_QUANTISATION}")
 _NAMES = {
     **{code.name: int(code) for code in FuseCode},
     **{code.name: int(code) for code in PaddingCode},
@@ -103,7 +106,7 @@ def parse(text: str) -> Row:
         operands.append(operand)
         if data is not None:
             inputs.append(data)
-    outputs = [_type(_match(_OUTPUT, word), ()) for word in right.split()]
+    outputs = [operands[0].type if word == "same" else _type(_match(_OUTPUT, word), ()) for word in right.split()]
     if not right:
         output = replace(operands[0].type, dimensions=(), channel_quant=None)
         if name == "SOFTMAX" and is_quantised(output.code):
@@ -170,6 +173,8 @@ def _type(match: re.Match[str], shape: tuple[int, ...]) -> OperandType:
 
 def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) -> np.ndarray:
     shape, dtype = type_.dimensions, type_.dtype
+    if match["all"] is not None:
+        return np.full(shape, int(match["all"]), dtype)
     if match["below"] is not None:
         return np.sort(rng.integers(0, int(match["below"]), shape)).astype(dtype)
     if match["width"] is not None:
