@@ -5,57 +5,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from graphs import FLOAT, INT8, Single, activation
+from graphs import Single
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
 
 Shape = tuple[int, ...]
-_REAL = OperandType(OperandCode.TENSOR_FLOAT32)
+_FLOAT32 = OperandCode.TENSOR_FLOAT32
+_SCALARS = {_FLOAT32: OperandCode.FLOAT32, OperandCode.TENSOR_FLOAT16: OperandCode.FLOAT16}
 _TANH = 4
 
 
 class _Builder:
     """A model of one operation, operand by operand."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: OperandCode = _FLOAT32) -> None:
+        self.real = OperandType(code)
+        """What real numbers are."""
         self._model = nnvk.Model()
         self._generator = np.random.default_rng(7)
         self._operands: list[int] = []
         self._fed: list[int] = []
         self._inputs: list[np.ndarray] = []
 
-    def fed(self, shape: Shape, type_: OperandType = _REAL) -> None:
+    def fed(self, shape: Shape, type_: OperandType | None = None) -> None:
         """An input of the model."""
+        type_ = type_ or self.real
         self._inputs.append(self._values(shape, type_))
         self._fed.append(self._model.add_operand(type_.with_dimensions(shape)))
         self._operands.append(self._fed[-1])
 
-    def constants(self, count: int, shape: Shape, type_: OperandType = _REAL) -> None:
+    def constants(self, count: int, shape: Shape, type_: OperandType | None = None) -> None:
         """So many weights."""
+        type_ = type_ or self.real
         for _ in range(count):
             values = self._values(shape, type_)
-            if type_ is _REAL:
-                values /= np.float32(np.sqrt(shape[-1]))
+            if type_ is self.real:
+                values /= type_.dtype.type(np.sqrt(shape[-1]))
             self._add(type_.with_dimensions(shape), values)
 
     def omitted(self, count: int) -> None:
         """So many optional operands that are not given."""
         for _ in range(count):
-            self._add(_REAL, None)
+            self._add(self.real, None)
 
     def number(self, code: OperandCode, value: float) -> None:
         """A scalar."""
         self._add(OperandType(code), value)
 
-    def finish(self, code: OperationCode, outputs: Sequence[OperandType], shown: int, shape: Shape) -> Single:
-        """The model. The output that counts for the table is number ``shown``, of this shape."""
+    def real_number(self, value: float) -> None:
+        """A scalar of the tensors' type."""
+        self.number(_SCALARS[self.real.code], value)
+
+    def finish(self, code: OperationCode, outputs: Sequence[OperandType]) -> Single:
+        """The model, with the types of its outputs."""
         results = [self._model.add_operand(type_) for type_ in outputs]
         self._model.add_operation(code, self._operands, results)
         self._model.identify_inputs_and_outputs(self._fed, results)
         self._model.finish()
-        dtype = FLOAT if outputs[shown].code is OperandCode.TENSOR_FLOAT32 else INT8
-        return Single(self._model, tuple(self._inputs), activation("o", shape, dtype))
+        return Single(self._model, tuple(self._inputs))
 
     def _add(self, type_: OperandType, value: object) -> None:
         index = self._model.add_operand(type_)
@@ -63,8 +71,8 @@ class _Builder:
         self._operands.append(index)
 
     def _values(self, shape: Shape, type_: OperandType) -> np.ndarray:
-        if type_ is _REAL:
-            return self._generator.uniform(-1, 1, shape).astype(np.float32)
+        if type_ is self.real:
+            return self._generator.uniform(-1, 1, shape).astype(type_.dtype)
         info = np.iinfo(type_.dtype)
         low, high = (-1000, 1000) if type_.dtype == np.int32 else (info.min, info.max + 1)
         return self._generator.integers(low, high, shape, type_.dtype)
@@ -83,24 +91,33 @@ def _lstm_weights(b: _Builder, size: int, units: int, outputs: int) -> None:
 
 def _lstm_options(b: _Builder) -> None:
     b.number(OperandCode.INT32, _TANH)
-    b.number(OperandCode.FLOAT32, 0.0)
-    b.number(OperandCode.FLOAT32, 0.0)
+    b.real_number(0.0)
+    b.real_number(0.0)
 
 
-def lstm(size: int, units: int) -> Single:
+def lstm(size: int, units: int, code: OperandCode = _FLOAT32) -> Single:
     """LSTM of one batch."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((1, size))
     _lstm_weights(b, size, units, 0)
     b.fed((1, units))
     b.fed((1, units))
     _lstm_options(b)
-    return b.finish(OperationCode.LSTM, [_REAL] * 4, 3, (1, units))
+    return b.finish(OperationCode.LSTM, [b.real] * 4)
 
 
-def sequence_lstm(time: int, batches: int, size: int, units: int, outputs: int = 0, *, norm: bool = False) -> Single:
+def sequence_lstm(
+    time: int,
+    batches: int,
+    size: int,
+    units: int,
+    code: OperandCode = _FLOAT32,
+    *,
+    outputs: int = 0,
+    norm: bool = False,
+) -> Single:
     """UNIDIRECTIONAL_SEQUENCE_LSTM, with a projection to so many outputs, if any, or with layer normalisation."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((time, batches, size))
     _lstm_weights(b, size, units, outputs)
     b.fed((batches, outputs or units))
@@ -109,13 +126,12 @@ def sequence_lstm(time: int, batches: int, size: int, units: int, outputs: int =
     b.number(OperandCode.BOOL, True)
     if norm:
         b.constants(4, (units,))
-    width = outputs or units
-    return b.finish(OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM, [_REAL], 0, (time, batches, width))
+    return b.finish(OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM, [b.real])
 
 
-def bidirectional_lstm(time: int, batches: int, size: int, units: int) -> Single:
+def bidirectional_lstm(time: int, batches: int, size: int, units: int, code: OperandCode = _FLOAT32) -> Single:
     """BIDIRECTIONAL_SEQUENCE_LSTM, merged."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((time, batches, size))
     for _ in range(2):
         _lstm_weights(b, size, units, 0)
@@ -126,7 +142,7 @@ def bidirectional_lstm(time: int, batches: int, size: int, units: int) -> Single
     b.number(OperandCode.BOOL, True)
     b.number(OperandCode.BOOL, True)
     b.omitted(8)
-    return b.finish(OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM, [_REAL], 0, (time, batches, 2 * units))
+    return b.finish(OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM, [b.real])
 
 
 def _rnn_cell(b: _Builder, batches: int, size: int, units: int) -> None:
@@ -136,28 +152,28 @@ def _rnn_cell(b: _Builder, batches: int, size: int, units: int) -> None:
     b.fed((batches, units))
 
 
-def rnn(size: int, units: int) -> Single:
+def rnn(size: int, units: int, code: OperandCode = _FLOAT32) -> Single:
     """RNN of one batch."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((1, size))
     _rnn_cell(b, 1, size, units)
     b.number(OperandCode.INT32, _TANH)
-    return b.finish(OperationCode.RNN, [_REAL] * 2, 1, (1, units))
+    return b.finish(OperationCode.RNN, [b.real] * 2)
 
 
-def sequence_rnn(time: int, batches: int, size: int, units: int) -> Single:
+def sequence_rnn(time: int, batches: int, size: int, units: int, code: OperandCode = _FLOAT32) -> Single:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((time, batches, size))
     _rnn_cell(b, batches, size, units)
     b.number(OperandCode.INT32, _TANH)
     b.number(OperandCode.INT32, 1)
-    return b.finish(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, [_REAL], 0, (time, batches, units))
+    return b.finish(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, [b.real])
 
 
-def bidirectional_rnn(time: int, batches: int, size: int, units: int) -> Single:
+def bidirectional_rnn(time: int, batches: int, size: int, units: int, code: OperandCode = _FLOAT32) -> Single:
     """BIDIRECTIONAL_SEQUENCE_RNN, merged."""
-    b = _Builder()
+    b = _Builder(code)
     b.fed((time, batches, size))
     for _ in range(2):
         _rnn_cell(b, batches, size, units)
@@ -165,12 +181,12 @@ def bidirectional_rnn(time: int, batches: int, size: int, units: int) -> Single:
     b.number(OperandCode.INT32, _TANH)
     b.number(OperandCode.BOOL, True)
     b.number(OperandCode.BOOL, True)
-    return b.finish(OperationCode.BIDIRECTIONAL_SEQUENCE_RNN, [_REAL], 0, (time, batches, 2 * units))
+    return b.finish(OperationCode.BIDIRECTIONAL_SEQUENCE_RNN, [b.real])
 
 
-def svdf(size: int, units: int, memory: int, rank: int) -> Single:
+def svdf(size: int, units: int, memory: int, rank: int, code: OperandCode = _FLOAT32) -> Single:
     """SVDF of one batch."""
-    b = _Builder()
+    b = _Builder(code)
     filters = units * rank
     b.fed((1, size))
     b.constants(1, (filters, size))
@@ -179,7 +195,7 @@ def svdf(size: int, units: int, memory: int, rank: int) -> Single:
     b.fed((1, filters * memory))
     b.number(OperandCode.INT32, rank)
     b.number(OperandCode.INT32, 1)
-    return b.finish(OperationCode.SVDF, [_REAL] * 2, 1, (1, units))
+    return b.finish(OperationCode.SVDF, [b.real] * 2)
 
 
 def quantized_lstm(size: int, units: int) -> Single:
@@ -202,7 +218,7 @@ def quantized_lstm(size: int, units: int) -> Single:
         b.number(OperandCode.FLOAT32, value)
     b.number(OperandCode.INT32, 0)
     b.number(OperandCode.FLOAT32, 1 / 128)
-    return b.finish(OperationCode.QUANTIZED_LSTM, [state, cell, state], 2, (1, units))
+    return b.finish(OperationCode.QUANTIZED_LSTM, [state, cell, state])
 
 
 def quantized_16bit_lstm(size: int, units: int) -> Single:
@@ -218,4 +234,4 @@ def quantized_16bit_lstm(size: int, units: int) -> Single:
     b.constants(4, (units,), bias)
     b.fed((1, units), cell)
     b.fed((1, units), state)
-    return b.finish(OperationCode.QUANTIZED_16BIT_LSTM, [cell, state], 1, (1, units))
+    return b.finish(OperationCode.QUANTIZED_16BIT_LSTM, [cell, state])

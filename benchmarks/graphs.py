@@ -13,6 +13,7 @@ from tflite import ActivationFunctionType, Padding
 import nnvk
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from tflite_writer import Graph, Operator, Quantization, Tensor, serialize
 
 FLOAT, INT8 = np.dtype(np.float32), np.dtype(np.int8)
@@ -27,19 +28,14 @@ class Single:
     graph: bytes | nnvk.Model
     """A ``.tflite`` file, or a model where these don't have the operation."""
     inputs: tuple[np.ndarray, ...]
-    output: Tensor
+    output: Tensor | None = None
+    """What the operator of a ``.tflite`` file gives."""
     weights: np.ndarray | None = None
     """What convolutions and FULLY_CONNECTED multiply by, as the graph has it."""
     bias: np.ndarray | None = None
     real_inputs: tuple[np.ndarray, ...] = ()
     real_weights: np.ndarray | None = None
     real_bias: np.ndarray | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """What goes in and comes out, without weights."""
-        output = int(np.prod(self.output.shape)) * self.output.dtype.itemsize
-        return sum(array.nbytes for array in self.inputs) + output
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from nnvk.driver.vulkan import VulkanDevice
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
-SECTIONS = ("hot_path", "layers", "models", "operations", "kernels")
+SECTIONS = ("hot_path", "layers", "models", "operations", "types", "kernels")
 """The order of a report."""
 
 Run = Callable[[], object]
@@ -156,7 +156,8 @@ class Table:
     def print(self) -> None:
         """Print it, as a table or as aligned text."""
         right = " ".join(name.replace(" ", "_") for name in self.columns[self.left :])
-        print_table(self.columns, self.rows, title=f"\n{self.title}", right=right)
+        print()
+        print_table(self.columns, self.rows, title=self.title, right=right)
         if self.note:
             print(self.note)
 
@@ -235,16 +236,24 @@ def give_up(reason: str) -> NoReturn:
 
 def report(section: Section, device: nnvk.Device, arguments: argparse.Namespace) -> int:
     """Print a section and write it where the command line says; the exit status."""
+    return report_all([section], device, arguments)
+
+
+def report_all(sections: Sequence[Section], device: nnvk.Device, arguments: argparse.Namespace) -> int:
+    """The same of several sections."""
     environment = environment_of(device)
-    for table in section.tables:
-        table.print()
-    for failure in section.failures:
-        print(f"\nLimit not kept: {failure}")
+    for section in sections:
+        for table in section.tables:
+            table.print()
+        for failure in section.failures:
+            print(f"\nLimit not kept: {failure}")
     if arguments.json is not None:
-        write_json(arguments.json, {"environment": environment, **section.figures})
+        figures = {key: value for section in sections for key, value in section.figures.items()}
+        write_json(arguments.json, {"environment": environment, **figures})
     if arguments.save is not None:
-        save(section, environment, arguments.save)
-    return 1 if arguments.check and section.failures else 0
+        for section in sections:
+            save(section, environment, arguments.save)
+    return 1 if arguments.check and any(section.failures for section in sections) else 0
 
 
 def environment_of(device: nnvk.Device) -> dict[str, Any]:

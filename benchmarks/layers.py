@@ -148,6 +148,7 @@ def expected_output(case: Case, single: Single) -> np.ndarray:
     """What NumPy computes, in the output's own numbers."""
     assert single.real_weights is not None and single.real_bias is not None
     result = case.reference(single.real_inputs[0], single.real_weights) + single.real_bias
+    assert single.output is not None
     if single.output.quantization is None:
         return result
     return np.clip(np.round(result / single.output.quantization.scales[0]), -128, 127)

@@ -1,24 +1,27 @@
-"""Every operation with a shader at the sizes of MobileNets, float32 and int8, to find the slow kernels.
+"""Every operation on every type that it has, to find the slow kernels; many at the sizes of MobileNets.
 
-    python benchmarks/operations.py [--filter REGEX] [--device NAME] [--save]
+    python benchmarks/operations.py [--filter REGEX] [--tables float32 int8 types] [--device NAME] [--save]
 
 On the device, on the CPU reference device and in LiteRT on the CPU, taking turns. GB/s is what goes in and comes out,
-without weights, by the time that the device itself measures.
+without weights, by the time that the device itself measures. The limit: no operation takes longer than on the
+reference device, but for what `slower.py` names with a reason.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import cells
 import engines
+import every_type
 import numpy as np
 from engines import LiteRtModel, nnvk_graph
+from every_type import SHORT
 from graphs import (
     FLOAT,
     INT8,
@@ -43,7 +46,21 @@ from graphs import (
     transposed_convolution,
     unary,
 )
-from harness import Effort, Section, Table, Times, cell, device_of, effort_of, interleave, options, ratio, report
+from harness import (
+    QUICK,
+    Effort,
+    Section,
+    Table,
+    Times,
+    cell,
+    device_of,
+    effort_of,
+    interleave,
+    options,
+    ratio,
+    report_all,
+)
+from slower import allowance
 from tflite import Padding
 
 import nnvk
@@ -106,7 +123,7 @@ CELLS: Mapping[str, Callable[[], Single]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 256),
     "UNIDIRECTIONAL_SEQUENCE_LSTM 20 x 8 -> 8": lambda: cells.sequence_lstm(20, 1, 8, 8),
     "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 16 x 128 -> 256": lambda: cells.sequence_lstm(40, 16, 128, 256),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 512 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 512, 256),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 512 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 512, outputs=256),
     "UNIDIRECTIONAL_SEQUENCE_LSTM, norm, 40 x 128 -> 256": lambda: cells.sequence_lstm(40, 1, 128, 256, norm=True),
     "BIDIRECTIONAL_SEQUENCE_LSTM 40 x 128 -> 2 x 128": lambda: cells.bidirectional_lstm(40, 1, 128, 128),
     "BIDIRECTIONAL_SEQUENCE_LSTM 20 x 8 -> 2 x 8": lambda: cells.bidirectional_lstm(20, 1, 8, 8),
@@ -130,36 +147,74 @@ QUANTISED_CELLS: Mapping[str, Callable[[], Single]] = {
 }
 
 
+TABLES = ("float32", "int8", "types")
+_AGAIN = 2
+"""How often what seems slower than the reference device is measured once more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One operation in one data type."""
 
-    single: Single
     times: Mapping[str, Times]
     hardware_ns: float | None
+    nbytes: int
+    """What goes in and comes out, without weights."""
     difference: str
     """Between the device and the reference device."""
 
+    @property
+    def slowness(self) -> float:
+        """How many times as long as the reference device it takes, at least."""
+        ours, reference = (times.minimum for times in list(self.times.values())[:2])
+        return ours / reference
+
+    def figures(self) -> dict[str, Any]:
+        """What reports keep."""
+        return {engine: times.figures() for engine, times in self.times.items()}
+
+
+Results = Mapping[str, "Measured | str"]
+"""By the operations' names; why not, where the device doesn't support one."""
+
 
 def measure(single: Single, devices: Sequence[nnvk.Device], effort: Effort) -> Measured | str:
-    """One operation on all engines; why not, where the device doesn't support it."""
+    """One operation on the device, the reference device and LiteRT; why not, where the device doesn't support it.
+
+    Where it seems slower than the reference, it is measured again, as it may have been disturbed.
+    """
     found: dict[str, Any] = {device.name: nnvk_graph(single.graph, device, single.inputs) for device in devices}
     first, reference = (found[device.name] for device in devices)
     if not first.alone:
         return "not supported"
-    pairs = zip(first.outputs, reference.outputs, strict=True)
-    difference = max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in pairs)
     if engines.LITERT and isinstance(single.graph, bytes):
         found["LiteRT"] = LiteRtModel(single.graph, 2, single.inputs)
-    times = interleave({name: engine.run for name, engine in found.items()}, effort)
-    shown = f"{difference:.0e}" if single.output.dtype == FLOAT else f"{difference:.0f}"
-    return Measured(single, times, first.hardware_ns(max(effort.least, 10)), shown)
+    difference = _difference(first.outputs, reference.outputs)
+    nbytes = sum(array.nbytes for array in (*single.inputs, *first.outputs))
+    contenders = {name: engine.run for name, engine in found.items()}
+    hardware = first.hardware_ns(max(effort.least, 10))
+    measured = Measured(interleave(contenders, effort), hardware, nbytes, difference)
+    for _ in range(0 if effort == QUICK else _AGAIN):
+        if measured.slowness > 1:
+            more = interleave(contenders, effort)
+            times = {name: Times(np.concatenate([old.runs, more[name].runs])) for name, old in measured.times.items()}
+            measured = replace(measured, times=times)
+    return measured
 
 
-def table(title: str, results: Mapping[str, Measured | str], names: Sequence[str]) -> Table:
+def _difference(ours: Sequence[np.ndarray], references: Sequence[np.ndarray]) -> str:
+    if any(a.shape != b.shape for a, b in zip(ours, references, strict=True)):
+        return "shape"
+    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(ours, references, strict=True)]
+    with np.errstate(invalid="ignore"):
+        difference = max(float(np.abs(np.where(a == b, 0, a - b)).max(initial=0)) for a, b in pairs)
+    return f"{difference:.0e}" if any(a.dtype.kind == "f" for a in ours) else f"{difference:.0f}"
+
+
+def table(title: str, results: Results, names: Sequence[str]) -> Table:
     """One row for each operation."""
-    device = names[0]
-    columns = ["operation", *names, f"{device} / LiteRT", "min", "hardware", "GB/s", "off"]
+    device, reference = names[:2]
+    columns = ["operation", *names, f"{device} / LiteRT", "min", f"min / {reference}", "hardware", "GB/s", "off"]
     rows = []
     for operation, one in results.items():
         if isinstance(one, str):
@@ -172,48 +227,116 @@ def table(title: str, results: Mapping[str, Measured | str], names: Sequence[str
                 *(cell(one.times.get(name)) for name in names),
                 ratio(ours.median, litert.median) if litert else "-",
                 milliseconds(ours.minimum),
+                _slowness(one),
                 milliseconds(hardware),
-                f"{one.single.nbytes / hardware:.1f}" if hardware else "-",
+                f"{one.nbytes / hardware:.1f}" if hardware else "-",
                 one.difference,
             ]
         )
-    return Table(title, columns, rows)
+    return Table(f"{title}: medians in ms", columns, rows)
+
+
+def _slowness(measured: Measured | str | None) -> str:
+    if not isinstance(measured, Measured):
+        return measured or ""
+    return f"{measured.slowness:.2f}" + ("!" if measured.slowness > 1 else "")
+
+
+def types_table(results: Mapping[str, Results], device: str) -> Table:
+    """One row for each operation, and a column for each leading type; ``results`` are by both."""
+    codes = sorted({type_ for by_type in results.values() for type_ in by_type}, key=list(SHORT.values()).index)
+    rows = [[name, *(_slowness(by_type.get(code)) for code in codes)] for name, by_type in results.items()]
+    note = f"How many times as long as nnapi-reference {device} takes, by minima; ! where it is more than once."
+    return Table("Every type of every operation", ["operation", *codes], rows, note=note)
+
+
+def slower_table(results: Mapping[str, Results], names: Sequence[str]) -> Table:
+    """What the device takes longer for than the reference device, and why; ``results`` are by titles."""
+    columns = ["operation", "type", "why", *(f"{name}, min" for name in names[:2]), "times"]
+    rows, reasons = [], {}
+    for title, one in results.items():
+        for name, measured in one.items():
+            if isinstance(measured, Measured) and measured.slowness > 1:
+                minima = [milliseconds(measured.times[engine].minimum) for engine in names[:2]]
+                allowed = allowance(f"{name} {title}")
+                if allowed:
+                    reasons[allowed.name] = f"{allowed.name}: {allowed.why}."
+                why = allowed.name if allowed else "?"
+                rows.append([name, title, why, *minima, f"{measured.slowness:.2f}"])
+    title = f"Slower than {names[1]}: minima in ms"
+    return Table(title, columns, rows, left=3, note=" ".join(reasons.values()))
 
 
 def _made(dtype: np.dtype) -> dict[str, Callable[[], Single]]:
     return {name: partial(make, dtype) for name, make in OPERATIONS.items()}
 
 
+def failures(results: Mapping[str, Results], device: str) -> Iterator[str]:
+    """What the device takes longer for than it may; ``results`` are by titles."""
+    for title, one in results.items():
+        for name, measured in one.items():
+            allowed = allowance(f"{name} {title}")
+            if isinstance(measured, Measured) and measured.slowness > (allowed.at_most if allowed else 1):
+                yield f"{device} takes {measured.slowness:.2f} times as long as nnapi-reference for {name} {title}"
+
+
 def main() -> int:
     """Measure the operations."""
-    parser = options("Every operation with a shader at the sizes of MobileNets.")
+    parser = options("Every operation at common sizes, on every type.")
     parser.add_argument("--filter", default="", metavar="REGEX", help="only operations whose names match")
+    parser.add_argument("--tables", nargs="+", default=TABLES, choices=TABLES, help="only these tables")
     arguments = parser.parse_args()
     device = device_of(arguments)
     devices = [device, nnvk.get_device("nnapi-reference")]
     names = [*(d.name for d in devices), *(["LiteRT"] if engines.LITERT else [])]
     effort = effort_of(arguments, Effort(seconds=0.6, least=5, turn_seconds=0.02))
-    chosen = {
-        title: {name: make for name, make in every.items() if re.search(arguments.filter, name)}
-        for title, every in (
-            ("float32", {**_made(FLOAT), **REAL_OPERATIONS, **CELLS}),
-            ("int8", {**_made(INT8), **QUANTISED_CELLS}),
-        )
+    wanted: dict[str, Mapping[str, Callable[[], Single]]] = {
+        "float32": {**_made(FLOAT), **REAL_OPERATIONS, **CELLS},
+        "int8": {**_made(INT8), **QUANTISED_CELLS},
     }
-    tables, figures = [], {}
-    with progress("Measuring", sum(map(len, chosen.values()))) as advance:
-        for title, makes in chosen.items():
-            results = {}
-            for name, make in makes.items():
-                results[name] = measure(make(), devices, effort)
-                advance(f"{name} {title}")
-            tables.append(table(f"{title}: medians in ms", results, names))
-            figures[title] = {
-                name: {engine: times.figures() for engine, times in one.times.items()}
-                for name, one in results.items()
-                if isinstance(one, Measured)
-            }
-    return report(Section("operations", "Operations", tables, figures), device, arguments)
+    work = [
+        (title, name, make)
+        for title, makes in wanted.items()
+        if title in arguments.tables
+        for name, make in makes.items()
+    ]
+    if "types" in arguments.tables:
+        work += [(f"on {SHORT[row.leading]}", row.name, row.make) for row in every_type.rows()]
+    work = [(title, name, make) for title, name, make in work if re.search(arguments.filter, name)]
+    results: dict[str, dict[str, Measured | str]] = {}
+    with progress("Measuring", len(work)) as advance:
+        for title, name, make in work:
+            results.setdefault(title, {})[name] = measure(make(), devices, effort)
+            advance(f"{name} {title}")
+    sections = []
+    if sized := {title: one for title, one in results.items() if title in wanted}:
+        tables = [table(title, one, names) for title, one in sized.items()]
+        sections.append(_section("operations", "Operations", tables, sized, names))
+    if typed := {title: one for title, one in results.items() if title not in wanted}:
+        by_name = _by_name(typed, [name for title, name, _ in work if title not in wanted])
+        tables = [types_table(by_name, device.name)]
+        sections.append(_section("types", "Operations on every type", tables, typed, names))
+    return report_all(sections, device, arguments)
+
+
+def _section(
+    name: str, title: str, tables: list[Table], results: Mapping[str, Results], names: Sequence[str]
+) -> Section:
+    slower = slower_table(results, names)
+    figures = {
+        title: {name: measured.figures() for name, measured in one.items() if isinstance(measured, Measured)}
+        for title, one in results.items()
+    }
+    tables = [*tables, slower] if slower.rows else tables
+    return Section(name, title, tables, figures, list(failures(results, names[0])))
+
+
+def _by_name(results: Mapping[str, Results], names: Sequence[str]) -> dict[str, dict[str, Measured | str]]:
+    """What was measured on every type, by operation and leading type."""
+    return {
+        name: {code: results[f"on {code}"][name] for code in SHORT.values() if name in results.get(f"on {code}", {})}
+        for name in names
+    }
 
 
 if __name__ == "__main__":

@@ -9,10 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import every_type
+import numpy as np
+import operations
 import pytest
+from harness import Times
 
 import nnvk
 from nnvk.demo.assets import DATA
+from nnvk.ops.registry import definitions
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 needs_vulkan = pytest.mark.skipif(
@@ -66,10 +71,43 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
 
 @needs_vulkan
 def test_operations(benchmark: Benchmark) -> None:
-    figures = benchmark("operations.py", "--filter", "^(ADD|SOFTMAX 1x|QUANTIZE,|RNN 8|QUANTIZED_LSTM 8)")
+    pattern = "^(ADD|SOFTMAX 1x|QUANTIZE,|RNN 8|QUANTIZED_LSTM 8)"
+    figures = benchmark("operations.py", "--filter", pattern, "--tables", "float32", "int8")
     for dtype in ("float32", "int8"):
         assert len(figures[dtype]) == 5
         assert all("nnapi-reference" in times for times in figures[dtype].values())
+
+
+@needs_vulkan
+def test_operations_on_every_type(benchmark: Benchmark) -> None:
+    figures = benchmark("operations.py", "--filter", "^(RANK|IF|LOGICAL_NOT|LSTM)", "--tables", "types")
+    assert {"on b8", "on f16", "on u16"} <= figures.keys()
+    assert len(figures["on b8"]) == 3
+    assert all("nnapi-reference" in times for times in figures["on f16"].values())
+
+
+def test_every_operation_is_measured_on_every_type() -> None:
+    measured = {(row.code, row.leading) for row in every_type.rows()}
+    assert measured == {(code, leading) for code, one in definitions().items() for leading in one.types}
+
+
+def test_every_row_is_a_model_that_the_reference_runs() -> None:
+    reference = nnvk.get_device("nnapi-reference")
+    for row in every_type.rows():
+        made = row.make()
+        assert isinstance(made.graph, nnvk.Model)
+        assert all(support.supported for support in made.graph.get_support(reference)), (row.name, row.leading)
+
+
+def test_limits_that_are_not_kept() -> None:
+    """An operation slower than on the reference device is a failure unless there is a reason."""
+    times = {"gpu": Times(np.array([30, 20])), "nnapi-reference": Times(np.array([10, 40]))}
+    slow = operations.Measured(times, None, 0, "0")
+    fast = operations.Measured(dict(reversed(times.items())), None, 0, "0")
+    results = {"on f32": {"NO_SUCH_OPERATION": slow, "FLOOR": slow, "ABS": fast, "NEG": "not supported"}}
+    assert list(operations.failures(results, "gpu")) == [
+        "gpu takes 2.00 times as long as nnapi-reference for NO_SUCH_OPERATION on f32"
+    ]
 
 
 @needs_vulkan

@@ -1,0 +1,269 @@
+"""Every operation of NNAPI on every leading type that it has, as rows of text.
+
+A template is a row of the tests' grammar (``tests/support/rows.py``) with a capital letter for what depends on the
+leading type: ``T`` is that type itself; the others are in `WORDS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import cells
+import numpy as np
+from builder import Builder, rebuilt
+from graphs import Single
+from rows import TYPES, parse
+
+import nnvk
+from nnvk import OperandCode, OperandType, OperationCode
+from nnvk.ops import registry
+
+_MAP = "T[1,56,56,64]"
+"""A feature map of 200,704 elements."""
+_PAIR = f"{_MAP} {_MAP}"
+_WINDOW = f"{_MAP} SAME 1 1 3 3 NONE"
+_ROIS = "T[1,50,50,64] B[100,4]^50x50 i32[100]<1 7 7 1.0R 1.0R"
+
+TEMPLATES: Mapping[str, Sequence[str]] = {
+    "ABS EXP FLOOR LOG LOGICAL_NOT NEG RELU RELU1 RELU6 SIN SQRT": [_MAP],
+    "LOGISTIC": [f"{_MAP} -> P"],
+    "TANH L2_NORMALIZATION": [f"{_MAP} -> C"],
+    "HARD_SWISH RSQRT": [f"{_MAP} -> T"],
+    "ELU": [f"{_MAP} 1.5R"],
+    "ADD SUB MUL DIV": [f"{_PAIR} NONE -> T", f"{_MAP} T[64] NONE -> T", f"{_MAP} T[1,56,56,1] NONE -> T"],
+    "MAXIMUM MINIMUM POW": [f"{_PAIR} -> T"],
+    "PRELU": [f"{_MAP} T[64] -> T"],
+    "EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL NOT_EQUAL LOGICAL_AND LOGICAL_OR": [f"{_PAIR} -> b8"],
+    "SELECT": [f"b8[1,56,56,64] {_PAIR} -> T"],
+    "CAST": [f"{_MAP} -> same", f"{_MAP} -> F", f"{_MAP} -> Q"],
+    "RANK": [f"{_MAP} -> int32"],
+    "QUANTIZE": [f"{_MAP} -> u8*0.031+117"],
+    "DEQUANTIZE": [f"{_MAP} -> f32"],
+    "FILL": ["(1,56,56,64) V -> T"],
+    "SOFTMAX": ["T[1536,128] 1.0R -> P", "T[1,1001] 1.0R -> P", "T[16,10007] 1.0R -> P"],
+    "LOG_SOFTMAX": ["T[1536,128] 1.0R -1", "T[16,10007] 1.0R -1"],
+    "LOCAL_RESPONSE_NORMALIZATION": [f"{_MAP} 2 1.0R 0.1R 0.75R"],
+    "INSTANCE_NORMALIZATION": ["T[4,28,28,64] 1.5R -0.5R 0.001R nhwc", "T[4,64,28,28] 1.5R -0.5R 0.001R nchw"],
+    "RESHAPE": [f"{_MAP} (1,3136,64)"],
+    "SQUEEZE": [f"{_MAP} (0)"],
+    "EXPAND_DIMS": [f"{_MAP} 0"],
+    "TRANSPOSE": [f"{_MAP} (0,3,1,2)", "T[12,64,256] (1,0,2)"],
+    "TILE": ["T[1,28,28,64] (1,2,2,1)", "T[56,56,16] (1,1,4)"],
+    "REVERSE": [f"{_MAP} (2)"],
+    "CHANNEL_SHUFFLE": [f"{_MAP} 4 3"],
+    "PAD": [f"{_MAP} (0,0;1,1;1,1;0,0)", "T[1,64,56,56] (0,0;0,0;1,1;1,1)"],
+    "PAD_V2": [f"{_MAP} (0,0;1,1;1,1;0,0) V"],
+    "MIRROR_PAD": [f"{_MAP} (0,0;1,1;1,1;0,0) 0"],
+    "SLICE": [f"{_MAP} (0,1,1,0) (1,54,54,64)"],
+    "STRIDED_SLICE": [f"{_MAP} (0,0,0,0) (1,56,56,64) (1,2,2,1) 0 0 0"],
+    "SPLIT": [f"{_MAP} 3 4 -> T T T T"],
+    "GATHER": ["T[10007,64] 0 i32[4096]<10007", "T[64,1009] 1 i32[4096]<1009"],
+    "EMBEDDING_LOOKUP": ["i32[4096]<10007 T[10007,64] -> T"],
+    "HASHTABLE_LOOKUP": ["i32[4096]<20000 i32[10007]<20000 T[10007,64] -> T u8*1.0+0"],
+    "CONCATENATION": ["T[1,28,28,64] T[1,28,28,128] T[1,28,28,32] T[1,28,28,32] 3 -> T"],
+    "PACK": ["0 T[56,56,16] T[56,56,16] T[56,56,16] T[56,56,16] -> T", "2 T[56,56,16] T[56,56,16] -> T"],
+    "DEPTH_TO_SPACE SPACE_TO_DEPTH": [f"{_MAP} 2", "T[1,64,56,56] 2 nchw"],
+    "SPACE_TO_BATCH_ND": [f"{_MAP} (2,2) (0,0;0,0)"],
+    "BATCH_TO_SPACE_ND": ["T[4,28,28,64] (2,2)"],
+    "ARGMAX ARGMIN": [f"{_MAP} 3 -> i32", f"{_MAP} 1 -> i32", "T[16,10007] 1 -> i32"],
+    "TOPK_V2": ["T[16,10007] 10 -> T i32", "T[1,10007] 1000 -> T i32"],
+    "MEAN": [f"{_MAP} (1,2) 0", f"{_MAP} (3) 0"],
+    "REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_SUM": [
+        f"{_MAP} (1,2) false",
+        f"{_MAP} (3) false",
+        f"{_MAP} (0,1,2,3) false",
+    ],
+    "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR": [f"{_MAP} 112 112 nhwc", "T[1,64,56,56] 112 112 nchw"],
+    "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D": [f"{_WINDOW} nhwc", "T[1,64,56,56] SAME 1 1 3 3 NONE nchw"],
+    "CONV_2D": ["T[1,56,56,64] W[64,3,3,64] Z[64] SAME 1 1 RELU nhwc -> T"],
+    "DEPTHWISE_CONV_2D": ["T[1,56,56,144] W[1,3,3,144] Z[144] SAME 1 1 1 RELU6 nhwc -> T"],
+    "GROUPED_CONV_2D": ["T[1,56,56,128] W[128,3,3,4] Z[128] SAME 1 1 32 NONE nhwc -> T"],
+    "TRANSPOSE_CONV_2D": ["T[1,28,28,64] W[32,3,3,64] Z[32] (1,56,56,32) SAME 2 2 NONE nhwc -> T"],
+    "FULLY_CONNECTED": ["T[1,1280] W[1001,1280] Z[1001] NONE -> T", "T[64,512] W[256,512] Z[256] NONE -> T"],
+    "BATCH_MATMUL": ["T[12,64,64] T[12,64,64] false false -> T"],
+    "ROI_ALIGN": [f"{_ROIS} 2 2 nhwc -> T"],
+    "ROI_POOLING": [f"{_ROIS} nhwc -> T"],
+    "HEATMAP_MAX_KEYPOINT": [
+        "T[16,56,56,17] B[16,4]^400x300 nhwc -> T B",
+        "T[16,17,56,56] B[16,4]^400x300 nchw -> T B",
+    ],
+    "AXIS_ALIGNED_BBOX_TRANSFORM": ["B[4001,4]^310x230 D[4001,84] i32[4001]<7 B[7,2]=1600"],
+    "BOX_WITH_NMS_LIMIT": [
+        "S[2003,21] B[2003,84]^500x400 i32[2003]<1 0.5R 101 0 0.5R 0.5R 0.5R -> S B i32 i32",
+    ],
+    "GENERATE_PROPOSALS": [
+        "S[1,61,67,3] D[1,61,67,12]~1 A[3,4]^64x64 B[1,2]=1600 16.0R 16.0R 2003 307 0.7R 1.0R nhwc -> S B i32",
+    ],
+    "DETECTION_POSTPROCESSING": [
+        "T[1,1917,91] T[1,1917,4] T[1917,4]^9x7 10.0R 10.0R 5.0R 5.0R false 101 1 100 0.5R 0.5R false -> T T i32 i32",
+    ],
+    "LSH_PROJECTION": ["#T[4,8] i32[100003] T[100003] 1 -> i32", "#T[8,16] f32[1009,16] none 3 -> i32"],
+    "RANDOM_MULTINOMIAL": ["T[1,32003] 16 (17,-9) -> i32", "T[64,1001] 1024 (17,-9) -> i32"],
+}
+"""By the operations, their inputs and outputs."""
+
+
+_CASTS = {"F": "f32", "Q": "u8*0.031+117"}
+
+
+def _quantised(type_: str, zero: int, lowest: int) -> dict[str, str]:
+    """Of 8 bits: T's zero point, and the lowest number that there is."""
+    middle = lowest + 128
+    return {
+        "T": f"{type_}{{}}*0.031{zero:+}",
+        "B": "u16{}*0.125",
+        "A": "i16{}*0.125",
+        "S": f"{type_}{{}}*0.00390625{lowest:+}",
+        "D": f"{type_}{{}}*0.02{middle:+}",
+        "W": f"#{type_}{{}}*0.02{middle - 1:+}",
+        "Z": "#i32{}",
+        "P": f"{type_}*0.00390625{lowest:+}",
+        "C": f"{type_}*0.0078125{middle:+}",
+        "V": "7",
+        "R": "f",
+        **(_CASTS if type_ == "u8" else {}),
+    }
+
+
+def _floating(type_: str, suffix: str) -> dict[str, str]:
+    tensor = type_ + "{}"
+    constants = {"W": "#" + tensor, "Z": "#" + tensor, "V": "2.5" + suffix, "R": suffix}
+    return {**dict.fromkeys("TBASDPC", tensor), **constants, **_CASTS}
+
+
+WORDS: Mapping[OperandCode, Mapping[str, str]] = {
+    OperandCode.TENSOR_FLOAT32: _floating("f32", "f"),
+    OperandCode.TENSOR_FLOAT16: _floating("f16", "h"),
+    OperandCode.TENSOR_INT32: {"T": "i32{}", **_CASTS},
+    OperandCode.TENSOR_BOOL8: {"T": "b8{}"},
+    OperandCode.TENSOR_QUANT8_ASYMM: _quantised("u8", 117, 0),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: _quantised("i8", -13, -128),
+    OperandCode.TENSOR_QUANT8_SYMM: {"T": "s8{}*0.02"},
+    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: {"T": "pc3{}"},
+    OperandCode.TENSOR_QUANT16_SYMM: {"T": "i16{}*0.125"},
+    OperandCode.TENSOR_QUANT16_ASYMM: {"T": "u16{}*0.125", "B": "u16{}*0.125", "D": "i8{}*0.02+0"},
+    OperandCode.FLOAT32: {"T": "f32", "V": "2.5f"},
+    OperandCode.FLOAT16: {"T": "f16", "V": "2.5h"},
+    OperandCode.INT32: {"T": "i32", "V": "2"},
+}
+"""By the leading type: that of boxes (B), anchors (A), scores from 0 to 1 (S), small changes to boxes (D), weights (W)
+and their biases (Z), of results from 0 to 1 (P) and from -1 to 1 (C), a number of the type (V), and what a real number
+ends in (R); F and Q stand where numbers can be cast to other types. A row with a letter that its leading type does not
+have is left out."""
+
+SHORT: Mapping[OperandCode, str] = {
+    **{code: name for name, code in TYPES.items() if code is not OperandCode.INT32},
+    **{code: code.name.lower() for code in (OperandCode.FLOAT32, OperandCode.FLOAT16, OperandCode.INT32)},
+    OperandCode.MODEL: "model",
+}
+"""How tables call types."""
+
+_CELLS: Mapping[OperationCode, Sequence[tuple[str, Callable[[OperandCode], Single]]]] = {
+    OperationCode.RNN: [("128 -> 256", lambda t: cells.rnn(128, 256, t))],
+    OperationCode.LSTM: [("128 -> 256", lambda t: cells.lstm(128, 256, t))],
+    OperationCode.SVDF: [("40 -> 256, 10 steps, rank 2", lambda t: cells.svdf(40, 256, 10, 2, t))],
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN: [
+        ("40 x 128 -> 256", lambda t: cells.sequence_rnn(40, 1, 128, 256, t)),
+    ],
+    OperationCode.BIDIRECTIONAL_SEQUENCE_RNN: [
+        ("40 x 128 -> 2 x 256", lambda t: cells.bidirectional_rnn(40, 1, 128, 256, t)),
+    ],
+    OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM: [
+        ("40 x 128 -> 256", lambda t: cells.sequence_lstm(40, 1, 128, 256, t)),
+        ("40 x 16 x 128 -> 256", lambda t: cells.sequence_lstm(40, 16, 128, 256, t)),
+    ],
+    OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM: [
+        ("40 x 128 -> 2 x 128", lambda t: cells.bidirectional_lstm(40, 1, 128, 128, t)),
+    ],
+    OperationCode.QUANTIZED_LSTM: [("128 -> 256", lambda t: cells.quantized_lstm(128, 256))],
+    OperationCode.QUANTIZED_16BIT_LSTM: [("128 -> 256", lambda t: cells.quantized_16bit_lstm(128, 256))],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation at one size, on one leading type."""
+
+    name: str
+    """The same for all leading types."""
+    code: OperationCode
+    leading: OperandCode
+    make: Callable[[], Single]
+
+
+_LETTER = re.compile(r"(?<![A-Za-z0-9_])(?P<letter>[A-Z])(?![A-Z_0-9])(?P<shape>\[[0-9,]*\])?")
+
+
+def rows() -> Iterator[Row]:
+    """All of them."""
+    for names, templates in TEMPLATES.items():
+        for code in (OperationCode[name] for name in names.split()):
+            for text in (f"{code.name} {template}" for template in templates):
+                for leading in registry.lookup(code).types:
+                    if {match["letter"] for match in _LETTER.finditer(text)} <= WORDS[leading].keys():
+                        yield Row(text, code, leading, partial(_parsed, filled(text, leading)))
+    for code, sizes in _CELLS.items():
+        for size, make in sizes:
+            for leading in registry.lookup(code).types:
+                yield Row(f"{code.name} {size}", code, leading, partial(make, leading))
+    flag, model = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
+    yield Row("IF, ADD or SUB 56x56x64", OperationCode.IF, flag, _if)
+    yield Row("WHILE, 5 times ADD 56x56x64", OperationCode.WHILE, model, _while)
+
+
+def filled(template: str, leading: OperandCode) -> str:
+    """The row of text for a leading type."""
+    words = WORDS[leading]
+
+    def word(match: re.Match[str]) -> str:
+        return words[match["letter"]].format(match["shape"] or "")
+
+    text = re.sub(r"(?<=[0-9])R\b", lambda _: words["R"], template)
+    return _LETTER.sub(word, text)
+
+
+def _parsed(text: str) -> Single:
+    row = parse(text)
+    return Single(rebuilt(row.model), tuple(row.inputs))
+
+
+_FLAG = OperandType(OperandCode.TENSOR_BOOL8, (1,))
+_COUNTER = OperandType(OperandCode.TENSOR_INT32, (1,))
+_REAL_MAP = OperandType(OperandCode.TENSOR_FLOAT32, (1, 56, 56, 64))
+
+
+def _ones() -> np.ndarray:
+    return np.ones(_REAL_MAP.dimensions, np.float32)
+
+
+def _if() -> Single:
+    build = Builder()
+    inputs = [build.operand(_FLAG)]
+    branches = [build.reference(_branch(code)) for code in (OperationCode.ADD, OperationCode.SUB)]
+    data = [build.operand(_REAL_MAP), build.operand(_REAL_MAP)]
+    outputs = build.outputs(OperationCode.IF, [*inputs, *branches, *data], _REAL_MAP)
+    return Single(build.finish([*inputs, *data], outputs), (np.array([True]), _ones(), _ones()))
+
+
+def _branch(code: OperationCode) -> nnvk.Model:
+    build = Builder()
+    inputs = [build.operand(_REAL_MAP), build.operand(_REAL_MAP)]
+    return build.finish(inputs, [build.operation(code, inputs, _REAL_MAP)])
+
+
+def _while() -> Single:
+    types = [_COUNTER, _REAL_MAP, _REAL_MAP]
+    condition, body, build = Builder(), Builder(), Builder()
+    state = [condition.operand(type_) for type_ in types]
+    five = condition.constant(_COUNTER, np.array([5], np.int32))
+    once = condition.finish(state, [condition.operation(OperationCode.LESS, [state[0], five], _FLAG)])
+    state = [body.operand(type_) for type_ in types]
+    counter = body.operation(OperationCode.ADD, [state[0], body.constant(_COUNTER, np.array([1], np.int32))], _COUNTER)
+    total = body.operation(OperationCode.ADD, state[1:], _REAL_MAP)
+    models = [build.reference(once), build.reference(body.finish(state, [counter, total]))]
+    inputs = [build.operand(type_) for type_ in types]
+    outputs = build.outputs(OperationCode.WHILE, [*models, *inputs], _COUNTER, _REAL_MAP)
+    return Single(build.finish(inputs, outputs), (np.zeros(1, np.int32), _ones(), _ones()))
