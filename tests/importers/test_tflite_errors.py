@@ -77,9 +77,30 @@ def test_every_operator_without_a_counterpart_is_listed() -> None:
     assert isinstance(error, ValueError)
     assert isinstance(error, NnapiError)
     assert error.code is ResultCode.BAD_DATA
-    # What reads a lost tensor is not to blame, and not listed.
-    assert [(p.operation, p.index) for p in error.problems] == [("CUMSUM", 0), ("ATAN2", 3)]
+    # What reads a lost tensor is not to blame, unless it has no counterpart itself.
+    assert [(p.operation, p.index) for p in error.problems] == [("CUMSUM", 0), ("TFLite_Unknown", 2), ("ATAN2", 3)]
     assert "operator 0 (CUMSUM): NNAPI has no counterpart of this operator" in str(error)
+
+
+def test_what_can_not_be_mapped_behind_another_is_listed_and_its_consequences_are_not() -> None:
+    source, lost, moved = floats(2, 3), floats(2, 3), floats(3, 2)
+    axes, sums = T("INT32", (1,)), floats(2)
+    net = Net([source], [sums])
+    net.op("TFLite_Unknown", [source], [lost, axes], custom=b"")
+    net.op("TRANSPOSE", [lost, T("INT32", data=[1, 0])], moved)
+    net.op("SOFTMAX", [moved], floats(3, 2), "PackOptions")  # a problem of its own
+    net.op("SUM", [source, axes], sums, "ReducerOptions")  # the axes would be known, were they not lost
+    steps = T("INT16", (2,), scale=0.1)
+    for _ in range(2):
+        steps = net.op("NEG", [steps], T("INT16", (2,), scale=0.1))
+        net.op("TFLite_Unknown", [sums], steps, custom=b"")
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(net))
+    found = [(p.operation, p.index) for p in caught.value.problems]
+    assert [one for one in found if one[0] != "NEG"] == [
+        *(("TFLite_Unknown", 0), ("SOFTMAX", 2), ("TFLite_Unknown", 5), ("TFLite_Unknown", 7)),
+    ]
+    assert "operators 0, 5, 7 (TFLite_Unknown): NNAPI has no counterpart of this custom operator" in str(caught.value)
 
 
 def test_a_custom_operator_is_named() -> None:

@@ -9,7 +9,7 @@ from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
 
 _SHOWN = 20
-"""Problems that a message lists; `TfliteImportError.problems` has them all."""
+"""Groups of problems that a message lists, and positions in each; `TfliteImportError.problems` has them all."""
 _LONGEST_REASON = 500
 NAME_SHOWN = 80
 """Characters of a name that messages show. Converters join names with ``;`` into very long ones."""
@@ -51,22 +51,36 @@ class Problem:
         object.__setattr__(self, "reason", printable(self.reason, _LONGEST_REASON))
 
     def __str__(self) -> str:
-        where = f" of subgraph {self.subgraph}" if self.subgraph else ""
-        if self.operation in ("input", "output"):
-            return f"{self.operation} {self.index}{where}: {self.reason}"
-        return f"operator {self.index} ({printable(self.operation, NAME_SHOWN)}){where}: {self.reason}"
+        return _line([self])
+
+
+def _line(alike: Sequence[Problem]) -> str:
+    """One line for problems of one operation and one reason."""
+    first = alike[0]
+    where = f" of subgraph {first.subgraph}" if first.subgraph else ""
+    indexes = ", ".join(str(problem.index) for problem in alike[:_SHOWN])
+    more = f" and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
+    if first.operation in ("input", "output"):
+        return f"{first.operation} {indexes}{more}{where}: {first.reason}"
+    operators = "operator" if len(alike) == 1 else "operators"
+    return f"{operators} {indexes}{more} ({printable(first.operation, NAME_SHOWN)}){where}: {first.reason}"
 
 
 class TfliteImportError(NnapiError, ValueError):
     """A file that is not a valid model (``problems`` is empty), or has operators without a counterpart in NNAPI.
 
-    Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why.
+    Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why. Operators of
+    one kind with one reason share a line.
     """
 
     def __init__(self, what: str, source: str, problems: Sequence[Problem] = (), detail: str = "") -> None:
-        shown = [str(problem) for problem in problems[:_SHOWN]]
-        if len(problems) > _SHOWN:
-            shown.append(f"and {len(problems) - _SHOWN} more")
+        groups: dict[tuple[str, int, str], list[Problem]] = {}
+        for problem in problems:
+            groups.setdefault((problem.operation, problem.subgraph, problem.reason), []).append(problem)
+        alike = list(groups.values())
+        shown = [_line(group) for group in alike[:_SHOWN]]
+        if len(alike) > _SHOWN:
+            shown.append(f"and {sum(map(len, alike[_SHOWN:]))} more")
         reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
         super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
         self.problems = tuple(problems)

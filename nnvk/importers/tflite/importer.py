@@ -28,6 +28,8 @@ _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
 _DAMAGED = (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError)
 """What a mapper may raise on options or shapes that make no sense."""
+_COUNTS = frozenset({"INT32", "INT64"})
+"""Types of tensors that may be indexes, axes or shapes, of which many operators need to know the numbers."""
 _NOTHING = np.zeros(0, np.uint8)
 """The bytes of a constant without elements, which has no buffer."""
 
@@ -135,7 +137,7 @@ class _Builder:
         self._states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._lost: set[int] = set()
-        """Tensors that operators could not give; their readers are not to blame."""
+        """Tensors that operators could not give, and what was made of them."""
 
     def build(self) -> _Finished | None:
         subgraph, before = self._subgraph, len(self._owner.problems)
@@ -168,11 +170,14 @@ class _Builder:
     # --- operators -----------------------------------------------------------------------------------------------
 
     def _map(self, operator: Operator) -> None:
-        """Map one operator; a failure becomes a problem and its outputs are lost."""
+        """Map one operator; a failure becomes a problem and its outputs are lost.
+
+        Behind a lost tensor, mapping goes on with an input in its place, to find what else can't be mapped. What is
+        only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
+        """
         tensors = self._subgraph.tensors
-        if not self._lost.isdisjoint(operator.inputs):
-            self._lost.update(operator.outputs)
-            return
+        lost = [index for index in operator.inputs if index in self._lost]
+        self._lost.update(operator.outputs if lost else ())
         try:
             mapper = find(operator.name)
             if mapper is None:
@@ -180,6 +185,13 @@ class _Builder:
                 raise Unmapped(f"NNAPI has no counterpart of this {kind}")
             if len(set(operator.outputs)) < len(operator.outputs):
                 raise Unmapped("a tensor is its output twice")
+        except Unmapped as error:
+            self._problem(operator.name, operator.index, error)
+            self._lost.update(operator.outputs)
+            return
+        if not all(self._has_stand_in(tensors[index]) for index in lost):
+            return
+        try:
             inputs = [None if index < 0 else self._value(tensors[index]) for index in operator.inputs]
             context = Context(self._graph, operator, inputs, tensors, self._owner.branch, self._owner.round_hybrid)
             result = mapper(context)
@@ -189,11 +201,26 @@ class _Builder:
                 for index, value in zip(operator.outputs, values, strict=False)
             }
         except (Unmapped, NnapiError, *_DAMAGED) as error:
-            self._problem(operator.name, operator.index, error)
+            if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
+                self._problem(operator.name, operator.index, error)
             self._lost.update(operator.outputs)
             return
         self._values.update(bound)
         self._values.update(context.updates)
+
+    def _has_stand_in(self, tensor: Tensor) -> bool:
+        """Whether a lost tensor has a value that its readers can be mapped with; makes one where its type is known."""
+        if tensor.index not in self._values:
+            if not tensor.is_static:
+                return False
+            try:
+                type_ = operand_type(tensor)
+            except (Unmapped, NnapiError):
+                return False
+            if not type_.is_fully_specified:
+                return False
+            self._values[tensor.index] = self._graph.input(type_)
+        return True
 
     def _bind(self, c: Context, tensor: Tensor, value: Value) -> Value:
         """The value of an output, in the quantisation that the file declares, checked against its shape."""
