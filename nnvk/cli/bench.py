@@ -19,6 +19,7 @@ from nnvk.api import run as run_compilation
 from nnvk.cli.limits import DEFAULT_RUNS, DEFAULT_SECONDS, LEAST_RUNS, Limits
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, print_line, report
 from nnvk.cli.models import (
+    InputShapes,
     NoRoundHybrid,
     choose_devices,
     compile_model,
@@ -85,6 +86,7 @@ def command(
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,
+    shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -103,7 +105,7 @@ def command(
         for path in models:
             title = _title(path, models)
             try:
-                model = load_model(path, round_hybrid=not no_round_hybrid).model
+                model = load_model(path, shapes, round_hybrid=not no_round_hybrid).model
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue

@@ -14,6 +14,7 @@ from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import (
+    InputShapes,
     NoRoundHybrid,
     compile_model,
     device_of_operations,
@@ -57,6 +58,7 @@ def command(
         Path | None,
         typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
+    shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -67,7 +69,7 @@ def command(
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
-    imported = load_model(path, round_hybrid=not no_round_hybrid)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
     reasons = _reasons(imported.model, devices)
     first = devices[0].name
     if device is None:

@@ -20,15 +20,37 @@ NoRoundHybrid = Annotated[
     ),
 ]
 
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SHAPE",
+        help="Give an input another shape than the file's, such as image=4x224x224x3; a ? keeps a size.",
+    ),
+]
 
-def load_model(path: Path, *, round_hybrid: bool = True) -> tflite.ImportedModel:
-    """Read a model; ``round_hybrid`` is that of `tflite.load`.
+
+def load_model(path: Path, shapes: Sequence[str] | None = None, *, round_hybrid: bool = True) -> tflite.ImportedModel:
+    """Read a model; ``shapes`` are those of ``--shape``, ``round_hybrid`` is that of `tflite.load`.
 
     Raises FileNotFoundError, or the importer's error that names what can't be mapped.
     """
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
-    return tflite.load(path, round_hybrid=round_hybrid)
+    return tflite.load(path, shapes=_parse_shapes(shapes or ()), round_hybrid=round_hybrid)
+
+
+def _parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:
+    shapes: dict[str, list[int | None]] = {}
+    for word in words:
+        name, equals, text = word.rpartition("=")
+        sizes = text.lower().split("x")
+        if not equals or not all(size == "?" or (size.isascii() and size.isdigit()) for size in sizes):
+            raise ValueError(f"--shape must be NAME=SHAPE, such as image=4x224x224x3, not {word!r}")
+        if name in shapes:
+            raise ValueError(f"--shape is given twice for {name!r}")
+        shapes[name] = [None if size == "?" else int(size) for size in sizes]
+    return shapes
 
 
 def find_device(name: str) -> Device:

@@ -21,6 +21,7 @@ from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import complain, print_line
 from nnvk.cli.models import (
+    InputShapes,
     NoRoundHybrid,
     choose_devices,
     compile_model,
@@ -92,6 +93,7 @@ def command(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
     ] = None,
+    shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -106,7 +108,7 @@ def command(
     normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
     devices = choose_devices(device, not no_fallback)
-    imported = load_model(path, round_hybrid=not no_round_hybrid)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
     wants_classes = top is not None or names is not None
     if wants_classes:
         _check_classes(imported.outputs, names)

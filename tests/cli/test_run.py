@@ -69,6 +69,17 @@ def test_mean_and_std_change_the_input(nnvk_command: Any) -> None:
     assert tables[0] == tables[1] != tables[2]
 
 
+def test_a_batch(nnvk_command: Any, tmp_path: Path) -> None:
+    pixels = np.asarray(Image.open(SEVEN)).reshape(1, 16, 16, 1)
+    np.save(tmp_path / "in.npy", np.repeat(pixels, 3, axis=0).astype(np.float32) / np.float32(255))
+    arguments = ["--shape", "image=3x?x16x1", "--input", tmp_path / "in.npy", "--output", tmp_path / "out.npz"]
+    result = nnvk_command("run", FLOAT, *arguments, *CPU)
+    assert result.exit_code == 0, result.output
+    with np.load(tmp_path / "out.npz") as written:
+        assert written["0"].shape == (3, 10)
+        assert written["0"].argmax(axis=1).tolist() == [7, 7, 7]
+
+
 _SEVEN = ["{model}", "--input", "{seven}"]
 
 
@@ -96,6 +107,10 @@ _SEVEN = ["{model}", "--input", "{seven}"]
         ([*_SEVEN, "--output", "{text}/x.npz"], "not a folder: {text}"),
         ([*_SEVEN, "--trace", "{folder}/absent/x"], "not a folder: {folder}/absent"),
         ([*_SEVEN, "--trace", "{folder}"], "is a folder: {folder}"),
+        ([*_SEVEN, "--shape", "3x16x16x1"], "--shape must be NAME=SHAPE, such as image=4x224x224x3, not '3x16x16x1'"),
+        ([*_SEVEN, "--shape", "image=3x-1"], "--shape must be NAME=SHAPE, such as image=4x224x224x3, not 'image=3x-1'"),
+        ([*_SEVEN, "--shape", "image=3", "--shape", "image=4"], "--shape is given twice for 'image'"),
+        ([*_SEVEN, "--shape", "x=1x2"], "no input of the model is called 'x', there are ['image']"),
         ([*_SEVEN, "--mean", "x"], "mean must be a number"),
         ([*_SEVEN, "--mean", "nan"], "mean must be of finite float32 numbers, not 'nan'"),
     ],

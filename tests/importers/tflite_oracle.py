@@ -11,6 +11,7 @@ import tflite_net as net
 
 from nnvk.driver.cpu.executor import run
 from nnvk.importers.tflite import ImportedModel, load
+from nnvk.importers.tflite.resizing import Shapes
 from nnvk.ops.flow import Clock
 
 try:
@@ -33,18 +34,21 @@ def random_input(tensor: net.T, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
-def _interpreter(data: bytes, optimised: bool = False) -> Any:
+def _interpreter(data: bytes, inputs: Sequence[np.ndarray], optimised: bool = False) -> Any:
     if litert is None:
         pytest.skip("needs ai-edge-litert")
     kinds = litert.OpResolverType
     kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else kinds.BUILTIN_REF
     try:
         interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=kind)
+        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+            if tuple(detail["shape"]) != array.shape:
+                interpreter.resize_tensor_input(detail["index"], array.shape)
         interpreter.allocate_tensors()
     except ValueError as error:
         if optimised or "Didn't find op" not in str(error):
             raise
-        return _interpreter(data, optimised=True)  # the set of reference kernels lacks some
+        return _interpreter(data, inputs, optimised=True)  # the set of reference kernels lacks some
     return interpreter
 
 
@@ -52,7 +56,7 @@ def expected(
     data: bytes, inputs: Sequence[np.ndarray], repeats: int = 1, optimised: bool = False
 ) -> list[list[np.ndarray]]:
     """Outputs of TFLite's reference kernels, for each of ``repeats`` invocations."""
-    interpreter = _interpreter(data, optimised)
+    interpreter = _interpreter(data, inputs, optimised)
     outputs = []
     for _ in range(repeats):
         for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
@@ -81,12 +85,14 @@ def compare(
     steps: int = 1,
     repeats: int = 1,
     optimised: bool = False,
+    shapes: Shapes | None = None,
 ) -> ImportedModel:
     """Import, run both and assert that outputs agree: real numbers within ``atol``, quantised within ``steps``.
 
-    ``optimised`` takes TFLite's other kernels, where the reference ones are known to be wrong.
+    ``optimised`` takes TFLite's other kernels, where the reference ones are known to be wrong. ``shapes`` are those of
+    the inputs where they are not the file's.
     """
-    imported = load(data)
+    imported = load(data, shapes=shapes)
     frozen, states = imported.model.frozen, imported.states
     edge = [*imported.inputs, *(state.input for state in states)], [*imported.outputs, *(s.output for s in states)]
     assert [port.type for port in edge[0]] == list(frozen.input_types())

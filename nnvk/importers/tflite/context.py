@@ -48,7 +48,7 @@ class Context:
         operator: Operator,
         inputs: Sequence[Value | None],
         tensors: Sequence[Tensor],
-        subgraph: Callable[[int], Model],
+        subgraph: Callable[[int, Sequence[Value]], Model],
         round_hybrid: bool,
     ) -> None:
         self.graph = graph
@@ -57,7 +57,7 @@ class Context:
         self.outputs = [tensors[index] for index in operator.outputs]
         self.intermediates = [tensors[index] for index in operator.intermediates]
         self.subgraph = subgraph
-        """The model of another subgraph by its index, for control flow."""
+        """The model of another subgraph by its index and the inputs that it gets, for control flow."""
         self.round_hybrid = round_hybrid
         """Whether to round activations as TFLite's hybrid kernels do."""
         self.updates: dict[int, Value] = {}

@@ -13,16 +13,18 @@ import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.text import printable
 from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers the mappers)
 from nnvk.importers.tflite.budget import Budget
 from nnvk.importers.tflite.context import Context, same_quantisation
-from nnvk.importers.tflite.errors import Malformed, OverBudget, Problem, TfliteImportError, Unmapped
+from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, OverBudget, Problem, TfliteImportError, Unmapped
 from nnvk.importers.tflite.graph import Graph, Value, edge_shape
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
 from nnvk.importers.tflite.ports import ImportedModel, Port, State
 from nnvk.importers.tflite.registry import find
+from nnvk.importers.tflite.resizing import Shapes, resized, wanted_shapes
 from nnvk.importers.tflite.schema import HEAD, File, Operator, Subgraph, Tensor, is_model
-from nnvk.types.operand import QUANT8_CODES
+from nnvk.types.operand import QUANT8_CODES, Shape
 
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
@@ -34,8 +36,18 @@ _NOTHING = np.zeros(0, np.uint8)
 """The bytes of a constant without elements, which has no buffer."""
 
 
-def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True, relaxed: bool = False) -> ImportedModel:
+def load(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    shapes: Shapes | None = None,
+    round_hybrid: bool = True,
+    relaxed: bool = False,
+) -> ImportedModel:
     """Import a ``.tflite`` model, from a path or from its bytes.
+
+    ``shapes`` gives inputs, by name, other shapes than the file's, in elements: another batch, a larger image, and
+    above all the sizes that the file leaves open (`Port.signature`), which are mostly 1 without it. None or -1 for a
+    size keeps the file's.
 
     Where weights of 8 bits meet real activations (dynamic-range quantisation), TFLite rounds the activations to
     8 bits as well. ``round_hybrid`` adds operations that do so too, and give TFLite's results; without it, the
@@ -44,14 +56,14 @@ def load(source: str | os.PathLike[str] | bytes, *, round_hybrid: bool = True, r
 
     Raises `TfliteImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
     make more of a small file than its size warrants (`nnvk.importers.tflite.budget`): it then lists them all. Raises
-    OSError where the path can't be read, and OUT_OF_MEMORY.
+    OSError where the path can't be read, BAD_DATA for ``shapes`` that the inputs can't have, and OUT_OF_MEMORY.
     """
     if isinstance(source, bytes):
         data, name = source, "the model"
     else:
         data, name = _read(Path(source)), os.fspath(source)
     try:
-        return _Import(File(data), name, Budget(len(data)), round_hybrid, relaxed).run()
+        return _Import(File(data), name, Budget(len(data)), shapes or {}, round_hybrid, relaxed).run()
     except Malformed as error:
         raise TfliteImportError(error.what, name, detail=str(error)) from error
     except MemoryError as error:
@@ -77,40 +89,48 @@ class _Finished:
 
 @dataclass(slots=True, eq=False)
 class _Import:
-    """One import: subgraphs are imported once each, however often control flow refers to them."""
+    """One import: subgraphs are imported once for each set of shapes, however often control flow refers to them."""
 
     file: File
     name: str
     budget: Budget
+    shapes: Shapes
     round_hybrid: bool
     relaxed: bool
     problems: list[Problem] = field(default_factory=list)
-    finished: dict[int, _Finished | None] = field(default_factory=dict)
+    finished: dict[tuple[int, tuple[Shape, ...]], _Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
+        main = self.file.subgraph(0)
+        shapes = wanted_shapes(main, self.shapes)
         done = None
         with suppress(OverBudget):  # which is among the problems
-            done = self.subgraph(0)
+            done = self.subgraph(0, shapes)
         if done is None:
-            raise TfliteImportError("NNAPI can't express this model", self.name, self.problems)
+            raise TfliteImportError("NNAPI can't express this model", self.name, self.problems, _open_inputs(main))
         return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
 
-    def subgraph(self, index: int) -> _Finished | None:
-        """A subgraph's model; None where operators of it could not be mapped."""
-        if index not in self.finished:
+    def subgraph(self, index: int, shapes: Sequence[Shape]) -> _Finished | None:
+        """A subgraph's model with inputs of these shapes; None where operators of it could not be mapped."""
+        key = index, tuple(shapes)
+        if key not in self.finished:
             if index in self.under_way:
                 raise Malformed(f"subgraph {index} contains itself")
             if len(self.under_way) >= _MAX_DEPTH:
                 raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
             self.under_way.append(index)
-            self.finished[index] = _Builder(self, self.file.subgraph(index)).build()
+            self.finished[key] = _Builder(self, resized(self.file.subgraph(index), shapes)).build()
             self.under_way.pop()
-        return self.finished[index]
+        return self.finished[key]
 
-    def branch(self, index: int) -> Model:
-        """The model of a subgraph that control flow refers to."""
-        finished = self.subgraph(index)
+    def branch(self, index: int, inputs: Sequence[Value]) -> Model:
+        """The model of a subgraph that control flow refers to, and gives these inputs."""
+        subgraph = self.file.subgraph(index)
+        shapes = [subgraph.tensors[tensor].shape for tensor in subgraph.inputs]
+        if self.shapes and len(shapes) == len(inputs):
+            shapes = [value.shape for value in inputs]
+        finished = self.subgraph(index, shapes)
         if finished is None:
             raise Unmapped(f"subgraph {index} has operators that can't be mapped")
         if finished.states:
@@ -118,11 +138,22 @@ class _Import:
         return finished.model
 
 
+def _open_inputs(subgraph: Subgraph) -> str:
+    """What ``load`` could be told about the inputs, for the message."""
+    tensors = (subgraph.tensors[index] for index in subgraph.inputs)
+    return "; ".join(
+        f"'{printable(tensor.name, NAME_SHOWN)}' of shape {list(tensor.signature)} is taken as {list(tensor.shape)}, "
+        "load(..., shapes=...) takes others"
+        for tensor in tensors
+        if -1 in tensor.signature
+    )
+
+
 def _port(tensor: Tensor, value: Value) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
     known = at_least_1d(tensor.shape) == value.shape and (tensor.is_static or bool(tensor.shape))
     shape = tensor.shape if known else value.shape
-    return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape)
+    return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape, tensor.signature)
 
 
 class _Builder:

@@ -34,6 +34,8 @@ class Port:
     """Name of the TFLite tensor's type: "FLOAT32", "INT8", "UINT8", "INT64", ..."""
     shape: Shape
     """Shape of the TFLite tensor."""
+    signature: Shape = ()
+    """The shape in the file, with -1 for a size that it leaves open: `load` takes ``shapes``."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -67,7 +69,8 @@ class Port:
         if array.dtype != self.dtype:
             raise bad_data(f"{self} must be an array of {self.dtype}, got {array.dtype}")
         if array.shape not in (self.shape, self.type.dimensions):
-            raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}")
+            other = "; load(..., shapes=...) takes others" if -1 in self.signature else ""
+            raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")
         if array.dtype == np.int64 and np.any(array != array.astype(np.int32)):
             raise bad_data(f"{self} must have values of 32 bits, got {array.min()} to {array.max()}")
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)

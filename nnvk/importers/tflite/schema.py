@@ -88,6 +88,8 @@ class Tensor:
     shape: Shape
     is_static: bool
     """Whether ``shape`` is what the model means, and not a placeholder for sizes known only when it runs."""
+    signature: Shape
+    """``shape`` with -1 where the size is a placeholder."""
     scales: np.ndarray
     """Scales, float32: none, one, or one per index of ``channel_dim``."""
     zero_points: np.ndarray
@@ -301,6 +303,7 @@ class File:
             name=name,
             type=type_,
             shape=shape,
+            signature=tuple(signature) if len(signature) == len(shape) else shape,
             is_static=-1 not in signature and (bool(shape) or raw.HasRank() or data is not None),
             scales=scales,
             zero_points=zero_points,

@@ -18,7 +18,7 @@ def if_(c: Context) -> Sequence[Value]:
     condition, *inputs = c.all_inputs()
     if condition.code is not OperandCode.TENSOR_BOOL8 or condition.size != 1:
         raise Unmapped(f"the condition must be one boolean, got {condition.type}")
-    branches = [c.subgraph(index) for index in (options.ThenSubgraphIndex(), options.ElseSubgraphIndex())]
+    branches = [c.subgraph(index, inputs) for index in (options.ThenSubgraphIndex(), options.ElseSubgraphIndex())]
     outs = list(branches[0].frozen.output_types())
     edges = [c.graph.edge(value) for value in inputs]
     return _shaped(c, c.emit_many(OperationCode.IF, c.reshape(condition, (1,)), *branches, *edges, outs=outs))
@@ -28,9 +28,10 @@ def if_(c: Context) -> Sequence[Value]:
 def while_(c: Context) -> Sequence[Value]:
     """Condition and body take all inputs; the body gives the next ones."""
     options = c.options("WhileOptions")
-    models = [c.subgraph(index) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
+    inputs = c.all_inputs()
+    models = [c.subgraph(index, inputs) for index in (options.CondSubgraphIndex(), options.BodySubgraphIndex())]
     outs = list(models[1].frozen.output_types())
-    edges = [c.graph.edge(value) for value in c.all_inputs()]
+    edges = [c.graph.edge(value) for value in inputs]
     return _shaped(c, c.emit_many(OperationCode.WHILE, *models, *edges, outs=outs))
 
 
