@@ -41,9 +41,15 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 """Readers by version; version 3 is for structures whose fields have names beyond Latin-1."""
 
 
-def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Normalization | None) -> list[np.ndarray]:
+def read_inputs(
+    files: Sequence[Path],
+    ports: Sequence[Port],
+    normalization: Normalization | None,
+    own: Sequence[Normalization | None] = (),
+) -> list[np.ndarray]:
     """Read the model's inputs, as TFLite has them, from one .npz for all or from one file for each.
 
+    ``own`` are the normalisations that the model's metadata gives for its inputs, which hold without ``normalization``.
     Raises ValueError that names what is wanted and what came.
     """
     if normalization is not None and files and not any(is_image(file) for file in files):
@@ -54,7 +60,8 @@ def read_inputs(files: Sequence[Path], ports: Sequence[Port], normalization: Nor
         wanted = "; ".join(f"{index}: {_describe(port)}" for index, port in enumerate(ports))
         came = f"got {len(files)}" if files else "none was given"
         raise ValueError(f"the model wants {len(ports)} --input FILE (image, .npy, or one .npz), {came}: {wanted}")
-    return [_from_file(file, port, normalization) for file, port in zip(files, ports, strict=True)]
+    chosen = [normalization or known for known in own] if own else [normalization] * len(ports)
+    return [_from_file(file, port, one) for file, port, one in zip(files, ports, chosen, strict=True)]
 
 
 def is_image(path: Path) -> bool:

@@ -31,10 +31,10 @@ from nnvk.cli.models import (
 )
 from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, working, writing
 from nnvk.cli.usage import JsonFile
-from nnvk.importers.tflite import Port
+from nnvk.importers.tflite import ImportedModel, Port
 
 DEFAULT_TOP = 5
-"""Classes that are printed where --labels is given without --top."""
+"""Classes that are printed where there are labels and no --top."""
 
 
 def command(
@@ -68,7 +68,7 @@ def command(
             metavar="K",
             min=1,
             help="Print the K best classes of the first output.",
-            show_default=f"{DEFAULT_TOP} with --labels",
+            show_default=f"{DEFAULT_TOP} with labels",
         ),
     ] = None,
     mean: Annotated[
@@ -100,7 +100,8 @@ def command(
     """Run a model on images or arrays.
 
     An image is resized and scaled as the input's type wants it: uint8 gets the pixels as they are, int8 the
-    pixels minus 128, float the pixels divided by 255, unless --mean or --std say otherwise.
+    pixels minus 128, float the pixels divided by 255, unless --mean or --std or else the file's metadata say otherwise.
+    Labels in the file are those of the classes without --labels.
     """
     if output is not None and output.suffix.lower() != ".npz":
         raise ValueError(f"the name of --output must end in .npz: {output}")
@@ -109,10 +110,13 @@ def command(
     names = None if labels is None else _read_labels(labels)
     devices = choose_devices(device, not no_fallback)
     imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+    if names is None:
+        names = _own_labels(imported)
     wants_classes = top is not None or names is not None
     if wants_classes:
         _check_classes(imported.outputs, names)
-    arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization))
+    own = _own_normalizations(imported)
+    arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization, own))
     for file, port in zip(inputs or (), imported.inputs, strict=False):
         if normalization is not None and is_image(file):
             cut_off = normalization.cut_off(port.type)
@@ -215,6 +219,25 @@ def _print_classes(classes: Sequence[Class]) -> None:
     rows = [[f"{one.score:.6g}", str(one.number), *([one.label or ""] if has_labels else [])] for one in classes]
     columns = ["score", "class", *(["label"] if has_labels else [])]
     print_table(columns, rows, title="Best classes", right="score class")
+
+
+def _own_labels(imported: ImportedModel) -> list[str] | None:
+    """The labels in the file, where they are those of the classes of the first output; else None."""
+    if not imported.outputs or not imported.metadata.outputs:
+        return None
+    labels, shape = imported.metadata.outputs[0].labels, imported.outputs[0].shape
+    return list(labels) if shape and labels and math.prod(shape) == shape[-1] == len(labels) else None
+
+
+def _own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
+    """What the file wants images to be normalised with; quantised inputs take the pixels, as TFLite Support has it."""
+    known = imported.metadata.inputs
+    if len(known) != len(imported.inputs):
+        return [None] * len(imported.inputs)
+    return [
+        Normalization(tensor.mean, tensor.std) if tensor.mean and not port.is_quantised else None
+        for tensor, port in zip(known, imported.inputs, strict=True)
+    ]
 
 
 def _read_labels(path: Path) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tflite_metadata import metadata, packed
+from tflite_net import Net, T, write
 
 from nnvk import get_devices
 from nnvk.cli import run as run_module
@@ -67,6 +69,39 @@ def test_mean_and_std_change_the_input(nnvk_command: Any) -> None:
     other = nnvk_command("run", FLOAT, "--input", SEVEN, *CPU, "--top", 10, "--mean", 127.5, "--std", 20)
     tables = [result.stdout.split("Best classes")[1] for result in (first, same, other)]
     assert tables[0] == tables[1] != tables[2]
+
+
+def _classifier(path: Path, type: str = "FLOAT32", classes: int = 3) -> Path:
+    """A model that gives three pixels of an image back as scores, and its own labels and normalisation."""
+    scale = None if type == "FLOAT32" else 0.5
+    image, scores = T(type, (1, 1, 1, 3), scale=scale), T(type, (1, 3), scale=scale)
+    net = Net([image], [scores])
+    net.op("RESHAPE", [image, T("INT32", data=[1, 3])], scores)
+    described = metadata("Pixels", mean=[100.0], std=[2.0], labels="l.txt")
+    labels = "\n".join(["red", "green", "blue", "more"][:classes])
+    path.write_bytes(packed(write(net, metadata=described), {"l.txt": labels}))
+    return path
+
+
+def test_labels_and_normalisation_in_the_file(nnvk_command: Any, tmp_path: Path) -> None:
+    Image.new("RGB", (1, 1), (50, 120, 90)).save(tmp_path / "in.png")
+    given = ["--input", tmp_path / "in.png", *CPU, "--json"]
+
+    def classes(model: Path, *arguments: object) -> list[tuple[float, str | None]]:
+        result = nnvk_command("run", model, *arguments, *given)
+        assert result.exit_code == 0, result.output
+        return [(one["score"], one["label"]) for one in json.loads(result.stdout).get("classes", [])]
+
+    model = _classifier(tmp_path / "float.tflite")
+    assert classes(model) == [(10.0, "green"), (-5.0, "blue"), (-25.0, "red")]
+    assert classes(model, "--mean", 0, "--top", 1) == [(float(np.float32(120) / np.float32(255)), "green")]
+    own = tmp_path / "own.txt"
+    own.write_text("a\nb\nc\n")
+    assert classes(model, "--labels", own, "--top", 1) == [(10.0, "b")]
+    # A quantised input gets the pixels as they are.
+    assert classes(_classifier(tmp_path / "int.tflite", "UINT8"), "--top", 1) == [(60.0, "green")]
+    # Labels of something else than the classes are none.
+    assert classes(_classifier(tmp_path / "more.tflite", classes=4)) == []
 
 
 def test_a_batch(nnvk_command: Any, tmp_path: Path) -> None:

@@ -104,16 +104,32 @@ class Net:
         return len(self.tensors) - 1
 
 
-def write(*nets: Net, description: str = "", behind: bool = False) -> bytes:
+@dataclass
+class Signature:
+    """Names for the inputs and outputs of a subgraph."""
+
+    key: str
+    subgraph: int
+    inputs: dict[str, T]
+    outputs: dict[str, T]
+
+
+def write(
+    *nets: Net,
+    description: str = "",
+    behind: bool = False,
+    signatures: Sequence[Signature] = (),
+    metadata: bytes | None = None,
+) -> bytes:
     """The bytes of a file with these subgraphs, the first of them the main one.
 
     ``behind`` puts constants behind the tables, as files above 2 GiB have them.
     """
     outside: Outside | None = None
     if behind:
-        tables = _write(nets, description, Outside(start=1 << 20))
+        tables = _write(nets, description, Outside(start=1 << 20), signatures, metadata)
         outside = Outside(start=-(-len(tables) // 16) * 16)
-    tables = _write(nets, description, outside)
+    tables = _write(nets, description, outside, signatures, metadata)
     return tables if outside is None else tables.ljust(outside.start, b"\0") + bytes(outside.payload)
 
 
@@ -131,13 +147,26 @@ class Outside:
         return {"Offset": offset, "Size": len(data)}
 
 
-def _write(nets: Sequence[Net], description: str, outside: Outside | None) -> bytes:
+def _write(
+    nets: Sequence[Net],
+    description: str,
+    outside: Outside | None,
+    signatures: Sequence[Signature],
+    metadata: bytes | None,
+) -> bytes:
     b = flatbuffers.Builder(1024)
     codes: list[tuple[str, bool, int]] = []
     buffers = [_table(b, "Buffer")]
     subgraphs = [_subgraph(b, net, codes, buffers, outside) for net in nets]
     code_offsets = [_code(b, *code) for code in codes]
     text = b.CreateString(description)
+    more: dict[str, Any] = {}
+    if signatures:
+        more["SignatureDefs"] = _offsets(b, [_signature(b, nets[one.subgraph], one) for one in signatures])
+    if metadata is not None:
+        name, data = b.CreateString("TFLITE_METADATA"), b.CreateByteVector(metadata)
+        buffers.append(_table(b, "Buffer", Data=data))
+        more["Metadata"] = _offsets(b, [_table(b, "Metadata", Name=name, Buffer=len(buffers) - 1)])
     model = _table(
         b,
         "Model",
@@ -146,6 +175,7 @@ def _write(nets: Sequence[Net], description: str, outside: Outside | None) -> by
         Subgraphs=_offsets(b, subgraphs),
         Description=text,
         Buffers=_offsets(b, buffers),
+        **more,
     )
     b.Finish(model, b"TFL3")
     return bytes(b.Output())
@@ -167,6 +197,19 @@ def _offsets(b: flatbuffers.Builder, offsets: Sequence[int]) -> int:
 
 def _ints(b: flatbuffers.Builder, values: Sequence[int]) -> int:
     return b.CreateNumpyVector(np.array(values, np.int32))
+
+
+def _signature(b: flatbuffers.Builder, net: Net, signature: Signature) -> int:
+    maps = [
+        [
+            _table(b, "TensorMap", Name=b.CreateString(name), TensorIndex=net.index(tensor))
+            for name, tensor in edge.items()
+        ]
+        for edge in (signature.inputs, signature.outputs)
+    ]
+    inputs, outputs = (_offsets(b, one) for one in maps)
+    key = b.CreateString(signature.key)
+    return _table(b, "SignatureDef", Inputs=inputs, Outputs=outputs, SignatureKey=key, SubgraphIndex=signature.subgraph)
 
 
 def _code(b: flatbuffers.Builder, name: str, is_custom: bool, version: int) -> int:

@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from nnvk.importers.tflite.errors import Problem, TfliteImportError
 from nnvk.importers.tflite.importer import load
-from nnvk.importers.tflite.ports import ImportedModel, Port, State
+from nnvk.importers.tflite.metadata import Metadata, TensorMetadata
+from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, State
 from nnvk.importers.tflite.registry import supported_operators
 
-__all__ = ["ImportedModel", "Port", "Problem", "State", "TfliteImportError", "load", "supported_operators"]
+__all__ = [
+    "ImportedModel",
+    "Metadata",
+    "Port",
+    "Problem",
+    "Signature",
+    "State",
+    "TensorMetadata",
+    "TfliteImportError",
+    "load",
+    "supported_operators",
+]

@@ -19,11 +19,12 @@ from nnvk.importers.tflite.budget import Budget
 from nnvk.importers.tflite.context import Context, same_quantisation
 from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, OverBudget, Problem, TfliteImportError, Unmapped
 from nnvk.importers.tflite.graph import Graph, Value, edge_shape
+from nnvk.importers.tflite.metadata import Metadata, read_metadata
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
-from nnvk.importers.tflite.ports import ImportedModel, Port, State
+from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.tflite.registry import find
 from nnvk.importers.tflite.resizing import Shapes, resized, wanted_shapes
-from nnvk.importers.tflite.schema import HEAD, File, Operator, Subgraph, Tensor, is_model
+from nnvk.importers.tflite.schema import HEAD, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.types.operand import QUANT8_CODES, Shape
 
 _MAX_DEPTH = 16
@@ -102,14 +103,49 @@ class _Import:
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
-        main = self.file.subgraph(0)
-        shapes = wanted_shapes(main, self.shapes)
+        metadata = Metadata()
+        if self.file.metadata is not None:
+            metadata = read_metadata(self.file.metadata, self.file.data)
+        main = self.imported(0)
+        found = {definition.key: definition for definition in self.file.signatures}
+
+        def make(key: str) -> Signature:
+            try:
+                return self.signature(found[key], main)
+            except Malformed as error:
+                raise TfliteImportError(error.what, self.name, detail=str(error)) from error
+
+        return replace(main, metadata=metadata, signatures=Signatures(tuple(found), make))
+
+    def imported(self, index: int) -> ImportedModel:
+        """A subgraph as a model of its own."""
+        subgraph, before = self.file.subgraph(index), len(self.problems)
+        names = {subgraph.tensors[tensor].name for tensor in subgraph.inputs}
+        # The shapes are the first subgraph's inputs'; others, of signatures, may have some of these inputs.
+        wanted = {name: shape for name, shape in self.shapes.items() if not index or name in names}
+        shapes = wanted_shapes(subgraph, wanted)
         done = None
         with suppress(OverBudget):  # which is among the problems
-            done = self.subgraph(0, shapes)
+            done = self.subgraph(index, shapes)
         if done is None:
-            raise TfliteImportError("NNAPI can't express this model", self.name, self.problems, _open_inputs(main))
+            problems = self.problems[before:]
+            self.finished = {key: one for key, one in self.finished.items() if one}  # to say so again when asked again
+            raise TfliteImportError("NNAPI can't express this model", self.name, problems, _open_inputs(subgraph))
         return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
+
+    def signature(self, definition: SignatureDef, main: ImportedModel) -> Signature:
+        """A signature, whose subgraph is ``main``'s or imported now."""
+        subgraph = self.file.subgraph(definition.subgraph)
+        places = []
+        for what, named, indexes in (
+            ("input", definition.inputs, subgraph.inputs),
+            ("output", definition.outputs, subgraph.outputs),
+        ):
+            if any(index not in indexes for index in named.values()) or (what == "input" and len(named) < len(indexes)):
+                raise Malformed(f"the {what}s of signature {definition.key!r} are not those of its subgraph")
+            places.append({name: indexes.index(index) for name, index in named.items()})
+        imported = self.imported(definition.subgraph) if definition.subgraph else main
+        return Signature(definition.key, imported, *places)
 
     def subgraph(self, index: int, shapes: Sequence[Shape]) -> _Finished | None:
         """A subgraph's model with inputs of these shapes; None where operators of it could not be mapped."""

@@ -1,18 +1,20 @@
-"""The edge of an imported model: what TFLite's caller sees, and how NNAPI has it."""
+"""The edge of an imported model: what TFLite's caller sees, how NNAPI has it, and functions by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from nnvk.api import Model, OperandType
+from nnvk.api import Compilation, Device, Model, OperandType, run
 from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.tflite.errors import NAME_SHOWN
+from nnvk.importers.tflite.metadata import Metadata
 from nnvk.importers.tflite.operands import DTYPES
 from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import QUANT8_CODES, Shape
@@ -121,6 +123,10 @@ class ImportedModel:
     states: tuple[State, ...] = ()
     description: str = ""
     """What the file says of itself."""
+    metadata: Metadata = field(default_factory=Metadata)
+    """What it says of its inputs and outputs; empty where it says nothing."""
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    """Functions by name: ``imported.signatures["serving_default"](x=array)``."""
 
     def initial_state(self) -> list[np.ndarray]:
         """The states before the first execution: zeros, which quantised states have at their zero point."""
@@ -148,3 +154,86 @@ class ImportedModel:
         own = len(self.outputs)
         decoded = [port.decode(array) for port, array in zip(self.outputs, arrays, strict=False)]
         return decoded, list(arrays[own:])
+
+
+class Signature:
+    """A function of the model: ``signature(x=array)`` gives its outputs by name, as TFLite's signature runners do.
+
+    It is compiled with the first call. States, zero at first, go from one call to the next; several threads may call,
+    one after the other.
+    """
+
+    def __init__(
+        self, key: str, imported: ImportedModel, inputs: Mapping[str, int], outputs: Mapping[str, int]
+    ) -> None:
+        self.key = key
+        self.imported = imported
+        """The subgraph that it is."""
+        self.inputs: dict[str, Port] = {name: imported.inputs[place] for name, place in inputs.items()}
+        """Its inputs by their names in the signature."""
+        self.outputs: dict[str, Port] = {name: imported.outputs[place] for name, place in outputs.items()}
+        """Its outputs by their names in the signature."""
+        self._order = sorted(inputs, key=inputs.__getitem__)
+        self._places = dict(outputs)
+        self._compilation: Compilation | None = None
+        self._state: Sequence[np.ndarray] | None = None
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        """``Signature 'serving_default'(x) -> (y)``."""
+        return f"Signature {self.key!r}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})"
+
+    def compile(self, devices: Sequence[Device] | None = None) -> None:
+        """Compile for these devices, in the order of preference; None leaves the choice to nnvk."""
+        compilation = Compilation(self.imported.model, devices)
+        compilation.finish()
+        with self._lock:
+            self._compilation = compilation
+
+    def __call__(self, **arrays: Any) -> dict[str, np.ndarray]:
+        """Compute once. Arrays are as the file has them; BAD_DATA names what is unknown, missing or does not fit."""
+        if arrays.keys() != self.inputs.keys():
+            wanted, given = (
+                ", ".join(repr(printable(name, NAME_SHOWN)) for name in names) for names in (self.inputs, arrays)
+            )
+            raise bad_data(f"signature '{printable(self.key, NAME_SHOWN)}' takes the inputs [{wanted}], got [{given}]")
+        if self._compilation is None:
+            self.compile()
+        with self._lock:
+            assert self._compilation is not None
+            encoded = self.imported.encode([arrays[name] for name in self._order], self._state)
+            outputs, self._state = self.imported.decode(run(self._compilation, encoded))
+        return {name: outputs[place] for name, place in self._places.items()}
+
+    def reset(self) -> None:
+        """Begin anew, with the first states."""
+        with self._lock:
+            self._state = None
+
+
+class Signatures(Mapping[str, Signature]):
+    """The signatures of a file by name. One of another subgraph than the first is imported when it is asked for.
+
+    Then `TfliteImportError` says what of it can't be imported.
+    """
+
+    def __init__(self, keys: Sequence[str], make: Callable[[str], Signature]) -> None:
+        self._keys = tuple(keys)
+        self._make = make
+        self._made: dict[str, Signature] = {}
+
+    def __getitem__(self, key: str) -> Signature:
+        """A signature; KeyError where there is none of this name."""
+        if key not in self._keys:
+            raise KeyError(key)
+        if key not in self._made:
+            self._made[key] = self._make(key)
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names, in the file's order."""
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._keys)

@@ -26,6 +26,7 @@ from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, NoModel, Unmappe
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
+METADATA_NAME = b"TFLITE_METADATA"
 HEAD = 8
 """Bytes up to the end of the identifier."""
 SCHEMA_VERSION = 3
@@ -156,6 +157,16 @@ class Subgraph:
     outputs: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SignatureDef:
+    """A subgraph, and tensors of it, by names for callers."""
+
+    key: str
+    subgraph: int
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+
+
 def describe(index: int, name: str) -> str:
     """How messages call a tensor."""
     return f"tensor {index} '{printable(name, NAME_SHOWN)}'"
@@ -181,7 +192,7 @@ class File:
     def __init__(self, data: bytes) -> None:
         if not is_model(data):
             raise NoModel(f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
-        self._data = data
+        self.data = data
         self._budget = 2 * len(data) + 4096
         self._subgraphs: dict[int, Subgraph] = {}
         with _guarded("the root table"):
@@ -193,6 +204,8 @@ class File:
             self._buffer_count = self._model.BuffersLength()
             self._codes = [self._code(index) for index in self._range(self._model.OperatorCodesLength())]
             self.description = self._text(self._model.Description())
+            self.signatures = [self._signature(index) for index in self._range(self._model.SignatureDefsLength())]
+            self.metadata = self._metadata()
         if not self.subgraph_count:
             raise Malformed("the model has no subgraph")
 
@@ -210,7 +223,7 @@ class File:
     def _charge(self, amount: int) -> None:
         self._budget -= amount
         if self._budget < 0:
-            raise Malformed(f"its tables describe more than its {len(self._data)} bytes can hold")
+            raise Malformed(f"its tables describe more than its {len(self.data)} bytes can hold")
 
     def _range(self, count: int, cost: int = _ELEMENT_COST) -> range:
         self._charge(count * cost)
@@ -236,6 +249,23 @@ class File:
         is_custom = number == tflite.BuiltinOperator.CUSTOM
         name = self._text(code.CustomCode()) if is_custom else _BUILTINS.get(number, f"builtin {number}")
         return name, is_custom, code.Version()
+
+    def _signature(self, index: int) -> SignatureDef:
+        raw = self._model.SignatureDefs(index)
+        inputs, outputs = (
+            {self._text(entry.Name()): entry.TensorIndex() for entry in map(get, self._range(count, _TABLE_COST))}
+            for get, count in ((raw.Inputs, raw.InputsLength()), (raw.Outputs, raw.OutputsLength()))
+        )
+        return SignatureDef(self._text(raw.SignatureKey()), raw.SubgraphIndex(), inputs, outputs)
+
+    def _metadata(self) -> bytes | None:
+        """The buffer of TFLite's own metadata, None where there is none."""
+        for index in self._range(self._model.MetadataLength(), _TABLE_COST):
+            raw = self._model.Metadata(index)
+            if raw.Name() == METADATA_NAME:
+                buffer = self._constant(raw.Buffer(), "the metadata")
+                return None if buffer is None else buffer.tobytes()
+        return None
 
     def _read_subgraph(self, index: int) -> Subgraph:
         raw = self._model.Subgraphs(index)
@@ -326,6 +356,6 @@ class File:
         offset, size = raw.Offset(), raw.Size()
         if offset <= 1 or not size:
             return None
-        if offset + size > len(self._data):
-            raise Malformed(f"{what}: buffer {buffer} ends at byte {offset + size} of {len(self._data)}")
-        return np.frombuffer(self._data, np.uint8, size, offset)
+        if offset + size > len(self.data):
+            raise Malformed(f"{what}: buffer {buffer} ends at byte {offset + size} of {len(self.data)}")
+        return np.frombuffer(self.data, np.uint8, size, offset)
