@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 import tflite
@@ -204,3 +206,27 @@ def test_float16_weights_behind_dequantize() -> None:
     net.op("FULLY_CONNECTED", [source, weights, None], result, "FullyConnectedOptions")
     imported = compare(write(net), [np.float32([[1, 2, 3, 4]])], atol=1e-4)
     assert codes(imported) == [Op.FULLY_CONNECTED]
+
+
+@pytest.mark.parametrize("padding", [1, 2], ids=["same", "valid"])
+@pytest.mark.parametrize(
+    ("strides", "window"), [((2, 2), (2, 2)), ((1, 2), (2, 2)), ((2, 2), (3, 4)), ((1, 3), (3, 4)), ((3, 1), (3, 4))]
+)
+def test_mediapipes_transposed_convolution(padding: int, strides: tuple[int, int], window: tuple[int, int]) -> None:
+    """TFLite's default delegate is the one that has it, and takes the output's shape from the file."""
+    height, width = (
+        count * stride if padding == 1 else (count - 1) * stride + size
+        for count, stride, size in zip((5, 4), strides[::-1], window, strict=True)
+    )
+    inputs, result = [f32(1, 5, 4, 3), f32c(2, *window, 3), f32c(2)], f32(1, height, width, 2)
+    custom = struct.pack("<iii", padding, *strides)
+    check("Convolution2DTransposeBias", inputs, result, custom=custom)
+
+
+@pytest.mark.parametrize(
+    ("custom", "message"),
+    [(b"", "must have 12 bytes, got 0"), (struct.pack("<iii", 7, 1, 1), "unknown padding 7")],
+)
+def test_mediapipes_options_that_are_none(custom: bytes, message: str) -> None:
+    with pytest.raises(TfliteImportError, match=message):
+        check("Convolution2DTransposeBias", [f32(1, 5, 4, 3), f32c(2, 2, 2, 3), f32c(2)], custom=custom)

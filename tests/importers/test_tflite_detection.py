@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flatbuffers import flexbuffers
-from tflite_net import T
-from tflite_oracle import check, f32, q8
+from tflite_net import Net, T, write
+from tflite_oracle import check, compare, f32, q8
 
 from nnvk.importers.tflite import TfliteImportError
 
@@ -48,6 +48,30 @@ def test_detections_of_quantised_boxes() -> None:
     feed = [rng.integers(0, 256, (1, 16, 4), dtype=np.uint8) for _ in range(2)]
     anchors = T("UINT8", data=np.round(ANCHORS.data * 100), scale=0.01)
     post_process(OPTIONS, inputs, feed, anchors)
+
+
+@pytest.mark.parametrize("threshold", [-1e-8, -1e8, -np.inf])
+@pytest.mark.parametrize("regular", [False, True])
+def test_a_threshold_below_0(regular: bool, threshold: float) -> None:
+    """Scores of 0 count too, where it is known that there are none below."""
+    rng = np.random.default_rng(6)
+    deltas = rng.normal(size=(1, 16, 4)).astype(np.float32)
+    logits = np.full((1, 16, 3), -200, np.float32)
+    logits[0, :4] = rng.normal(size=(4, 3))
+    options = {**OPTIONS, "nms_score_threshold": float(threshold), "use_regular_nms": regular, "max_detections": 4}
+    boxes, source, scores, outputs = f32(1, 16, 4), f32(1, 16, 3), f32(1, 16, 3), [T() for _ in range(4)]
+    net = Net([boxes, source], outputs)
+    net.op("LOGISTIC", [source], scores)
+    net.op("TFLite_Detection_PostProcess", [boxes, scores, ANCHORS], outputs, custom=bytes(flexbuffers.Dumps(options)))
+    compare(write(net), [deltas, logits])
+    steps = rng.permutation(48).reshape(1, 16, 3).astype(np.uint8)
+    quantised = [f32(1, 16, 4), q8(1, 16, 3, type="UINT8", scale=1 / 256, zero_point=0)]
+    post_process({**options, "max_detections": 3}, quantised, [deltas, steps])
+
+
+def test_a_threshold_below_0_and_scores_that_may_be_too() -> None:
+    with pytest.raises(TfliteImportError, match="NNAPI has no score threshold below 0, and scores"):
+        post_process({**OPTIONS, "nms_score_threshold": -1.0}, [f32(1, 16, 4), f32(1, 16, 4)], [])
 
 
 @pytest.mark.parametrize(

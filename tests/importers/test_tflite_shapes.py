@@ -70,6 +70,21 @@ def test_shapes_that_a_model_computes() -> None:
     assert imported.inputs[0].signature == (-1, 2, 3)
 
 
+def test_scalars_of_which_the_file_knows_no_shape_are_packed_to_a_row() -> None:
+    """As converters without ranks write them: a scalar looks like a tensor of an unknown shape."""
+    source, sizes, flat = floats(2, 3, 2, name="x"), T("INT32", (3,)), floats(2, 6)
+    first, last, shape = T("INT32"), T("INT32"), T("INT32", (2,))
+    net = Net([source], [flat])
+    net.op("SHAPE", [source], sizes, "ShapeOptions", OutType=2)
+    for index, number in enumerate((first, last)):
+        cut = [sizes, i32c(index), i32c(index + 1), i32c(1)]
+        net.op("STRIDED_SLICE", cut, number, "StridedSliceOptions", ShrinkAxisMask=1)
+    doubled = net.op("MUL", [last, T("INT32", data=2)], T("INT32"), "MulOptions")
+    net.op("PACK", [first, doubled], shape, "PackOptions", ValuesCount=2)
+    net.op("RESHAPE", [source, shape], flat, "ReshapeOptions")
+    compare(write(net), [noise(2, 3, 2)])
+
+
 def test_branches_get_the_shapes_of_their_caller() -> None:
     flag, source, result = T("BOOL", (), name="flag"), floats(2, 3, name="x"), floats(2, 3)
     main = Net([flag, source], [result])

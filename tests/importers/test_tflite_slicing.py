@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tflite_net import T
-from tflite_oracle import boolean, check, f32, f32c, i32, i32c, out, q8, q8c, scalar
+from tflite_net import Net, T, write
+from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c, scalar
 
 from nnvk.importers.tflite import TfliteImportError
 
@@ -52,6 +52,21 @@ def test_strided_slice_int32() -> None:
 def test_split() -> None:
     check("SPLIT", [scalar(1), f32(2, 6)], [T(), T(), T()], "SplitOptions", NumSplits=3)
     check("SPLIT", [scalar(-1), q8(2, 6)], [q8(), q8()], "SplitOptions", NumSplits=2)
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 2), (4, 0, 2), (4, 2, 0), (-1, 6, 0)])
+def test_split_v_with_a_part_without_elements(sizes: tuple[int, ...]) -> None:
+    source, parts, joined = f32(2, 6), [T(), T(), T()], f32(2, 6)
+    net = Net([source], [joined])
+    net.op("SPLIT_V", [source, i32c(*sizes), scalar(1)], parts, "SplitVOptions", NumSplits=3)
+    net.op("CONCATENATION", parts[::-1], joined, "ConcatenationOptions", Axis=1)
+    compare(write(net), [np.arange(12, dtype=np.float32).reshape(2, 6)])
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 3), (7, -2, 1), (-1, 5, 2)])
+def test_split_v_of_sizes_that_do_not_fit(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(TfliteImportError, match=r"operator 0 \(SPLIT_V\): the sizes .* do not make up axis 1"):
+        check("SPLIT_V", [f32(2, 6), i32c(*sizes), scalar(1)], [T(), T(), T()], "SplitVOptions", NumSplits=3)
 
 
 def test_split_v() -> None:

@@ -38,18 +38,20 @@ def _interpreter(data: bytes, inputs: Sequence[np.ndarray], optimised: bool = Fa
     if litert is None:
         pytest.skip("needs ai-edge-litert")
     kinds = litert.OpResolverType
-    kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else kinds.BUILTIN_REF
-    try:
-        interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=kind)
-        for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-            if tuple(detail["shape"]) != array.shape:
-                interpreter.resize_tensor_input(detail["index"], array.shape)
-        interpreter.allocate_tensors()
-    except ValueError as error:
-        if optimised or "Didn't find op" not in str(error):
-            raise
-        return _interpreter(data, inputs, optimised=True)  # the set of reference kernels lacks some
-    return interpreter
+    # The set of reference kernels lacks some operators, and some custom ones only the default delegate has.
+    for kind in (kinds.BUILTIN_REF, kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES, kinds.AUTO)[optimised:]:
+        try:
+            interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=kind)
+            for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+                if tuple(detail["shape"]) != array.shape:
+                    interpreter.resize_tensor_input(detail["index"], array.shape)
+            interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            if kind == kinds.AUTO or not ("Didn't find op" in str(error) or "unresolved custom op" in str(error)):
+                raise
+        else:
+            return interpreter
+    raise AssertionError
 
 
 def expected(

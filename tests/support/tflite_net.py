@@ -24,6 +24,15 @@ DTYPES = {
 
 
 @dataclass
+class Layout:
+    """Levels of a sparse constant: the size of a dense one, or segments, indices and the kind of their vectors."""
+
+    order: list[int]
+    blocks: list[int]
+    levels: list[int | tuple[list[int], list[int], str]]
+
+
+@dataclass
 class T:
     """A tensor. ``shape`` None: the file leaves it open, as converters do for what depends on data."""
 
@@ -40,6 +49,8 @@ class T:
     raw: bytes | None = None
     """The bytes of a constant whose elements NumPy does not have."""
     sparse: bool = False
+    layout: Layout | None = None
+    """How ``raw`` keeps a sparse constant."""
     buffer_of: T | None = None
     """A constant, among the tensors before it, whose buffer this one refers to as well."""
     buffer: int = 0
@@ -280,7 +291,9 @@ def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], 
     }
     if tensor.signature is not None:
         fields["ShapeSignature"] = _ints(b, tensor.signature)
-    if tensor.sparse:
+    if tensor.layout is not None:
+        fields["Sparsity"] = _sparsity(b, tensor.layout)
+    elif tensor.sparse:
         fields["Sparsity"] = _table(b, "SparsityParameters")
     if tensor.scale is not None:
         scales = np.atleast_1d(np.array(tensor.scale, np.float32))
@@ -293,3 +306,19 @@ def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], 
             QuantizedDimension=tensor.dim,
         )
     return _table(b, "Tensor", **fields)
+
+
+def _sparsity(b: flatbuffers.Builder, layout: Layout) -> int:
+    levels = []
+    for level in layout.levels:
+        if isinstance(level, int):
+            levels.append(_table(b, "DimensionMetadata", Format=0, DenseSize=level))
+            continue
+        *lists, kind = level
+        dtype = {"Int32Vector": np.int32, "Uint16Vector": np.uint16, "Uint8Vector": np.uint8}[kind]
+        segments, indices = (_table(b, kind, Values=b.CreateNumpyVector(np.array(one, dtype))) for one in lists)
+        number = getattr(tflite.SparseIndexVector, kind)
+        fields = {"ArraySegmentsType": number, "ArraySegments": segments, "ArrayIndicesType": number}
+        levels.append(_table(b, "DimensionMetadata", Format=1, ArrayIndices=indices, **fields))
+    order, blocks = _ints(b, layout.order), _ints(b, layout.blocks)
+    return _table(b, "SparsityParameters", TraversalOrder=order, BlockMap=blocks, DimMetadata=_offsets(b, levels))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ _AFTER = {
     FuseCode.RELU1: OperationCode.RELU1,
     FuseCode.RELU6: OperationCode.RELU6,
 }
+_MOVING = frozenset(
+    {"DEQUANTIZE", "EXPAND_DIMS", "QUANTIZE", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE"}
+)
+_JOINING = frozenset({"CONCATENATION", "PACK"})
+"""Operators that give elements of their first input, or of all, and no others."""
 _SCALE_TOLERANCE = 1e-6
 """Relative difference of scales that converters leave by rounding, and that means the same."""
 _MOST_NUMBERS = 64
@@ -50,6 +55,7 @@ class Context:
         tensors: Sequence[Tensor],
         subgraph: Callable[[int, Sequence[Value]], Model],
         round_hybrid: bool,
+        writers: Mapping[int, Operator],
     ) -> None:
         self.graph = graph
         self.operator = operator
@@ -63,6 +69,7 @@ class Context:
         self.updates: dict[int, Value] = {}
         """New values of variable tensors, by the index of the tensor."""
         self._tensors = tensors
+        self._writers = writers
 
     # --- the operator --------------------------------------------------------------------------------------------
 
@@ -108,6 +115,21 @@ class Context:
         self.input(position)
         tensor = self._tensors[self.operator.inputs[position]]
         return tensor.is_static and not tensor.shape
+
+    def comes_from(self, position: int, names: Collection[str]) -> bool:
+        """Whether all elements of an input are out of operators of these names, however they were moved since."""
+        pending, seen = [self.operator.inputs[position]], set()
+        while pending:
+            index = pending.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            writer = self._writers.get(index)
+            if writer is None or not (writer.name in names or writer.name in _MOVING or writer.name in _JOINING):
+                return False
+            if writer.name not in names:
+                pending += writer.inputs if writer.name in _JOINING else writer.inputs[:1]
+        return True
 
     def update(self, position: int, value: Value) -> None:
         """Keep the new value of a state: an input that is a variable tensor."""

@@ -199,6 +199,7 @@ class _Builder:
         self._owner = owner
         self._subgraph = subgraph
         self._graph = Graph(owner.budget, owner.relaxed)
+        self._writers = {index: operator for operator in subgraph.operators for index in operator.outputs}
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}
         self._states: dict[int, Value] = {}
@@ -260,7 +261,9 @@ class _Builder:
             return
         try:
             inputs = [None if index < 0 else self._value(tensors[index]) for index in operator.inputs]
-            context = Context(self._graph, operator, inputs, tensors, self._owner.branch, self._owner.round_hybrid)
+            context = Context(
+                self._graph, operator, inputs, tensors, self._owner.branch, self._owner.round_hybrid, self._writers
+            )
             result = mapper(context)
             values: Sequence[Value] = [result] if isinstance(result, Value) else result
             bound = {

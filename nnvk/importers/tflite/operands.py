@@ -8,6 +8,7 @@ import numpy as np
 
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.schema import Tensor
+from nnvk.importers.tflite.sparse import densified
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import ChannelQuant, OperandType, Shape
 
@@ -52,8 +53,8 @@ def operand_type(tensor: Tensor) -> OperandType:
     """The operand type of a tensor, as Android's NNAPI delegate chooses it. `Unmapped` where there is none."""
     if tensor.type not in _CODES:
         raise Unmapped(f"{tensor} is of type {tensor.type}, which NNAPI does not have")
-    if tensor.is_sparse:
-        raise Unmapped(f"{tensor} is sparse, which NNAPI does not have")
+    if tensor.sparsity is not None and (tensor.data is None or tensor.type == "INT4"):
+        raise Unmapped(f"{tensor} is sparse and no constant of whole bytes, which NNAPI does not have")
     code, dimensions = _CODES[tensor.type], at_least_1d(tensor.shape)
     if tensor.type not in _QUANTISED:
         # A bias keeps its scale; other integers and real numbers have none.
@@ -92,7 +93,10 @@ def _channel_quant(tensor: Tensor) -> ChannelQuant:
 
 
 def constant(tensor: Tensor) -> np.ndarray:
-    """The elements of a constant in its operand's dtype and shape; a view of the file where they can be."""
+    """The elements of a constant in its operand's dtype and shape; a view of the file where they can be.
+
+    Those of a sparse one are all there too: NNAPI has no sparse tensors.
+    """
     assert tensor.data is not None
     shape = at_least_1d(tensor.shape)
     if tensor.type == "INT4":
@@ -100,7 +104,10 @@ def constant(tensor: Tensor) -> np.ndarray:
         halves = np.stack([tensor.data << 4, tensor.data & 0xF0], axis=1).reshape(-1)[: tensor.elements]
         return (halves.view(np.int8) >> 4).reshape(shape)
     dtype = DTYPES[tensor.type].newbyteorder("<")
-    elements = tensor.data.view(dtype).reshape(shape)
+    elements = tensor.data[: tensor.data.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    if tensor.sparsity is not None:
+        elements = densified(elements, tensor.shape, tensor.sparsity)
+    elements = elements.reshape(shape)
     if dtype.itemsize == 8:
         if elements.size and not _INT32.min <= int(elements.min()) <= int(elements.max()) <= _INT32.max:
             raise Unmapped(f"{tensor} of type {tensor.type} has values beyond 32 bits, which NNAPI does not have")

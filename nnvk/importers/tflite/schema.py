@@ -23,6 +23,7 @@ import tflite
 
 from nnvk.base.text import printable
 from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, NoModel, Unmapped
+from nnvk.importers.tflite.sparse import Level, Sparsity
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
@@ -45,6 +46,11 @@ def _names(enumeration: type) -> dict[int, str]:
 _BUILTINS = _names(tflite.BuiltinOperator)
 _TENSOR_TYPES = _names(tflite.TensorType)
 
+_INDEX_VECTORS: dict[int, Any] = {
+    tflite.SparseIndexVector.Int32Vector: tflite.Int32Vector,
+    tflite.SparseIndexVector.Uint16Vector: tflite.Uint16Vector,
+    tflite.SparseIndexVector.Uint8Vector: tflite.Uint8Vector,
+}
 _BITS = {
     "FLOAT32": 32,
     "FLOAT16": 16,
@@ -98,7 +104,8 @@ class Tensor:
     data: np.ndarray | None
     """The bytes of a constant."""
     is_variable: bool
-    is_sparse: bool
+    sparsity: Sparsity | None
+    """How a constant that is not dense is stored."""
 
     @property
     def elements(self) -> int:
@@ -311,7 +318,7 @@ class File:
         name = self._text(raw.Name())
         what = describe(index, name)
         type_ = _TENSOR_TYPES.get(raw.Type(), f"type {raw.Type()}")
-        is_sparse = raw.Sparsity() is not None
+        sparsity = self._sparsity(raw.Sparsity())
         shape = tuple(self._numbers(raw.ShapeAsNumpy()).tolist())
         signature = self._numbers(raw.ShapeSignatureAsNumpy()).tolist()
         if len(shape) > MAX_RANK or any(size < 0 for size in shape):
@@ -326,7 +333,7 @@ class File:
             zero_points = self._numbers(quantization.ZeroPointAsNumpy()).astype(np.int64, copy=False)
             channel_dim = quantization.QuantizedDimension()
         data = self._constant(raw.Buffer(), what)
-        if data is not None and not is_sparse and type_ in _BITS and data.size != -(-bits // 8):
+        if data is not None and sparsity is None and type_ in _BITS and data.size != -(-bits // 8):
             raise Malformed(f"{what} of {type_} {list(shape)} needs {-(-bits // 8)} bytes, its buffer has {data.size}")
         return Tensor(
             index=index,
@@ -340,8 +347,33 @@ class File:
             channel_dim=channel_dim,
             data=data,
             is_variable=bool(raw.IsVariable()),
-            is_sparse=is_sparse,
+            sparsity=sparsity,
         )
+
+    def _sparsity(self, raw: Any) -> Sparsity | None:
+        if raw is None:
+            return None
+        order, blocks = (
+            tuple(self._numbers(one).tolist()) for one in (raw.TraversalOrderAsNumpy(), raw.BlockMapAsNumpy())
+        )
+        levels = tuple(self._level(raw.DimMetadata(i)) for i in self._range(raw.DimMetadataLength(), _TABLE_COST))
+        return Sparsity(order, blocks, levels)
+
+    def _level(self, raw: Any) -> Level:
+        if raw.Format() == tflite.DimensionType.DENSE:
+            return Level(raw.DenseSize())
+        return Level(
+            0,
+            self._index_vector(raw.ArraySegments(), raw.ArraySegmentsType()),
+            self._index_vector(raw.ArrayIndices(), raw.ArrayIndicesType()),
+        )
+
+    def _index_vector(self, table: Any, kind: int) -> np.ndarray:
+        if table is None or kind not in _INDEX_VECTORS:
+            return np.zeros(0, np.int64)
+        vector = _INDEX_VECTORS[kind]()
+        vector.Init(table.Bytes, table.Pos)
+        return self._numbers(vector.ValuesAsNumpy())
 
     def _constant(self, buffer: int, what: str) -> np.ndarray | None:
         """The bytes of a buffer, None where it is empty. Large models keep them behind the tables."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,42 @@ def transpose_conv(c: Context) -> Value:
         options.StrideW(),
         options.StrideH(),
         c.fuse(options),
+        False,
+    )
+
+
+_TRANSPOSE_CONV_PARAMS = "<iii"
+"""MediaPipe's options, TfLiteTransposeConvParams: padding, stride of the width, stride of the height."""
+_PADDING_PARAMS = {1: PaddingCode.SAME, 2: PaddingCode.VALID}
+
+
+@builtin("Convolution2DTransposeBias")
+def transpose_conv_bias(c: Context) -> Value:
+    """MediaPipe's TRANSPOSE_CONV: inputs are the input, the filter and the bias; the size follows from the padding."""
+    options = c.operator.custom_options()
+    if len(options) < struct.calcsize(_TRANSPOSE_CONV_PARAMS):
+        raise Unmapped(f"the options must have {struct.calcsize(_TRANSPOSE_CONV_PARAMS)} bytes, got {len(options)}")
+    kind, stride_w, stride_h = struct.unpack_from(_TRANSPOSE_CONV_PARAMS, options)
+    if kind not in _PADDING_PARAMS:
+        raise Unmapped(f"unknown padding {kind}")
+    source, weights = c.input(0), c.input(1)
+    check_rank("the input", source, 4)
+    check_rank("the filter", weights, 4)
+    if is_hybrid(source, weights):
+        weights = real_weights(c, weights)
+    spans = ((source.shape[1], weights.shape[1], stride_h), (source.shape[2], weights.shape[2], stride_w))
+    is_same = _PADDING_PARAMS[kind] is PaddingCode.SAME
+    size = [count * stride if is_same else (count - 1) * stride + window for count, window, stride in spans]
+    return c.emit(
+        OperationCode.TRANSPOSE_CONV_2D,
+        source,
+        weights,
+        bias(c, source, weights, 2, weights.shape[0]),
+        np.array([source.shape[0], *size, weights.shape[0]]),
+        _PADDING_PARAMS[kind],
+        stride_w,
+        stride_h,
+        FuseCode.NONE,
         False,
     )
 

@@ -8,11 +8,13 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from nnvk.api import OperationCode
-from nnvk.importers.tflite.context import F32, I32, Context
+from nnvk.importers.tflite.context import F32, I32, Context, is_quantised
 from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import Value
 from nnvk.importers.tflite.registry import builtin
 
+_LEAST_SCORE = 1e-30
+"""What a score of 0 becomes where it counts as one."""
 _DEFAULTS = {"detections_per_class": 100, "use_regular_nms": False}
 
 
@@ -35,6 +37,18 @@ class _Options:
         return number
 
 
+def _positive(c: Context, scores: Value) -> Value:
+    """Scores that are all above 0, which is the least threshold that NNAPI has, where none was below 0."""
+    source = c.input(1)
+    is_from_0 = is_quantised(source) and source.type.zero_point <= np.iinfo(source.type.dtype).min
+    if not is_from_0 and not c.comes_from(1, ("LOGISTIC", "SOFTMAX")):
+        raise Unmapped(
+            "NNAPI has no score threshold below 0, and scores (input 1) that come from other operators than LOGISTIC "
+            "and SOFTMAX may be below 0 too"
+        )
+    return c.emit(OperationCode.MAXIMUM, scores, c.constant(_LEAST_SCORE, F32), out=F32)
+
+
 @builtin("TFLite_Detection_PostProcess")
 def detection_postprocess(c: Context) -> Sequence[Value]:
     """Boxes, classes, scores and their number, which NNAPI gives in another order, classes and number as INT32."""
@@ -42,6 +56,9 @@ def detection_postprocess(c: Context) -> Sequence[Value]:
     deltas, scores, anchors = (c.real(c.input(position)) for position in range(3))
     if len(scores.shape) != 3:
         raise Unmapped(f"the scores (input 1) must have rank 3, got shape {list(scores.shape)}")
+    threshold = float(options["nms_score_threshold"])
+    if threshold < 0:
+        scores, threshold = _positive(c, scores), 0.0
     background = scores.shape[2] - int(options["num_classes"])
     if background not in (0, 1):
         raise Unmapped(f"{scores.shape[2]} scores do not fit num_classes {int(options['num_classes'])}")
@@ -55,7 +72,8 @@ def detection_postprocess(c: Context) -> Sequence[Value]:
         *(float(options[f"{axis}_scale"]) for axis in "yxhw"),
         bool(options["use_regular_nms"]),
         *(int(options[name]) for name in ("max_detections", "max_classes_per_detection", "detections_per_class")),
-        *(float(options[f"nms_{name}_threshold"]) for name in ("score", "iou")),
+        threshold,
+        float(options["nms_iou_threshold"]),
         False,
         outs=[F32, F32, I32, I32],
     )

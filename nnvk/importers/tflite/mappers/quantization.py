@@ -17,3 +17,9 @@ def quantize(c: Context) -> Value:
 def dequantize(c: Context) -> Value:
     """Also what keeps weights in FLOAT16 or 8 bits: constants are converted now."""
     return c.widened(c.input())
+
+
+@builtin("DENSIFY")
+def densify(c: Context) -> Value:
+    """A sparse constant is dense as soon as it is read."""
+    return c.input()

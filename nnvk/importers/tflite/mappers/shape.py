@@ -264,6 +264,7 @@ def concatenation(c: Context) -> Value:
     options = c.options("ConcatenationOptions")
     values = c.all_inputs()
     axis = axis_of(options.Axis(), len(values[0].shape))
+    values = [value for value in values if value.size] or values[:1]  # NNAPI joins no tensors without elements
     if all(value.code is OperandCode.TENSOR_INT32 for value in values):
         return _joined_integers(c, values, axis)
     out = c.out() if c.out().scale else values[0].type
@@ -300,9 +301,13 @@ def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
 
 @builtin("PACK")
 def pack(c: Context) -> Value:
-    """Along a new axis."""
+    """Along a new axis.
+
+    Where the file knows no shapes, as of what depends on data, single elements are scalars if the output is a row.
+    """
     values = c.all_inputs()
-    if c.is_scalar(0):
+    is_row = len(c.output().shape) == 1 and values[0].shape == (1,)
+    if c.is_scalar(0) or is_row:
         return c.reshape(_packed(c, values, 0), (len(values),))
     return _packed(c, values, axis_of(c.options("PackOptions").Axis(), len(values[0].shape) + 1))
 

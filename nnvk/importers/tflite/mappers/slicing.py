@@ -133,18 +133,21 @@ def split(c: Context) -> list[Value]:
 
 @builtin("SPLIT_V")
 def split_v(c: Context) -> list[Value]:
-    """Into parts of any size: a slice each."""
+    """Into parts of any size: a slice each, and a constant for one without elements."""
     source, sizes = c.input(0), c.ints(1, "the sizes")
     axis = axis_of(c.integer(2, "the axis"), len(source.shape))
     if len(sizes) != len(c.outputs):
         raise Unmapped(f"{len(sizes)} sizes do not fit {len(c.outputs)} outputs")
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = source.shape[axis] - (sum(sizes) + 1)
+    if min(sizes) < 0 or sum(sizes) != source.shape[axis]:
+        raise Unmapped(f"the sizes {sizes} do not make up axis {axis}, of size {source.shape[axis]}")
     parts = []
     for begin, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
         taken = [range(full) for full in source.shape]
         taken[axis] = range(begin, begin + size)
-        parts.append(_part(c, source, taken))
+        shape = [len(one) for one in taken]
+        parts.append(_part(c, source, taken) if size else c.filled(0, source.type, shape))
     return parts
 
 
