@@ -123,7 +123,7 @@ def _print(path: Path, imported: ImportedModel, placed: Sequence[Placed]) -> Non
     _print_ports("Inputs", imported.inputs)
     _print_ports("Outputs", imported.outputs)
     if imported.states:
-        _print_ports("States, zero at first", [state.input for state in imported.states])
+        _print_ports("States", [state.input for state in imported.states])
     rows = [
         [str(number), one.operation, ", ".join(type_.brief for type_ in one.outputs), one.device]
         for number, one in enumerate(placed)

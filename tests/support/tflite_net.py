@@ -92,18 +92,19 @@ class Net:
         self,
         name: str,
         inputs: Sequence[T | None],
-        outputs: Sequence[T] | T = (),
+        outputs: Sequence[T | None] | T = (),
         table: str | None = None,
         *,
         intermediates: Sequence[T] = (),
         custom: bytes | None = None,
         version: int = 1,
         **options: Any,
-    ) -> T:
-        """Add an operator; the first of its outputs."""
+    ) -> T | None:
+        """Add an operator; the first of its outputs, of which ``[None]`` are none."""
         results = [outputs] if isinstance(outputs, T) else list(outputs) or [T()]
+        results = [result for result in results if result is not None]
         self.ops.append(Op(name, list(inputs), results, table, options, list(intermediates), custom, version))
-        return results[0]
+        return results[0] if results else None
 
     def index(self, tensor: T | None) -> int:
         if tensor is None:
@@ -260,10 +261,16 @@ def _operator(b: flatbuffers.Builder, net: Net, op: Op, codes: list[tuple[str, b
     if op.custom is not None:
         fields["CustomOptions"] = b.CreateByteVector(op.custom)
     if op.table:
-        options = {key: _ints(b, value) if isinstance(value, list) else value for key, value in op.options.items()}
+        options = {key: _option(b, value) for key, value in op.options.items()}
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, op.table)
         fields["BuiltinOptions"] = _table(b, op.table, **options)
     return _table(b, "Operator", **fields)
+
+
+def _option(b: flatbuffers.Builder, value: Any) -> Any:
+    if isinstance(value, str):
+        return b.CreateString(value)
+    return _ints(b, value) if isinstance(value, list) else value
 
 
 def _tensor(b: flatbuffers.Builder, tensor: T, number: int, buffers: list[int], outside: Outside | None = None) -> int:

@@ -14,6 +14,7 @@ from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import MAX_RANK, Argument, Graph, Value
 from nnvk.importers.tflite.operands import at_least_1d, operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
+from nnvk.importers.tflite.variables import Variables
 from nnvk.types.operand import QUANT8_CODES, Shape
 
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
@@ -56,6 +57,7 @@ class Context:
         subgraph: Callable[[int, Sequence[Value]], Model],
         round_hybrid: bool,
         writers: Mapping[int, Operator],
+        variables: Variables,
     ) -> None:
         self.graph = graph
         self.operator = operator
@@ -66,6 +68,8 @@ class Context:
         """The model of another subgraph by its index and the inputs that it gets, for control flow."""
         self.round_hybrid = round_hybrid
         """Whether to round activations as TFLite's hybrid kernels do."""
+        self.variables = variables
+        """The resource variables of the subgraph."""
         self.updates: dict[int, Value] = {}
         """New values of variable tensors, by the index of the tensor."""
         self._tensors = tensors

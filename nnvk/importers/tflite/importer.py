@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, Signatur
 from nnvk.importers.tflite.registry import find
 from nnvk.importers.tflite.resizing import Shapes, resized, wanted_shapes
 from nnvk.importers.tflite.schema import HEAD, File, Operator, SignatureDef, Subgraph, Tensor, is_model
+from nnvk.importers.tflite.variables import Kept, Variables
 from nnvk.types.operand import QUANT8_CODES, Shape
 
 _MAX_DEPTH = 16
@@ -86,6 +87,8 @@ class _Finished:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     states: tuple[State, ...]
+    has_variables: bool
+    """Whether operators read or assign resource variables."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,14 +154,27 @@ class _Import:
         """A subgraph's model with inputs of these shapes; None where operators of it could not be mapped."""
         key = index, tuple(shapes)
         if key not in self.finished:
-            if index in self.under_way:
-                raise Malformed(f"subgraph {index} contains itself")
-            if len(self.under_way) >= _MAX_DEPTH:
-                raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
-            self.under_way.append(index)
-            self.finished[key] = _Builder(self, resized(self.file.subgraph(index), shapes)).build()
-            self.under_way.pop()
+            with self._inside(index):
+                self.finished[key] = _Builder(self, resized(self.file.subgraph(index), shapes)).build()
         return self.finished[key]
+
+    def initial(self, index: int) -> Mapping[str, Value]:
+        """The values that a subgraph assigns to variables, constants all of them."""
+        with self._inside(index):
+            return _Builder(self, self.file.subgraph(index)).assigned()
+
+    @contextmanager
+    def _inside(self, index: int) -> Iterator[None]:
+        """While a subgraph is imported."""
+        if index in self.under_way:
+            raise Malformed(f"subgraph {index} contains itself")
+        if len(self.under_way) >= _MAX_DEPTH:
+            raise Malformed(f"subgraphs are nested more than {_MAX_DEPTH} deep")
+        self.under_way.append(index)
+        try:
+            yield
+        finally:
+            self.under_way.pop()
 
     def branch(self, index: int, inputs: Sequence[Value]) -> Model:
         """The model of a subgraph that control flow refers to, and gives these inputs."""
@@ -169,8 +185,8 @@ class _Import:
         finished = self.subgraph(index, shapes)
         if finished is None:
             raise Unmapped(f"subgraph {index} has operators that can't be mapped")
-        if finished.states:
-            raise Unmapped(f"subgraph {index} has variable tensors, which NNAPI's control flow does not carry")
+        if finished.states or finished.has_variables:
+            raise Unmapped(f"subgraph {index} has variables, which NNAPI's control flow does not carry")
         return finished.model
 
 
@@ -192,6 +208,14 @@ def _port(tensor: Tensor, value: Value) -> Port:
     return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape, tensor.signature)
 
 
+def _is_alike(before: Value, after: Value) -> bool:
+    """Whether a variable's value can be the one before of the next execution."""
+    has_scale = before.code in QUANT8_CODES
+    return (before.code, before.shape) == (after.code, after.shape) and (
+        not has_scale or same_quantisation(before.type, after.type)
+    )
+
+
 class _Builder:
     """Builds the model of one subgraph."""
 
@@ -204,6 +228,7 @@ class _Builder:
         self._inputs: dict[int, Value] = {}
         self._states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
+        self._variables = Variables(self._graph, owner.budget, owner.initial)
         self._lost: set[int] = set()
         """Tensors that operators could not give, and what was made of them."""
 
@@ -218,13 +243,22 @@ class _Builder:
             self._map(operator)
         for position in range(len(subgraph.outputs)):
             self._edge("output", position)
+        for name, kept in self._variables.kept.items():
+            after = self._variables.values[name]
+            if not _is_alike(kept.before, after):
+                what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
+                self._problem("output", len(subgraph.outputs), Unmapped(what))
         if len(self._owner.problems) > before or self._lost:
             return None
         results = [(subgraph.tensors[index], self._values[index]) for index in subgraph.outputs]
-        states = [(subgraph.tensors[index], self._values[index]) for index in self._states]
+        states = self._all_states()
         try:
-            names = [subgraph.tensors[index].name for index in (*subgraph.inputs, *self._states)]
-            model = self._graph.finish([value for _, value in (*results, *states)], names)
+            names = [
+                *(subgraph.tensors[index].name for index in subgraph.inputs),
+                *(kept.tensor.name for kept, _ in states),
+            ]
+            values = [value for _, value in results] + [value for _, value in states]
+            model = self._graph.finish(values, names)
         except (NnapiError, Unmapped) as error:
             self._problem("output", 0, error)
             return None
@@ -232,8 +266,36 @@ class _Builder:
             model,
             tuple(_port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),
             tuple(_port(*result) for result in results),
-            tuple(State(_port(tensor, self._states[tensor.index]), _port(tensor, value)) for tensor, value in states),
+            tuple(
+                State(_port(kept.tensor, kept.before), _port(kept.tensor, value), kept.initial)
+                for kept, value in states
+            ),
+            bool(self._variables.values),
         )
+
+    def assigned(self) -> Mapping[str, Value]:
+        """The values of variables behind all operators, which must be constants: else `Unmapped`."""
+        index, before = self._subgraph.index, len(self._owner.problems)
+        for operator in self._subgraph.operators:
+            self._map(operator)
+        if len(self._owner.problems) > before:
+            raise Unmapped(f"subgraph {index} has operators that can't be mapped")
+        for name, value in self._variables.values.items():
+            if value.array is None:
+                raise Unmapped(f"subgraph {index} gives variable '{printable(name, NAME_SHOWN)}' no constant")
+        return self._variables.values
+
+    def _all_states(self) -> list[tuple[Kept, Value]]:
+        """Variable tensors and variables: the value before the execution, and the one after."""
+        states = []
+        for index, before in self._states.items():
+            type_ = before.type
+            initial = np.full(type_.dimensions, type_.zero_point, type_.dtype)
+            states.append((Kept(self._subgraph.tensors[index], before, initial), self._values[index]))
+        for name, kept in self._variables.kept.items():
+            named = replace(kept, tensor=replace(kept.tensor, name=name))
+            states.append((named, self._variables.values[name]))
+        return states
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -260,9 +322,20 @@ class _Builder:
         if not all(self._has_stand_in(tensors[index]) for index in lost):
             return
         try:
-            inputs = [None if index < 0 else self._value(tensors[index]) for index in operator.inputs]
+            is_tensor = [index >= 0 and tensors[index].type != "RESOURCE" for index in operator.inputs]
+            inputs = [
+                self._value(tensors[index]) if there else None
+                for index, there in zip(operator.inputs, is_tensor, strict=True)
+            ]
             context = Context(
-                self._graph, operator, inputs, tensors, self._owner.branch, self._owner.round_hybrid, self._writers
+                self._graph,
+                operator,
+                inputs,
+                tensors,
+                self._owner.branch,
+                self._owner.round_hybrid,
+                self._writers,
+                self._variables,
             )
             result = mapper(context)
             values: Sequence[Value] = [result] if isinstance(result, Value) else result

@@ -103,10 +103,12 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A variable tensor: an input and an output of the NNAPI model, zero at first."""
+    """A variable tensor or a resource variable: an input and an output of the NNAPI model."""
 
     input: Port
     output: Port
+    initial: np.ndarray = field(compare=False, repr=False)
+    """The input before the first execution: zeros, for a variable tensor; what the file initialises a variable with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +131,8 @@ class ImportedModel:
     """Functions by name: ``imported.signatures["serving_default"](x=array)``."""
 
     def initial_state(self) -> list[np.ndarray]:
-        """The states before the first execution: zeros, which quantised states have at their zero point."""
-        types = [state.input.type for state in self.states]
-        return [np.full(type_.dimensions, type_.zero_point, type_.dtype) for type_ in types]
+        """The states before the first execution: zeros, or what the file initialises variables with."""
+        return [state.initial.reshape(state.input.type.dimensions).copy() for state in self.states]
 
     def encode(self, arrays: Inputs, state: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
         """All inputs of ``model``, from TFLite's by position or by name and the states, initial if None.
@@ -159,7 +160,7 @@ class ImportedModel:
 class Signature:
     """A function of the model: ``signature(x=array)`` gives its outputs by name, as TFLite's signature runners do.
 
-    It is compiled with the first call. States, zero at first, go from one call to the next; several threads may call,
+    It is compiled with the first call. States go from one call to the next; several threads may call,
     one after the other.
     """
 

@@ -1,0 +1,41 @@
+"""Operators on resource variables, which become states, and the subgraph that gives them their first values."""
+
+from __future__ import annotations
+
+from nnvk.importers.tflite.context import Context, is_quantised, same_quantisation
+from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.tflite.graph import Value
+from nnvk.importers.tflite.registry import builtin
+
+
+@builtin("CALL_ONCE")
+def call_once(c: Context) -> list[Value]:
+    """A subgraph without inputs and outputs that assigns constants: they are computed at import."""
+    c.variables.initialise(c.options("CallOnceOptions").InitSubgraphIndex())
+    return []
+
+
+@builtin("VAR_HANDLE")
+def var_handle(c: Context) -> list[Value]:
+    """Gives a variable's handle, which is known at import."""
+    options = c.options("VarHandleOptions")
+    container, name = ((text or b"").decode("utf-8", "replace") for text in (options.Container(), options.SharedName()))
+    c.output()
+    c.variables.declare(c.operator.outputs[0], f"{container}/{name}" if container else name)
+    return []
+
+
+@builtin("READ_VARIABLE")
+def read_variable(c: Context) -> Value:
+    """The value that was assigned last, in this execution or before."""
+    value, out = c.variables.read(c.operator.inputs[0], c.output(), c.out()), c.out()
+    if is_quantised(value) and not same_quantisation(value.type, out):
+        raise Unmapped(f"a variable of {value.type} is read as {out}")
+    return value
+
+
+@builtin("ASSIGN_VARIABLE")
+def assign_variable(c: Context) -> list[Value]:
+    """The next value."""
+    c.variables.assign(c.operator.inputs[0], c.input(1))
+    return []
