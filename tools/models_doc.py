@@ -21,6 +21,7 @@ from typing import Any
 from operations_doc import vulkan_types
 
 from nnvk.importers.tflite import mappers, supported_operators
+from nnvk.importers.tflite.mappers import variables
 from nnvk.importers.tflite.registry import find
 from nnvk.types.codes import OperationCode
 
@@ -89,6 +90,11 @@ def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Itera
             yield from _of_value(one, operator, seen)
 
 
+def _without_operations(operator: str) -> str:
+    """What an operator becomes that needs no operation."""
+    return "a state" if getattr(find(operator), "__module__", "") == variables.__name__ else "a constant"
+
+
 def table() -> str:
     """The table, in Markdown."""
     lines = ["| TFLite operator | NNAPI operations | GPU |", "| --- | --- | --- |"]
@@ -96,7 +102,7 @@ def table() -> str:
         codes = operations(operator)
         missing = [code.name for code in codes if not vulkan_types(code)]
         gpu = f"not {', '.join(missing)}" if missing else "yes" if codes else ""
-        names = ", ".join(code.name for code in codes) or "a constant"
+        names = ", ".join(code.name for code in codes) or _without_operations(operator)
         lines.append(f"| {operator} | {names} | {gpu} |")
     return "\n".join(lines)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tflite
@@ -9,7 +11,7 @@ from tflite_net import Net, T, write
 from tflite_oracle import actual, boolean, check, f32, f32c, i32, i32c, out, q8, q8c
 
 from nnvk.api import OperationCode as Op
-from nnvk.importers.tflite import TfliteImportError, load
+from nnvk.importers.tflite import load
 
 POSITIVE = ("LOG", "SQRT", "RSQRT")
 REAL = ("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6")
@@ -119,13 +121,25 @@ def test_local_response_normalization() -> None:
     )
 
 
-@pytest.mark.parametrize("approximate", [True, False])
-def test_gelu(approximate: bool) -> None:
-    if approximate:
-        check("GELU", [f32(33)], (), "GeluOptions", Approximate=True, feed=real_feed("GELU", (33,)))
-    else:
-        with pytest.raises(TfliteImportError, match="no error function"):
-            check("GELU", [f32(33)], (), "GeluOptions", Approximate=False)
+def test_gelu_by_tanh() -> None:
+    check("GELU", [f32(33)], (), "GeluOptions", Approximate=True, feed=real_feed("GELU", (33,)))
+
+
+def test_gelu_by_an_error_function() -> None:
+    feed = np.concatenate([np.linspace(-7, 7, 1009), [0.0, -0.0, 1e-30, -1e-30, 50, -50, 1e30, -1e30, np.inf]])
+    feed = feed.astype(np.float32)
+    imported = check("GELU", [f32(feed.size)], (), "GeluOptions", Approximate=False, feed=[feed], atol=1e-6)
+    want = [0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in feed[:-1].tolist()]
+    (got,) = actual(imported, [feed])[0]
+    np.testing.assert_allclose(got[:-1], want, rtol=1e-6, atol=1e-6)
+    tail = (feed < -3) & (feed > -5)
+    np.testing.assert_allclose(
+        got[tail], 0.5 * feed[tail] * [math.erfc(-x / math.sqrt(2)) for x in feed[tail]], atol=3e-7
+    )
+
+
+def test_gelu_of_quantised_elements() -> None:
+    check("GELU", [q8(256)], q8(scale=0.03, zero_point=-100), "GeluOptions", Approximate=False)
 
 
 def test_prelu() -> None:

@@ -183,9 +183,42 @@ def test_lsh_projection(kind: int) -> None:
     )
 
 
-def test_gather_with_batches_is_refused() -> None:
-    with pytest.raises(TfliteImportError, match="gathers without batches"):
-        check("GATHER", [f32(3, 4), i32c([[0], [1], [2]])], (), "GatherOptions", Axis=1, BatchDims=1)
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis", "batch_dims"),
+    [
+        ((3, 4), (3, 1), 1, 1),
+        ((3, 4, 2), (3, 5), 1, 1),
+        ((3, 4, 2), (3, 5), 2, 1),
+        ((2, 3, 5, 2), (2, 3, 2, 2), 2, 2),
+        ((2, 3, 5), (2, 7), -1, 1),
+        ((3, 5), (3,), 1, 1),
+        ((3, 5), (3, 2), 1, -1),
+    ],
+)
+def test_gather_with_batches(shape: tuple[int, ...], indices: tuple[int, ...], axis: int, batch_dims: int) -> None:
+    rng = np.random.default_rng(3)
+    feed = [rng.random(shape, np.float32), rng.integers(0, shape[axis], indices, np.int32)]
+    check("GATHER", [f32(*shape), i32(*indices)], (), "GatherOptions", Axis=axis, BatchDims=batch_dims, feed=feed)
+    constant = T("INT32", data=feed[1])
+    check("GATHER", [f32(*shape), constant], (), "GatherOptions", Axis=axis, BatchDims=batch_dims, feed=feed[:1])
+
+
+@pytest.mark.parametrize(("axis", "batch_dims"), [(0, 1), (2, 2)])
+def test_gather_with_batches_that_are_none(axis: int, batch_dims: int) -> None:
+    with pytest.raises(TfliteImportError, match=f"have no {batch_dims} batch dimensions before axis {axis} in common"):
+        check("GATHER", [f32(3, 4, 2), i32(3, 3)], (), "GatherOptions", Axis=axis, BatchDims=batch_dims)
+
+
+@pytest.mark.parametrize("type", ["FLOAT32", "INT32", "INT64"])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((13,), 0), ((3, 8, 2), 1), ((3, 5), -1), ((2, 1, 3), 1), ((2, 2, 3, 2, 2), 2)]
+)
+def test_cumsum(shape: tuple[int, ...], axis: int, reverse: bool, exclusive: bool, type: str) -> None:
+    source = T(type, shape)
+    options = {"Exclusive": exclusive, "Reverse": reverse}
+    check("CUMSUM", [source, scalar(axis)], T(type, shape), "CumsumOptions", **options)
 
 
 FIVE = (2, 3, 2, 4, 3)

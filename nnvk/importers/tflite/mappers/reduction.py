@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.api import OperationCode
-from nnvk.importers.tflite.context import I32, Context, is_quantised
+from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.tflite.context import F32, I32, NONE, Context, is_quantised
+from nnvk.importers.tflite.errors import Unmapped
 from nnvk.importers.tflite.graph import MAX_RANK, Value
 from nnvk.importers.tflite.mappers.shape import axis_of
 from nnvk.importers.tflite.registry import builtin
@@ -78,3 +79,41 @@ def arg_extreme(c: Context) -> Value:
     return c.reshape(
         c.emit(code, c.around(source, axis), 1, out=I32), (*source.shape[:axis], *source.shape[axis + 1 :])
     )
+
+
+@builtin("CUMSUM")
+def cumulative_sum(c: Context) -> Value:
+    """Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size sums."""
+    options = c.options("CumsumOptions")
+    source = c.input(0)
+    if source.code not in (F32.code, OperandCode.TENSOR_FLOAT16, I32.code):
+        raise Unmapped(f"NNAPI sums no {source.type}")
+    axis = axis_of(c.integer(1, "the axis"), len(source.shape))
+    total = c.around(source, axis)
+    size = total.shape[1]
+    if options.Reverse():
+        total = c.keep(OperationCode.REVERSE, total, np.array([1]))
+    if options.Exclusive():
+        total = _delayed(c, total, 1)
+    step = 1
+    while step < size:
+        total = c.emit(OperationCode.ADD, total, _delayed(c, total, step), NONE, out=source.type)
+        step *= 2
+    if options.Reverse():
+        total = c.keep(OperationCode.REVERSE, total, np.array([1]))
+    return c.reshape(total, source.shape)
+
+
+def _delayed(c: Context, value: Value, step: int) -> Value:
+    """Along axis 1, the elements ``step`` before, and zeros where there are none."""
+    before, size, behind = value.shape
+    if step >= size:
+        return c.filled(0, value.type, value.shape)
+    if value.code is not I32.code:
+        kept = c.keep(OperationCode.SLICE, value, np.zeros(3), np.array([before, size - step, behind]))
+        return c.keep(OperationCode.PAD, kept, np.array([[0, 0], [step, 0], [0, 0]]))
+    # NNAPI pads no integers: they are picked, and multiplied with 0 where they are to be zeros.
+    places = np.arange(size) - step
+    picked = c.keep(OperationCode.GATHER, value, 1, np.maximum(places, 0))
+    is_there = c.constant((places >= 0).astype(np.int32).reshape(1, size, 1), I32)
+    return c.emit(OperationCode.MUL, picked, is_there, NONE, out=I32)

@@ -187,9 +187,35 @@ def gather(c: Context) -> Value:
     source, indices = c.input(0), c.input(1)
     axis = axis_of(options.Axis(), len(source.shape))
     if options.BatchDims():
-        raise Unmapped(f"NNAPI gathers without batches, got batch_dims {options.BatchDims()}")
+        return _gathered_by_batch(c, source, axis, indices, options.BatchDims())
     picked = _gathered(c, source, axis, indices)
     return c.reshape(picked, (*source.shape[:axis], *source.shape[axis + 1 :])) if c.is_scalar(1) else picked
+
+
+def _gathered_by_batch(c: Context, source: Value, axis: int, indices: Value, batch_dims: int) -> Value:
+    """A GATHER of its own for each batch: as NNAPI has none, the batches are one axis with that of the indices."""
+    if batch_dims < 0:
+        batch_dims += len(indices.shape)
+    leading = source.shape[:batch_dims]
+    if not 0 < batch_dims <= axis or indices.shape[:batch_dims] != leading:
+        raise Unmapped(
+            f"an input of shape {list(source.shape)} and indices of shape {list(indices.shape)} have no {batch_dims} "
+            f"batch dimensions before axis {axis} in common"
+        )
+    batches, between = math.prod(leading), math.prod(source.shape[batch_dims:axis])
+    size, rest, picks = source.shape[axis], source.shape[axis + 1 :], indices.shape[batch_dims:]
+    per_batch = math.prod(picks)
+    rows = c.reshape(source, (batches, between, size, math.prod(rest)))
+    if between > 1:
+        rows = c.keep(Op.TRANSPOSE, rows, np.array([0, 2, 1, 3]))
+    rows = c.reshape(rows, (batches * size, between * math.prod(rest)))
+    firsts = c.computed((batches, 1), I32, lambda: np.arange(batches, dtype=np.int32)[:, None] * size)
+    places = c.emit(Op.ADD, c.reshape(indices, (batches, per_batch)), firsts, NONE, out=I32)
+    picked = _gathered(c, rows, 0, c.reshape(places, (batches * per_batch,)))
+    if between > 1:
+        picked = c.reshape(picked, (batches, per_batch, between, math.prod(rest)))
+        picked = c.keep(Op.TRANSPOSE, picked, np.array([0, 2, 1, 3]))
+    return c.reshape(picked, (*source.shape[:axis], *picks, *rest))
 
 
 @builtin("GATHER_ND")
