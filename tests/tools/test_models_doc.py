@@ -40,7 +40,7 @@ def test_check_tells_whether_the_table_is_current(tmp_path: Path, monkeypatch: p
         ("RESHAPE", [Op.RESHAPE]),
         ("SHAPE", []),
         ("SPLIT_V", [Op.SLICE]),
-        ("TFLite_Detection_PostProcess", [Op.CAST, Op.DETECTION_POSTPROCESSING, Op.PAD]),
+        ("TFLite_Detection_PostProcess", [Op.CAST, Op.DETECTION_POSTPROCESSING, Op.MAXIMUM, Op.PAD]),
     ],
 )
 def test_operations(operator: str, codes: list[OperationCode]) -> None:

@@ -123,9 +123,10 @@ class _Import:
     def imported(self, index: int) -> ImportedModel:
         """A subgraph as a model of its own."""
         subgraph, before = self.file.subgraph(index), len(self.problems)
-        names = {subgraph.tensors[tensor].name for tensor in subgraph.inputs}
-        # The shapes are the first subgraph's inputs'; others, of signatures, may have some of these inputs.
-        wanted = {name: shape for name, shape in self.shapes.items() if not index or name in names}
+        wanted = self.shapes
+        if index:  # the shapes are the first subgraph's inputs'; those of signatures may have some of these inputs
+            names = {subgraph.tensors[tensor].name for tensor in subgraph.inputs}
+            wanted = {name: shape for name, shape in self.shapes.items() if name in names}
         shapes = wanted_shapes(subgraph, wanted)
         done = None
         with suppress(OverBudget):  # which is among the problems
