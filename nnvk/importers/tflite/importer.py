@@ -248,7 +248,7 @@ class _Builder:
             after = self._variables.values[name]
             if not _is_alike(kept.before, after):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
-                self._problem("output", len(subgraph.outputs), Unmapped(what))
+                self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self._owner.problems) > before or self._lost:
             return None
         results = [(subgraph.tensors[index], self._values[index]) for index in subgraph.outputs]

@@ -42,6 +42,8 @@ class Variables:
         self._first: dict[str, Value] = {}
         self.values: dict[str, Value] = {}
         """The value of each variable that was read or assigned so far."""
+        self.assigned: dict[str, int] = {}
+        """The operator that assigned each variable last."""
         self.kept: dict[str, Kept] = {}
         """The states, by the names of the variables."""
 
@@ -68,9 +70,10 @@ class Variables:
             self.kept[name] = Kept(tensor, self.values[name], first.array)
         return self.values[name]
 
-    def assign(self, handle: int, value: Value) -> None:
-        """The value from here on."""
-        self.values[self._name(handle)] = value
+    def assign(self, handle: int, value: Value, operator: int) -> None:
+        """The value from here on, and the index of the operator that assigns it."""
+        name = self._name(handle)
+        self.values[name], self.assigned[name] = value, operator
 
     def _name(self, handle: int) -> str:
         if handle not in self._names:

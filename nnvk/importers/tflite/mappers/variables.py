@@ -37,5 +37,5 @@ def read_variable(c: Context) -> Value:
 @builtin("ASSIGN_VARIABLE")
 def assign_variable(c: Context) -> list[Value]:
     """The next value."""
-    c.variables.assign(c.operator.inputs[0], c.input(1))
+    c.variables.assign(c.operator.inputs[0], c.input(1), c.operator.index)
     return []
