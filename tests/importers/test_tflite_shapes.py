@@ -136,6 +136,11 @@ def test_open_sizes_are_named_where_they_do_not_do() -> None:
     with pytest.raises(TfliteImportError, match=r"'samples' of shape \[1, -1\] is taken as \[1, 1\].*shapes="):
         load(write(net))
     compare(write(net), [noise(1, 7)], shapes={"samples": (1, 7)})
+    other = Net([source], [floats(1, 1)])
+    other.op("SEGMENT_SUM", [source, i32c(0)], other.outputs[0])
+    with pytest.raises(TfliteImportError) as caught:
+        load(write(other))
+    assert "shapes=" not in str(caught.value), "other shapes would not help"
     working = Net([source], [floats(1, 1)])
     working.op("NEG", [source], working.outputs[0])
     with pytest.raises(NnapiError, match=r"'samples' must have shape \[1, 1\], got \[1, 7\]; load.*shapes="):

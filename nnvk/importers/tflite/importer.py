@@ -134,7 +134,8 @@ class _Import:
         if done is None:
             problems = self.problems[before:]
             self.finished = {key: one for key, one in self.finished.items() if one}  # to say so again when asked again
-            raise TfliteImportError("NNAPI can't express this model", self.name, problems, _open_inputs(subgraph))
+            hint = _open_inputs(subgraph) if any(find(problem.operation) for problem in problems) else ""
+            raise TfliteImportError("NNAPI can't express this model", self.name, problems, hint)
         return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
 
     def signature(self, definition: SignatureDef, main: ImportedModel) -> Signature:
@@ -192,7 +193,7 @@ class _Import:
 
 
 def _open_inputs(subgraph: Subgraph) -> str:
-    """What ``load`` could be told about the inputs, for the message."""
+    """What ``load`` could be told about the inputs, for operators that could be mapped in other shapes."""
     tensors = (subgraph.tensors[index] for index in subgraph.inputs)
     return "; ".join(
         f"'{printable(tensor.name, NAME_SHOWN)}' of shape {list(tensor.signature)} is taken as {list(tensor.shape)}, "
