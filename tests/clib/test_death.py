@@ -164,7 +164,9 @@ def start_application(script: str, folder: Path) -> tuple[subprocess.Popen[str],
     server = write_server(folder)
     roots = [str(Path(nnvk.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
     environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": os.pathsep.join(roots)}
-    application = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+    application = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment, cwd="/"
+    )
     return application, Path(f"{server}.pids")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import random
 import tracemalloc
@@ -103,7 +104,7 @@ def test_damaged_tests_fail_or_are_errors_of_their_file(
     document = {"tests": [make_vector("one", "RELU", [1] * 4, [1] * 4)], "spec": "spec"}
     for _ in range(count):
         inside, key = choice.choice(nodes(document)[1:])
-        inside[key] = choice.choice(ODD)
+        inside[key] = copy.deepcopy(choice.choice(ODD))
     path = write_vectors(spec=f"damaged-{seed}-{count}")  # files that were read are remembered
     path.write_bytes(json.dumps(document).encode())
     run = connect(CPU, "sync")
@@ -200,4 +201,4 @@ def test_a_path_that_is_not_applicable_is_unsupported(write_vectors: Any, make_v
 def test_a_malformed_test_is_a_failure(run: Any, write_vectors: Any, make_vector: Any) -> None:
     test = make_vector("bad", "RELU", [1] * 4, [1] * 4)
     del test["main"]["operands"][0]["dims"]
-    assert "test 0 is malformed" in run(write_vectors([test]), 0).reason
+    assert "malformed test 0" in run(write_vectors([test]), 0).reason

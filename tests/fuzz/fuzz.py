@@ -4,7 +4,7 @@
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
 Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
-graphs on extreme data (`graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and such as
+graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and such as
 describe much in few bytes (`nets`). Those that get an answer that none got before are kept and damaged further. What
 takes a lot of memory is a bug too. What is a bug is written to the corpus, which the tests run again; so is the input
 of a hang or a crash, after which a new process goes on.
@@ -40,9 +40,9 @@ if "--atheris" in sys.argv:
 import cases
 import differences
 import files
-import graphs
 import nets
 import programs
+import spoilt_graphs
 
 from nnvk.api import Device, get_device, get_devices
 
@@ -60,7 +60,7 @@ KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
     "difference": differences.execute,
     "empty": cases.execute_empty,
-    "graph": graphs.execute,
+    "graph": spoilt_graphs.execute,
     "net": nets.execute,
     "program": programs.execute,
     "tflite": files.execute,
