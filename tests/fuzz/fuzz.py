@@ -4,10 +4,10 @@
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
 Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
-graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and such as
-describe much in few bytes (`nets`). Those that get an answer that none got before are kept and damaged further. What
-takes a lot of memory is a bug too. What is a bug is written to the corpus, which the tests run again; so is the input
-of a hang or a crash, after which a new process goes on.
+graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and
+such as describe much in few bytes (`nets`). Those that get an answer that none got before are kept and damaged further.
+What takes a lot of memory is a bug too. What is a bug is written to the corpus, which the tests run again; so is the
+input of a hang or a crash, after which a new process goes on.
 """
 
 from __future__ import annotations
