@@ -177,6 +177,7 @@ def served() -> Iterator[Served]:
         [sys.executable, "-m", "nnvk.cli", "serve", "--socket", str(its.fileno())],
         pass_fds=[its.fileno()],
         env={**os.environ, "PYTHONPATH": str(root)},
+        cwd="/",  # not in the source tree, whose package would hide the installed one
     )
     its.close()
     mine.settimeout(100)

@@ -30,8 +30,9 @@ def write_server(folder: Path) -> Path:
     """A command that is the server of the package under test. It notes its process in a file beside it."""
     command = folder / "nnvk-server"
     root = Path(nnvk.__file__).parents[1]
+    # Not in the source tree, whose package would hide the installed one.
     command.write_text(
-        f'#!/bin/sh\necho $$ >> "$0.pids"\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
+        f'#!/bin/sh\necho $$ >> "$0.pids"\ncd /\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     return command
