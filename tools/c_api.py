@@ -35,7 +35,8 @@ def _enter_package() -> None:
 _enter_package()
 
 from nnvk.serve import protocol  # noqa: E402
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS  # noqa: E402
+from nnvk.serve.extensions import ALL_FUNCTIONS, EXTENSIONS  # noqa: E402
+from nnvk.serve.functions import FUNCTIONS  # noqa: E402
 from nnvk.serve.table import OBJECTS, PREFIX, By, Function, Kind, Parameter  # noqa: E402
 from nnvk.types import codes, request  # noqa: E402
 
@@ -181,7 +182,7 @@ def request_name(function: Function) -> str:
 
 def tables() -> str:
     """tables.hpp: numbers that library and server share, and declarations of what is written by hand."""
-    rows = (*FUNCTIONS, *EXTENSIONS)
+    rows = ALL_FUNCTIONS
     parts = [GENERATED, "#pragma once", "", "#include <android/NeuralNetworksExtensions.h>", "", "#include <cstdint>"]
     parts += ["", "namespace nnvk {", "", f"constexpr uint32_t kFingerprint = {protocol.fingerprint()}u;"]
     parts += [
@@ -221,7 +222,7 @@ def _c(parameter: Parameter) -> str:
 def stubs() -> str:
     """stubs.cpp: the C functions."""
     parts = [GENERATED, "", '#include "objects.hpp"', '#include "request.hpp"', "", "using namespace nnvk;", ""]
-    for row in (*FUNCTIONS, *EXTENSIONS):
+    for row in ALL_FUNCTIONS:
         arguments = ", ".join(_c(parameter) for parameter in row.parameters)
         parts += [f'extern "C" NNVK_EXPORT {row.returns} {row.name}({arguments}) {{', *_body(row), "}", ""]
     return "\n".join(parts)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import NnapiError, OperandType, ResultCode
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
+from nnvk.serve.extensions import ALL_FUNCTIONS
 from nnvk.serve.installed import LIBRARY, require_library
 from nnvk.serve.table import Function
 
@@ -64,7 +64,7 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.loaded = ctypes.CDLL(str(path))
-        for row in (*FUNCTIONS, *EXTENSIONS):
+        for row in ALL_FUNCTIONS:
             setattr(self, row.name.removeprefix("ANeuralNetworks").lstrip("_"), self._function(row))
 
     def _function(self, row: Function) -> Any:

@@ -16,7 +16,7 @@ import zlib
 from enum import IntEnum
 from typing import Any
 
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
+from nnvk.serve.extensions import ALL_FUNCTIONS
 
 INDIRECT = 0xFFFFFFFF
 """In the place of a request's number, or a result code: the packet is in a memfd. Its size, 8 bytes, follows."""
@@ -134,6 +134,6 @@ def text(value: str) -> bytes:
 
 def fingerprint() -> int:
     """What library and server must agree on: another table or other numbers give another one."""
-    described = [f"{function.prototype} {function.by.value}" for function in (*FUNCTIONS, *EXTENSIONS)]
+    described = [f"{function.prototype} {function.by.value}" for function in ALL_FUNCTIONS]
     described += [repr(request) for request in Request]
     return zlib.crc32("\n".join(described).encode())

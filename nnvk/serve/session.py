@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from nnvk import api
 from nnvk.api import NnapiError, ResultCode
 from nnvk.base.errors import bad_data
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
+from nnvk.serve.extensions import ALL_FUNCTIONS
 from nnvk.serve.protocol import Malformed, Reader
 from nnvk.serve.table import By, Function, Kind, Parameter
 
@@ -145,7 +145,7 @@ def failure(error: Exception) -> bytes:
 def table_handlers(by_hand: Mapping[str, Handler]) -> dict[int, Handler]:
     """Handlers of the functions of the table: those given, and where the rows say all that is needed what they say."""
     handlers: dict[int, Handler] = {}
-    for number, row in enumerate((*FUNCTIONS, *EXTENSIONS)):
+    for number, row in enumerate(ALL_FUNCTIONS):
         if row.name in by_hand:
             handlers[number] = by_hand[row.name]
         elif row.by is By.SERVER:

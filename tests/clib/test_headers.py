@@ -11,7 +11,8 @@ import c_api
 import pytest
 from c_library import build
 
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
+from nnvk.serve.extensions import ALL_FUNCTIONS
+from nnvk.serve.functions import FUNCTIONS
 from nnvk.serve.installed import INCLUDES, LIBRARY
 
 HEADERS = sorted(path.name for path in (INCLUDES / "android").glob("*.h"))
@@ -38,7 +39,7 @@ def test_there_are_the_functions_of_feature_level_8() -> None:
 
 def test_exactly_what_is_declared_is_exported() -> None:
     android = set().union(*(declared(name, ANDROID) for name in ("sharedmem.h", "hardware_buffer.h", "log.h")))
-    assert exported() == {row.name for row in (*FUNCTIONS, *EXTENSIONS)} | android
+    assert exported() == {row.name for row in ALL_FUNCTIONS} | android
 
 
 @pytest.mark.parametrize("header", HEADERS)

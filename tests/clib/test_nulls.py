@@ -9,13 +9,12 @@ from c_library import FLOATS, Adding, add_model, code_of
 
 from nnvk import ResultCode
 from nnvk.serve.client import COperandType, library
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
-from nnvk.serve.table import By, Kind
+from nnvk.serve.extensions import ALL_FUNCTIONS
+from nnvk.serve.table import By, Function, Kind
 
-ROWS = (*FUNCTIONS, *EXTENSIONS)
 FORBIDDEN = [
     pytest.param(row, place, id=f"{row.name}-{parameter.name}")
-    for row in ROWS
+    for row in ALL_FUNCTIONS
     if row.by is not By.FREE
     for place, parameter in enumerate(row.parameters)
     if "*" in parameter.type and not parameter.nullable
@@ -23,7 +22,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("row, place", FORBIDDEN)
-def test_a_null(row, place) -> None:  # type: ignore[no-untyped-def]
+def test_a_null(row: Function, place: int) -> None:
     somewhere = ctypes.create_string_buffer(4096)  # what is not NULL is not looked at before all are known not to be
     arguments = [
         (None if index == place else ctypes.addressof(somewhere)) if "*" in parameter.type else 0
@@ -32,17 +31,17 @@ def test_a_null(row, place) -> None:  # type: ignore[no-untyped-def]
     assert code_of(row.name.removeprefix("ANeuralNetworks").lstrip("_"), *arguments) is ResultCode.UNEXPECTED_NULL
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.by is By.FREE], ids=lambda row: row.name)
-def test_freeing_null(row) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("row", [row for row in ALL_FUNCTIONS if row.by is By.FREE], ids=lambda row: row.name)
+def test_freeing_null(row: Function) -> None:
     getattr(library(), row.name.removeprefix("ANeuralNetworks"))(None)
 
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in ROWS if any(parameter.kind is Kind.NEW_OBJECT for parameter in row.parameters)],
+    [row for row in ALL_FUNCTIONS if any(parameter.kind is Kind.NEW_OBJECT for parameter in row.parameters)],
     ids=lambda row: row.name,
 )
-def test_what_fails_gives_null(row) -> None:  # type: ignore[no-untyped-def]
+def test_what_fails_gives_null(row: Function) -> None:
     """Where there is anything that can be wrong."""
     if row.name in ("ANeuralNetworksModel_create", "ANeuralNetworksMemoryDesc_create"):
         return

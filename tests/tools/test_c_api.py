@@ -6,7 +6,7 @@ import c_api
 import pytest
 
 import nnvk
-from nnvk.serve.functions import EXTENSIONS, FUNCTIONS
+from nnvk.serve.extensions import ALL_FUNCTIONS
 from nnvk.serve.table import By
 
 
@@ -31,7 +31,7 @@ def test_what_has_not_changed_keeps_its_time(tmp_path: Path) -> None:
     assert header.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("row", [row for row in (*FUNCTIONS, *EXTENSIONS) if row.python], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in ALL_FUNCTIONS if row.python], ids=lambda row: row.name)
 def test_rows_name_what_python_has(row) -> None:  # type: ignore[no-untyped-def]
     found = nnvk
     for name in row.python.removeprefix("nnvk.").split("."):
@@ -39,7 +39,7 @@ def test_rows_name_what_python_has(row) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_nullable_parameters_and_arrays_are_parameters() -> None:
-    for row in (*FUNCTIONS, *EXTENSIONS):
+    for row in ALL_FUNCTIONS:
         names = {parameter.name for parameter in row.parameters}
         assert {*row.nullable, *row.arrays, *row.arrays.values()} <= names, row.name
         assert row.by is not By.FREE or len(names) == 1

@@ -7,7 +7,6 @@ them to run the model, so what is damaged is left out.
 from __future__ import annotations
 
 import io
-import logging
 import math
 import struct
 import zipfile
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from flatbuffers.number_types import Float32Flags, Int8Flags, Uint8Flags, UOffsetTFlags
 from flatbuffers.table import Table
+
+from nnvk.base.log import logger
 
 _IDENTIFIER = b"M001"
 _MOST_BYTES = 4 << 20
@@ -33,7 +34,7 @@ _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
 )
 """What is raised on offsets that lead nowhere, and on archives that are broken, encrypted or of an unknown kind."""
-_log = logging.getLogger(__name__)
+_log = logger("model")
 
 
 @dataclass(frozen=True, slots=True)

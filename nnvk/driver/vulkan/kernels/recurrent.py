@@ -186,26 +186,32 @@ def step(
             "ACTIVATION": limits.number,
             **(spec or {}),
         },
-        tensors={
-            "src": source.tensor,
-            "weights": weights,
-            "driven": driven.tensor,
-            "dst": target.tensor,
-            **(tensors or {}),
-        },
+        tensors={**_tensors(source, weights, driven, target), **(tensors or {})},
         rows=rows,
         columns=columns,
         length=length,
-        src_first=source.first,
-        src_stride=source.stride,
-        driven_first=driven.first // 4,
-        driven_stride=driven.stride // 4,
-        dst_first=target.first,
-        dst_stride=target.stride,
+        **_places(source, driven, target),
         low=limits.low,
         high=limits.high,
         **push,
     )
+
+
+def _tensors(source: Rows, weights: TensorRef, driven: Rows, target: Rows) -> dict[str, TensorRef]:
+    """What every cell reads and writes."""
+    return {"src": source.tensor, "weights": weights, "driven": driven.tensor, "dst": target.tensor}
+
+
+def _places(source: Rows, driven: Rows, target: Rows) -> dict[str, int]:
+    """Where their rows are; what the inputs contribute is read by fours."""
+    return {
+        "src_first": source.first,
+        "src_stride": source.stride,
+        "driven_first": driven.first // 4,
+        "driven_stride": driven.stride // 4,
+        "dst_first": target.first,
+        "dst_stride": target.stride,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,24 +296,13 @@ def loop(
             "VECTOR_STORES": length % 4 == 0,
             **(spec or {}),
         },
-        tensors={
-            "src": state.tensor,
-            "weights": weights,
-            "driven": driven.tensor,
-            "dst": target.tensor,
-            **(tensors or {}),
-        },
+        tensors={**_tensors(state, weights, driven, target), **(tensors or {})},
         steps=steps,
         quads=quads,
         length=length,
-        src_first=state.first,
-        src_stride=state.stride,
-        driven_first=driven.first // 4,
+        **_places(state, driven, target),
         driven_step=span.stride(quads) & 0xFFFFFFFF,
-        driven_stride=driven.stride // 4,
-        dst_first=target.first,
         dst_step=span.stride(length) & 0xFFFFFFFF,
-        dst_stride=target.stride,
         low=limits.low,
         high=limits.high,
         **push,
