@@ -54,7 +54,7 @@ ENUMS: Sequence[tuple[type[IntEnum], str]] = (
     (codes.FeatureLevelCode, "FEATURE_"),
 )
 """The enumerations of NeuralNetworksTypes.h, and what their enumerators begin with."""
-GENERATED = "// Made by tools/c_api.py of nnvk/serve/functions.py, extensions.py and nnvk/types/codes.py. Changes are lost."
+GENERATED = "// Made by tools/c_api.py of nnvk/serve/ and nnvk/types/codes.py. Changes are lost."
 OPAQUE = {
     "Burst": "A lane for executions that follow each other quickly.",
     "Compilation": "A model, compiled for devices.",
