@@ -46,6 +46,12 @@ void Request::ask() {
   }
 }
 
+Reader Request::askAll() {
+  ask();
+  check();
+  return reply_.rest;
+}
+
 void Request::check() const {
   if (reply_.code != ANEURALNETWORKS_NO_ERROR) {
     throw Error{reply_.code, reply_.reason};

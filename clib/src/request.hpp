@@ -34,6 +34,8 @@ class Request {
   void announce() { packet_.u64(made_ = server_->newNumber()); }
   // Send it, and receive the reply. Throws the error that came, unless something came with it.
   void ask();
+  // Send it, and receive what comes, which is valid as long as this. Throws the error that came.
+  Reader askAll();
   // Throw the error that came with something.
   void check() const;
 

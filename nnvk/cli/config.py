@@ -9,17 +9,18 @@ import typer
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import check_writable, deliver
 from nnvk.cli.usage import JsonFile
-from nnvk.serve.installed import INCLUDES, LIBRARY, PKG_CONFIG, require_library
+from nnvk.serve.installed import DELEGATE, INCLUDES, LIBRARY, PKG_CONFIG, require_library
 
 
 def command(
     includes: Annotated[bool, typer.Option("--includes", help="The compiler's flag for the headers.")] = False,
     ldflags: Annotated[bool, typer.Option("--ldflags", help="The linker's flags, with the path for run time.")] = False,
     library: Annotated[bool, typer.Option("--library", help="The path of libneuralnetworks.so.")] = False,
+    delegate: Annotated[bool, typer.Option("--delegate", help="The path of the delegate for LiteRT.")] = False,
     pkg_config: Annotated[bool, typer.Option("--pkg-config", help="The folder for PKG_CONFIG_PATH.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Print where the C library and its headers are, in one line, for compilers.
+    """Print where the C library, its headers and the delegate are, in one line, for compilers.
 
     For instance: cc program.c $(nnvk config --includes --ldflags)
     """
@@ -33,9 +34,11 @@ def command(
         parts.append(f"-L{folder} -Wl,--push-state,--no-as-needed -lneuralnetworks -Wl,--pop-state -Wl,-rpath,{folder}")
     if library:
         parts.append(str(LIBRARY))
+    if delegate:
+        parts.append(str(DELEGATE))
     if pkg_config:
         parts.append(str(PKG_CONFIG))
     if not parts and json_file is None:
-        raise ValueError("say what is wanted: --includes, --ldflags, --library or --pkg-config")
-    paths = {"includes": str(INCLUDES), "library": str(LIBRARY), "pkg_config": str(PKG_CONFIG)}
-    deliver(json_file, paths, lambda: print_line(" ".join(parts)))
+        raise ValueError("say what is wanted: --includes, --ldflags, --library, --delegate or --pkg-config")
+    paths = {"includes": INCLUDES, "library": LIBRARY, "delegate": DELEGATE, "pkg_config": PKG_CONFIG}
+    deliver(json_file, {name: str(path) for name, path in paths.items()}, lambda: print_line(" ".join(parts)))

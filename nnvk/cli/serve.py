@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
+from nnvk.importers.tflite import delegate
 from nnvk.serve.server import serve
 
 
 def command(
     descriptor: Annotated[int, typer.Option("--socket", metavar="FD", help="The socket to the application.")],
 ) -> None:
-    """Serve one application of the C library, until it ends.
+    """Serve one application of the C library or the delegate, until it ends.
 
-    libneuralnetworks.so starts this; it is of no use by hand.
+    libneuralnetworks.so and libnnvk_delegate.so start this; it is of no use by hand.
     """
     with socket.socket(fileno=descriptor) as control:
-        serve(control)
+        serve(control, delegate.HANDLERS)

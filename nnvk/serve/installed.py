@@ -11,6 +11,8 @@ _PACKAGE = next((place for place in _PLACES if (place / "lib" / "libneuralnetwor
 INCLUDES = _PACKAGE / "include"
 """The folder of android/NeuralNetworks.h."""
 LIBRARY = _PACKAGE / "lib" / "libneuralnetworks.so"
+DELEGATE = _PACKAGE / "lib" / "libnnvk_delegate.so"
+"""The delegate for TensorFlow Lite."""
 PKG_CONFIG = LIBRARY.parent / "pkgconfig"
 """The folder of neuralnetworks.pc."""
 

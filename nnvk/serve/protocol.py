@@ -43,6 +43,13 @@ class Request(IntEnum):
     """A memory of a descriptor: number, size, protection, offset."""
     FENCE = 1006
     """An event of a sync fence of somebody else: its number."""
+    TFLITE_OPTIONS = 1007
+    """The delegate: how many bytes of the structure of a builtin's options are read."""
+    TFLITE_EXAMINE = 1008
+    """The delegate: of each operator of a graph, why it can't be taken; empty where it can."""
+    TFLITE_MODEL = 1009
+    """The delegate: a model of a partition. Its number, whether it is relaxed, whether a token for a cache is wanted,
+    the graph. What comes back: variable tensors; of all inputs and outputs the bytes and the shape; the token."""
 
 
 class Malformed(ValueError):

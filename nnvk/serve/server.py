@@ -10,12 +10,13 @@ import signal
 import socket
 import struct
 import threading
+from collections.abc import Mapping
 
 from nnvk.api import NnapiError
 from nnvk.base.log import logger
 from nnvk.serve.protocol import INDIRECT, LARGEST_PACKET, MOST_DESCRIPTORS, Malformed, Reader, Request, fingerprint
 from nnvk.serve.requests import handlers
-from nnvk.serve.session import Descriptors, Reply, Session, map_sealed
+from nnvk.serve.session import Descriptors, Handler, Reply, Session, map_sealed
 
 _log = logger("manager")
 _INDIRECT = struct.Struct("<IQ")
@@ -24,9 +25,12 @@ _SECONDS_TO_END = 2
 _Packet = tuple[memoryview, Descriptors]
 
 
-def serve(control: socket.socket) -> None:
-    """Serve the application at the other end of ``control`` until it has gone."""
-    session = Session(handlers())
+def serve(control: socket.socket, more: Mapping[int, Handler]) -> None:
+    """Serve the application at the other end of ``control`` until it has gone.
+
+    ``more`` are handlers of requests that belong to a layer above.
+    """
+    session = Session({**handlers(), **more})
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the application's own limit is what counts
     control.send(struct.pack("<IIi", fingerprint(), 0, os.getpid()))

@@ -38,6 +38,10 @@ def test_the_library(nnvk_command: Callable[..., Any]) -> None:
     assert Path(nnvk_command("config", "--library").stdout.strip()).is_file()
 
 
+def test_the_delegate(nnvk_command: Callable[..., Any]) -> None:
+    assert Path(nnvk_command("config", "--delegate").stdout.strip()).name == "libnnvk_delegate.so"
+
+
 def test_pkg_config(nnvk_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = nnvk_command("config", "--pkg-config").stdout.strip()
     assert Path(folder, "neuralnetworks.pc").is_file()

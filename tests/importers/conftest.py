@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True)
 def same_constants() -> None:
-    """Let every test draw the same random constants, whatever ran before it."""
+    """Let every test draw the same random constants, whatever ran before it, and go through the delegate too."""
     if oracle := sys.modules.get("tflite_oracle"):
         oracle.reseed()
+        oracle.THROUGH_DELEGATE = True

@@ -1,4 +1,7 @@
-"""Runs a file with TFLite's reference kernels and, imported, with the reference device, and compares."""
+"""Runs a file with TFLite's reference kernels and, imported, with the reference device, and compares.
+
+Where `THROUGH_DELEGATE` is set, also with the delegate, which hands operators over in TFLite's own structures.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ from nnvk.driver.cpu.executor import run
 from nnvk.importers.tflite import ImportedModel, load
 from nnvk.importers.tflite.resizing import Shapes
 from nnvk.ops.flow import Clock
+from nnvk.serve.installed import DELEGATE
 
 try:
     from ai_edge_litert import interpreter as litert
 except ImportError:
     litert = None
+
+THROUGH_DELEGATE = False
 
 
 def random_input(tensor: net.T, rng: np.random.Generator) -> np.ndarray:
@@ -58,7 +64,24 @@ def expected(
     data: bytes, inputs: Sequence[np.ndarray], repeats: int = 1, optimised: bool = False
 ) -> list[list[np.ndarray]]:
     """Outputs of TFLite's reference kernels, for each of ``repeats`` invocations."""
-    interpreter = _interpreter(data, inputs, optimised)
+    return _invoked(_interpreter(data, inputs, optimised), inputs, repeats)
+
+
+def delegated(data: bytes, inputs: Sequence[np.ndarray], repeats: int = 1) -> list[list[np.ndarray]]:
+    """Outputs of LiteRT with the delegate, on the reference device."""
+    interpreter = litert.Interpreter(
+        model_content=data,
+        experimental_delegates=[litert.load_delegate(str(DELEGATE), {"device": "nnapi-reference", "verbosity": 0})],
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        if tuple(detail["shape"]) != array.shape:
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    return _invoked(interpreter, inputs, repeats)
+
+
+def _invoked(interpreter: Any, inputs: Sequence[np.ndarray], repeats: int) -> list[list[np.ndarray]]:
     outputs = []
     for _ in range(repeats):
         for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
@@ -100,6 +123,8 @@ def compare(
     assert [port.type for port in edge[0]] == list(frozen.input_types())
     assert [port.type for port in edge[1]] == list(frozen.output_types())
     wants, gots = expected(data, inputs, repeats, optimised), actual(imported, inputs, repeats)
+    if THROUGH_DELEGATE and not shapes:  # the delegate maps before the interpreter's inputs are resized
+        wants, gots = wants * 2, gots + delegated(data, inputs, repeats)
     for want_all, got_all in zip(wants, gots, strict=True):
         for port, want, got in zip(imported.outputs, want_all, got_all, strict=True):
             assert got.dtype == want.dtype, port

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def load(
     else:
         data, name = _read(Path(source)), os.fspath(source)
     try:
-        return _Import(File(data), name, Budget(len(data)), shapes or {}, round_hybrid, relaxed).run()
+        return Import(File(data), name, Budget(len(data)), shapes or {}, round_hybrid, relaxed).run()
     except Malformed as error:
         raise TfliteImportError(error.what, name, detail=str(error)) from error
     except MemoryError as error:
@@ -79,8 +80,20 @@ def _read(path: Path) -> bytes:
         return head + file.read() if is_model(head) else head
 
 
+class Source(Protocol):
+    """Where subgraphs come from, and what is said of them."""
+
+    data: bytes
+    description: str
+    metadata: bytes | None
+    signatures: list[SignatureDef]
+
+    def subgraph(self, index: int) -> Subgraph:
+        """A subgraph by its index."""
+
+
 @dataclass(slots=True, eq=False)
-class _Finished:
+class Finished:
     """A subgraph that was imported."""
 
     model: Model
@@ -92,20 +105,21 @@ class _Finished:
 
 
 @dataclass(slots=True, eq=False)
-class _Import:
+class Import:
     """One import: subgraphs are imported once for each set of shapes, however often control flow refers to them."""
 
-    file: File
+    file: Source
     name: str
     budget: Budget
     shapes: Shapes
     round_hybrid: bool
     relaxed: bool
     problems: list[Problem] = field(default_factory=list)
-    finished: dict[tuple[int, tuple[Shape, ...]], _Finished | None] = field(default_factory=dict)
+    finished: dict[tuple[int, tuple[Shape, ...]], Finished | None] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
 
     def run(self) -> ImportedModel:
+        """Import the main subgraph."""
         metadata = Metadata()
         if self.file.metadata is not None:
             metadata = read_metadata(self.file.metadata, self.file.data)
@@ -152,18 +166,18 @@ class _Import:
         imported = self.imported(definition.subgraph) if definition.subgraph else main
         return Signature(definition.key, imported, *places)
 
-    def subgraph(self, index: int, shapes: Sequence[Shape]) -> _Finished | None:
+    def subgraph(self, index: int, shapes: Sequence[Shape]) -> Finished | None:
         """A subgraph's model with inputs of these shapes; None where operators of it could not be mapped."""
         key = index, tuple(shapes)
         if key not in self.finished:
             with self._inside(index):
-                self.finished[key] = _Builder(self, resized(self.file.subgraph(index), shapes)).build()
+                self.finished[key] = Builder(self, resized(self.file.subgraph(index), shapes)).build()
         return self.finished[key]
 
     def initial(self, index: int) -> Mapping[str, Value]:
         """The values that a subgraph assigns to variables, constants all of them."""
         with self._inside(index):
-            return _Builder(self, self.file.subgraph(index)).assigned()
+            return Builder(self, self.file.subgraph(index)).assigned()
 
     @contextmanager
     def _inside(self, index: int) -> Iterator[None]:
@@ -218,31 +232,32 @@ def _is_alike(before: Value, after: Value) -> bool:
     )
 
 
-class _Builder:
+class Builder:
     """Builds the model of one subgraph."""
 
-    def __init__(self, owner: _Import, subgraph: Subgraph) -> None:
+    def __init__(self, owner: Import, subgraph: Subgraph) -> None:
         self._owner = owner
-        self._subgraph = subgraph
+        self.subgraph = subgraph
         self._graph = Graph(owner.budget, owner.relaxed)
         self._writers = {index: operator for operator in subgraph.operators for index in operator.outputs}
-        self._values: dict[int, Value] = {}
+        self.values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}
-        self._states: dict[int, Value] = {}
+        self.states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._variables = Variables(self._graph, owner.budget, owner.initial)
-        self._lost: set[int] = set()
+        self.lost: set[int] = set()
         """Tensors that operators could not give, and what was made of them."""
+        self.mapped: set[int] = set()
+        """Operators that could be mapped."""
 
-    def build(self) -> _Finished | None:
-        subgraph, before = self._subgraph, len(self._owner.problems)
+    def build(self) -> Finished | None:
+        """The finished model; None where operators could not be mapped."""
+        subgraph, before = self.subgraph, len(self._owner.problems)
         for what, indexes in (("input", subgraph.inputs), ("output", subgraph.outputs)):
             if not indexes:
                 self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
-        for position in range(len(subgraph.inputs)):
-            self._edge("input", position)
-        for operator in subgraph.operators:
-            self._map(operator)
+        self.add_inputs()
+        self.map_operators()
         for position in range(len(subgraph.outputs)):
             self._edge("output", position)
         for name, kept in self._variables.kept.items():
@@ -250,9 +265,9 @@ class _Builder:
             if not _is_alike(kept.before, after):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
                 self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
-        if len(self._owner.problems) > before or self._lost:
+        if len(self._owner.problems) > before or self.lost:
             return None
-        results = [(subgraph.tensors[index], self._values[index]) for index in subgraph.outputs]
+        results = [(subgraph.tensors[index], self.values[index]) for index in subgraph.outputs]
         states = self._all_states()
         try:
             names = [
@@ -264,7 +279,7 @@ class _Builder:
         except (NnapiError, Unmapped) as error:
             self._problem("output", 0, error)
             return None
-        return _Finished(
+        return Finished(
             model,
             tuple(_port(subgraph.tensors[index], self._inputs[index]) for index in subgraph.inputs),
             tuple(_port(*result) for result in results),
@@ -277,8 +292,8 @@ class _Builder:
 
     def assigned(self) -> Mapping[str, Value]:
         """The values of variables behind all operators, which must be constants: else `Unmapped`."""
-        index, before = self._subgraph.index, len(self._owner.problems)
-        for operator in self._subgraph.operators:
+        index, before = self.subgraph.index, len(self._owner.problems)
+        for operator in self.subgraph.operators:
             self._map(operator)
         if len(self._owner.problems) > before:
             raise Unmapped(f"subgraph {index} has operators that can't be mapped")
@@ -290,14 +305,28 @@ class _Builder:
     def _all_states(self) -> list[tuple[Kept, Value]]:
         """Variable tensors and variables: the value before the execution, and the one after."""
         states = []
-        for index, before in self._states.items():
+        for index, before in self.states.items():
             type_ = before.type
             initial = np.full(type_.dimensions, type_.zero_point, type_.dtype)
-            states.append((Kept(self._subgraph.tensors[index], before, initial), self._values[index]))
+            states.append((Kept(self.subgraph.tensors[index], before, initial), self.values[index]))
         for name, kept in self._variables.kept.items():
             named = replace(kept, tensor=replace(kept.tensor, name=name))
             states.append((named, self._variables.values[name]))
         return states
+
+    def add_inputs(self) -> None:
+        """Make the inputs of the model."""
+        for position in range(len(self.subgraph.inputs)):
+            self._edge("input", position)
+
+    def map_operators(self) -> None:
+        """Map all operators."""
+        for operator in self.subgraph.operators:
+            self._map(operator)
+
+    def give_up(self, operator: Operator) -> None:
+        """An operator could not be mapped."""
+        self.lost.update(operator.outputs)
 
     # --- operators -----------------------------------------------------------------------------------------------
 
@@ -307,9 +336,9 @@ class _Builder:
         Behind a lost tensor, mapping goes on with an input in its place, to find what else can't be mapped. What is
         only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
         """
-        tensors = self._subgraph.tensors
-        lost = [index for index in operator.inputs if index in self._lost]
-        self._lost.update(operator.outputs if lost else ())
+        tensors = self.subgraph.tensors
+        lost = [index for index in operator.inputs if index in self.lost]
+        self.lost.update(operator.outputs if lost else ())
         try:
             mapper = find(operator.name)
             if mapper is None:
@@ -319,9 +348,10 @@ class _Builder:
                 raise Unmapped("a tensor is its output twice")
         except Unmapped as error:
             self._problem(operator.name, operator.index, error)
-            self._lost.update(operator.outputs)
+            self.give_up(operator)
             return
         if not all(self._has_stand_in(tensors[index]) for index in lost):
+            self.give_up(operator)
             return
         try:
             is_tensor = [index >= 0 and tensors[index].type != "RESOURCE" for index in operator.inputs]
@@ -348,14 +378,15 @@ class _Builder:
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
                 self._problem(operator.name, operator.index, error)
-            self._lost.update(operator.outputs)
+            self.give_up(operator)
             return
-        self._values.update(bound)
-        self._values.update(context.updates)
+        self.values.update(bound)
+        self.values.update(context.updates)
+        self.mapped.add(operator.index)
 
     def _has_stand_in(self, tensor: Tensor) -> bool:
         """Whether a lost tensor has a value that its readers can be mapped with; makes one where its type is known."""
-        if tensor.index not in self._values:
+        if tensor.index not in self.values:
             if not tensor.is_static:
                 return False
             try:
@@ -364,12 +395,12 @@ class _Builder:
                 return False
             if not type_.is_fully_specified:
                 return False
-            self._values[tensor.index] = self._graph.input(type_)
+            self.values[tensor.index] = self._graph.input(type_)
         return True
 
     def _bind(self, c: Context, tensor: Tensor, value: Value) -> Value:
         """The value of an output, in the quantisation that the file declares, checked against its shape."""
-        if tensor.index in self._values or tensor.data is not None:
+        if tensor.index in self.values or tensor.data is not None:
             raise Unmapped(f"its output {tensor} has a value already")
         declared = operand_type(tensor)
         if value.code is not declared.code or (
@@ -384,28 +415,29 @@ class _Builder:
 
     # --- tensors -------------------------------------------------------------------------------------------------
 
-    def _input(self, tensor: Tensor) -> None:
-        if tensor.index in self._values:
+    def add_input(self, tensor: Tensor) -> None:
+        """Make an input of the model of a tensor. `Unmapped` where there can't be one."""
+        if tensor.index in self.values:
             raise Unmapped(f"{tensor} is an input twice")
         if tensor.data is not None:
             raise Unmapped(f"{tensor} is an input and a constant")
         type_ = operand_type(tensor)
         if not type_.is_fully_specified:
             raise Unmapped(f"{tensor} is an input of shape {list(tensor.shape)}, without elements")
-        self._values[tensor.index] = self._inputs[tensor.index] = self._graph.input(type_)
+        self.values[tensor.index] = self._inputs[tensor.index] = self._graph.input(type_)
 
     def _value(self, tensor: Tensor) -> Value:
         """The value that an operator reads."""
         index = tensor.index
-        if index not in self._values:
-            self._values[index] = self._first_value(tensor)
-        return self._values[index]
+        if index not in self.values:
+            self.values[index] = self._first_value(tensor)
+        return self.values[index]
 
     def _first_value(self, tensor: Tensor) -> Value:
         type_ = operand_type(tensor)
         if tensor.is_variable and tensor.data is None:
             self._owner.budget.charge(type_.size)  # who executes the model keeps it
-            value = self._states[tensor.index] = self._graph.input(type_)
+            value = self.states[tensor.index] = self._graph.input(type_)
             return value
         if tensor.data is None and tensor.elements:
             raise Unmapped(f"{tensor} is read before an operator writes it")
@@ -415,18 +447,18 @@ class _Builder:
 
     def _edge(self, what: str, position: int) -> None:
         """Make an input or look at an output of the subgraph; a failure becomes a problem."""
-        indexes = self._subgraph.inputs if what == "input" else self._subgraph.outputs
-        tensor = self._subgraph.tensors[indexes[position]]
-        if tensor.index in self._lost:
+        indexes = self.subgraph.inputs if what == "input" else self.subgraph.outputs
+        tensor = self.subgraph.tensors[indexes[position]]
+        if tensor.index in self.lost:
             return
         try:
             if what == "input":
-                self._input(tensor)
+                self.add_input(tensor)
             else:
                 self._value(tensor)
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             self._problem(what, position, error)
-            self._lost.add(tensor.index)
+            self.lost.add(tensor.index)
 
     def _problem(self, name: str, index: int, error: Exception) -> None:
         if isinstance(error, Unmapped):
@@ -435,6 +467,6 @@ class _Builder:
             reason = error.reason
         else:
             reason = f"its options or shapes make no sense ({error})"
-        self._owner.problems.append(Problem(name, index, reason, self._subgraph.index))
+        self._owner.problems.append(Problem(name, index, reason, self.subgraph.index))
         if isinstance(error, OverBudget):
             raise error  # what comes after would fail too

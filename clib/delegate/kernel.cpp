@@ -1,0 +1,255 @@
+#include "kernel.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace nnvk::tflite {
+
+namespace {
+
+// For functions that have logged what was wrong.
+void check(int code) {
+  if (code != ANEURALNETWORKS_NO_ERROR) {
+    throw Known{code};
+  }
+}
+
+std::vector<ANeuralNetworksDevice*> allDevices() {
+  uint32_t count = 0;
+  check(ANeuralNetworks_getDeviceCount(&count));
+  std::vector<ANeuralNetworksDevice*> devices(count);
+  for (uint32_t index = 0; index < count; ++index) {
+    check(ANeuralNetworks_getDevice(index, &devices[index]));
+  }
+  return devices;
+}
+
+bool isCpu(const ANeuralNetworksDevice* device) {
+  int32_t type = 0;
+  check(ANeuralNetworksDevice_getType(device, &type));
+  return type == ANEURALNETWORKS_DEVICE_CPU;
+}
+
+// An array for TensorFlow Lite, which gives it to free().
+TfLiteIntArray* newArray(const std::vector<int>& values) {
+  auto* array = static_cast<TfLiteIntArray*>(malloc(sizeof(TfLiteIntArray) + values.size() * sizeof(int)));
+  if (array == nullptr) {
+    throw std::bad_alloc();
+  }
+  array->size = static_cast<int>(values.size());
+  std::copy(values.begin(), values.end(), array->data);
+  return array;
+}
+
+// The devices that the options ask for; none: nnvk chooses, and the CPU takes over.
+std::vector<ANeuralNetworksDevice*> chosenDevices(const Options& options) {
+  std::vector<ANeuralNetworksDevice*> chosen;
+  if (options.device.empty() && !options.no_fallback) {
+    return chosen;
+  }
+  std::string names;
+  const auto devices = allDevices();
+  for (auto* device : devices) {
+    const char* name = nullptr;
+    check(ANeuralNetworksDevice_getName(device, &name));
+    names += std::string(names.empty() ? "" : ", ") + name;
+    if (options.device.empty() ? !isCpu(device) : options.device == name) {
+      chosen.push_back(device);
+    }
+  }
+  if (chosen.empty()) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "there is no device %s; there are: %s",
+         options.device.empty() ? "but CPUs" : options.device.c_str(), names.c_str());
+  }
+  if (!options.no_fallback) {
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(chosen), [&](auto* device) {
+      return isCpu(device) && std::find(chosen.begin(), chosen.end(), device) == chosen.end();
+    });
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void checkDevice(const Options& options) {
+  again([&] { chosenDevices(options); });
+}
+
+std::vector<std::vector<int>> Kernel::inputShapes(const TfLiteContext& context) const {
+  std::vector<std::vector<int>> shapes;
+  for (const int input : edges_.inputs) {
+    shapes.push_back(shapeOf(context.tensors[input]));
+  }
+  return shapes;
+}
+
+bool Kernel::isOfCustom(int tensor) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const NodeRecord& node) {
+    return !node.custom.empty() && std::find(node.outputs.begin(), node.outputs.end(), tensor) != node.outputs.end();
+  });
+}
+
+void Kernel::prepare(TfLiteContext& context) {
+  const auto shapes = inputShapes(context);
+  if (first_shapes_.empty()) {
+    first_shapes_ = shapes;
+  }
+  if (model_ == nullptr || shapes != shapes_) {
+    build(context);
+  }
+  for (const auto& output : outputs_) {
+    auto& tensor = context.tensors[output.tensor];
+    const auto declared = shapeOf(tensor);
+    // A scalar, which NNAPI does not have: what files leave open instead is what custom operators give.
+    const bool is_scalar = declared.empty() && output.shape == std::vector<int>{1} && !isOfCustom(output.tensor);
+    if (!tensor.is_variable && !is_scalar && (declared != output.shape || tensor.bytes == 0) &&
+        context.ResizeTensor(&context, &tensor, newArray(output.shape)) != kTfLiteOk) {
+      fail(ANEURALNETWORKS_OP_FAILED, "an output can't be resized");
+    }
+  }
+}
+
+void Kernel::forget() {
+  execution_.reset();
+  compilation_.reset();
+  model_.reset();
+}
+
+// Calls, and keeps nothing if that fails in a way that `is_lasting`.
+template <class Call, class IsLasting>
+void Kernel::orForget(Call call, IsLasting is_lasting) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (is_lasting(error.code)) {
+      forget();
+    }
+    throw;
+  } catch (const Known& known) {
+    if (is_lasting(known.code)) {
+      forget();
+    }
+    throw;
+  } catch (...) {
+    forget();
+    throw;
+  }
+}
+
+void Kernel::build(const TfLiteContext& context) {
+  forget();
+  orForget([&] { buildNew(context); }, [](int) { return true; });
+}
+
+void Kernel::buildNew(const TfLiteContext& context) {
+  const auto shapes = inputShapes(context);
+  again([&] {
+    Request request(kRequestTfliteModel, Server::running());
+    request.announce();
+    request.put(options_.relaxed);
+    request.put(!options_.cache_dir.empty());
+    put(request.packet(), context, nodes_, edges_, shapes == first_shapes_);
+    Reader reply = request.askAll();
+    model_.reset(request.made<ANeuralNetworksModel>());
+    std::vector<int> states(reply.u32());
+    for (auto& state : states) {
+      state = reply.i32();
+    }
+    const auto edges = [&](const std::vector<int>& tensors) {
+      std::vector<Edge> made;
+      for (const std::vector<int>* group : {&tensors, static_cast<const std::vector<int>*>(&states)}) {
+        for (const int tensor : *group) {
+          Edge edge;
+          edge.tensor = tensor;
+          edge.bytes = reply.u64();
+          edge.shape.resize(reply.u32());
+          for (auto& size : edge.shape) {
+            size = reply.i32();
+          }
+          if (context.tensors[tensor].type == kTfLiteInt64) {
+            edge.small.resize(edge.bytes / sizeof(int32_t));
+          }
+          made.push_back(std::move(edge));
+        }
+      }
+      return made;
+    };
+    inputs_ = edges(edges_.inputs);
+    outputs_ = edges(edges_.outputs);
+    compile(options_.cache_dir.empty() ? nullptr : reply.bytes(ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN));
+  });
+  shapes_ = shapes;
+}
+
+void Kernel::compile(const uint8_t* token) {
+  ANeuralNetworksCompilation* compilation = nullptr;
+  const auto devices = chosenDevices(options_);
+  check(devices.empty() ? ANeuralNetworksCompilation_create(model_.get(), &compilation)
+                        : ANeuralNetworksCompilation_createForDevices(
+                              model_.get(), devices.data(), static_cast<uint32_t>(devices.size()), &compilation));
+  compilation_.reset(compilation);
+  if (token != nullptr) {
+    check(ANeuralNetworksCompilation_setCaching(compilation, options_.cache_dir.c_str(), token));
+  }
+  check(ANeuralNetworksCompilation_finish(compilation));
+}
+
+// Where the operand's elements are; throws unless they fit the tensor.
+void* Kernel::bufferOf(const TfLiteContext& context, Edge& edge) {
+  const auto& tensor = context.tensors[edge.tensor];
+  if (tensor.data == nullptr || tensor.bytes != edge.bytes * (edge.small.empty() ? 1 : 2)) {
+    NNVK_BAD_DATA("tensor %d has %zu bytes, the model wants %zu", edge.tensor, tensor.bytes, edge.bytes);
+  }
+  return edge.small.empty() ? tensor.data : edge.small.data();
+}
+
+void Kernel::newExecution(TfLiteContext& context) {
+  execution_.reset();
+  ANeuralNetworksExecution* execution = nullptr;
+  check(ANeuralNetworksExecution_create(compilation_.get(), &execution));
+  Owned<ANeuralNetworksExecution, ANeuralNetworksExecution_free> made(execution);
+  check(ANeuralNetworksExecution_setReusable(execution, true));
+  int32_t index = 0;
+  for (auto& input : inputs_) {
+    input.set = bufferOf(context, input);
+    check(ANeuralNetworksExecution_setInput(execution, index++, nullptr, input.set, input.bytes));
+  }
+  index = 0;
+  for (auto& output : outputs_) {
+    output.set = bufferOf(context, output);
+    check(ANeuralNetworksExecution_setOutput(execution, index++, nullptr, output.set, output.bytes));
+  }
+  execution_ = std::move(made);
+}
+
+void Kernel::compute(TfLiteContext& context) {
+  if (model_ == nullptr) {  // the server that it lived in has died
+    build(context);
+  }
+  orForget([&] { computeOnce(context); }, [](int code) { return code == ANEURALNETWORKS_DEAD_OBJECT; });
+}
+
+void Kernel::computeOnce(TfLiteContext& context) {
+  const auto has_moved = [&](Edge& edge) { return bufferOf(context, edge) != edge.set; };
+  if (execution_ == nullptr || std::any_of(inputs_.begin(), inputs_.end(), has_moved) ||
+      std::any_of(outputs_.begin(), outputs_.end(), has_moved)) {
+    newExecution(context);
+  }
+  for (auto& input : inputs_) {
+    const auto* wide = static_cast<const int64_t*>(context.tensors[input.tensor].data);
+    for (size_t at = 0; at < input.small.size(); ++at) {
+      input.small[at] = static_cast<int32_t>(wide[at]);
+      if (input.small[at] != wide[at]) {
+        NNVK_BAD_DATA("tensor %d has a value beyond 32 bits, which NNAPI does not have", input.tensor);
+      }
+    }
+  }
+  check(ANeuralNetworksExecution_compute(execution_.get()));
+  for (auto& output : outputs_) {
+    auto* wide = static_cast<int64_t*>(context.tensors[output.tensor].data);
+    std::copy(output.small.begin(), output.small.end(), wide);  // nothing for others
+  }
+}
+
+}  // namespace nnvk::tflite

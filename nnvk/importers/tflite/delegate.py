@@ -1,0 +1,71 @@
+"""What ``nnvk serve`` does on the requests of the delegate for TensorFlow Lite, libnnvk_delegate.so."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+
+from nnvk import __version__
+from nnvk.base.text import printable
+from nnvk.importers.tflite import partition
+from nnvk.importers.tflite.c_options import SIZES
+from nnvk.importers.tflite.partition import Loaded
+from nnvk.importers.tflite.ports import Port
+from nnvk.serve.protocol import Reader, Request, text
+from nnvk.serve.session import SUCCESS, Descriptors, Handler, Reply, Session
+
+_LONGEST = 600
+"""Characters of what is said of an operator."""
+
+
+def _options(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    reader.end()
+    rows = [struct.pack("<iI", code, size) for code, size in SIZES.items()]
+    return Reply(b"".join([SUCCESS, struct.pack("<I", len(rows)), *rows]))
+
+
+def _examine(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    loaded = partition.read(reader)
+    reasons = zip(loaded.graph.operators, partition.examine(loaded), strict=True)
+    texts = [printable(f"{operator.name}: {reason}", _LONGEST) if reason else "" for operator, reason in reasons]
+    return Reply(b"".join([SUCCESS, *(text(shown) for shown in texts)]))
+
+
+def _build(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    number, relaxed, with_token = reader.u64(), bool(reader.u8()), bool(reader.u8())
+    loaded = partition.read(reader)
+    built = partition.model(loaded, relaxed)
+    session.put(number, built.model)
+    edges = [_edge(port) for port in (*built.inputs, *built.outputs)]
+    states = struct.pack(f"<I{len(built.states)}I", len(built.states), *built.states)
+    return Reply(b"".join([SUCCESS, states, *edges, _token(loaded, relaxed) if with_token else b""]))
+
+
+def _edge(port: Port) -> bytes:
+    """Bytes of the operand, and the shape of the tensor."""
+    return struct.pack(f"<QI{len(port.shape)}I", port.type.size, len(port.shape), *port.shape)
+
+
+def _token(loaded: Loaded, relaxed: bool) -> bytes:
+    """What stands for the model in a cache: a hash of all that was handed over."""
+    digest = hashlib.sha256(f"{__version__} {relaxed}".encode())
+    graph = loaded.graph
+    for tensor in graph.tensors:
+        described = (tensor.type, tensor.shape, tensor.is_static, tensor.is_variable, tensor.channel_dim)
+        digest.update(repr((described, tensor.scales.tolist(), tensor.zero_points.tolist())).encode())
+        if tensor.data is not None:
+            digest.update(tensor.data.data)
+    for node in graph.operators:
+        tensors = (node.inputs, node.outputs, node.intermediates)
+        digest.update(repr((node.name, node.version, tensors, node.raw)).encode())
+    digest.update(repr((graph.inputs, graph.outputs)).encode())
+    return digest.digest()
+
+
+HANDLERS: Mapping[int, Handler] = {
+    Request.TFLITE_OPTIONS: _options,
+    Request.TFLITE_EXAMINE: _examine,
+    Request.TFLITE_MODEL: _build,
+}
+"""By the number of the request."""

@@ -1,0 +1,193 @@
+"""Parts of a graph that TensorFlow Lite has loaded: which operators can be taken, and the model of a partition.
+
+The delegate hands over tensors and nodes as TensorFlow Lite's C interface has them; they become the records that are
+read of a file otherwise, and the mappers don't know the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import tflite
+
+from nnvk.api import Model
+from nnvk.importers.tflite.budget import Budget
+from nnvk.importers.tflite.c_options import Options
+from nnvk.importers.tflite.errors import OverBudget, TfliteImportError, Unmapped
+from nnvk.importers.tflite.importer import Builder, Finished, Import
+from nnvk.importers.tflite.ports import Port
+from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
+from nnvk.serve.protocol import Malformed, Reader
+
+_NAME = "the graph"
+_BUILTINS = {number: name for name, number in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
+_TYPES = (
+    *("NOTYPE", "FLOAT32", "INT32", "UINT8", "INT64", "STRING", "BOOL", "INT16", "COMPLEX64", "INT8", "FLOAT16"),
+    *("FLOAT64", "COMPLEX128", "UINT64", "RESOURCE", "VARIANT", "UINT32", "UINT16", "INT4", "BFLOAT16"),
+)
+"""Names of TensorFlow Lite's C types, in the order of their numbers, which are not the file's."""
+_STATIC, _VARIABLE, _SPARSE, _CONSTANT = 1, 2, 4, 8
+"""Flags of a tensor."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node(Operator):
+    """A node; ``raw`` is its structure of options."""
+
+    def options(self, table: str) -> Options:
+        """The options; `Unmapped` where they are another operator's."""
+        return Options(table, self.raw)
+
+    def custom_options(self) -> bytes:
+        """The bytes of a custom operator's options."""
+        return bytes(self.raw)
+
+
+@dataclass(slots=True, eq=False)
+class Loaded:
+    """A graph that is loaded, as `Import` wants it."""
+
+    graph: Subgraph
+    numbers: tuple[int, ...]
+    """Of its tensors, in TensorFlow Lite's graph."""
+    nbytes: int
+    """Of all constants."""
+    data: bytes = b""
+    description: str = ""
+    metadata: bytes | None = None
+    signatures: list[SignatureDef] = field(default_factory=list)
+
+    def subgraph(self, index: int) -> Subgraph:
+        """The graph; `Unmapped` for those that control flow refers to, which belong to another context."""
+        if index:
+            raise Unmapped("its subgraphs stay with TensorFlow Lite")
+        return self.graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """The model of a partition. Its inputs and outputs are those of the graph, and then the states'."""
+
+    model: Model
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[int, ...]
+    """Numbers of the variable tensors."""
+
+
+def read(reader: Reader) -> Loaded:
+    """Read a graph; operators are numbered from 0 on. `Malformed` where it contradicts itself."""
+    numbers: dict[int, int] = {-1: -1}
+    tensors, nbytes = [], 0
+    for index in range(reader.u32()):
+        number = reader.i32()
+        if number < 0 or number in numbers:
+            raise Malformed(f"tensor {number} comes twice, or is none")
+        numbers[number] = index
+        tensor = _tensor(reader, index)
+        nbytes += 0 if tensor.data is None else tensor.data.size
+        tensors.append(tensor)
+    nodes = tuple(_node(reader, index, numbers) for index in range(reader.u32()))
+    inputs, outputs = (_indexes(reader, numbers) for _ in range(2))
+    reader.end()
+    places = tuple(number for number in numbers if number >= 0)
+    return Loaded(Subgraph(0, "", tuple(tensors), nodes, inputs, outputs), places, nbytes)
+
+
+def _tensor(reader: Reader, index: int) -> Tensor:
+    type_, flags = reader.u32(), reader.u8()
+    shape, scales = reader.u32s(), np.array(reader.f32s(), np.float32)
+    zero_points = np.array(reader.u32s(), np.uint32).view(np.int32).astype(np.int64)
+    channel_dim, name, size = reader.i32(), reader.string(), reader.u64()
+    data = np.frombuffer(reader.aligned(size), np.uint8) if flags & _CONSTANT else None
+    if len(shape) > MAX_RANK or (data is None and size):
+        raise Malformed(f"tensor {index} has {len(shape)} dimensions, and {size} bytes")
+    name_of_type = _TYPES[type_] if type_ < len(_TYPES) else f"type {type_}"
+    return Tensor(
+        index=index,
+        name=name,
+        type=f"sparse {name_of_type}" if flags & _SPARSE else name_of_type,  # which nothing is mapped from
+        shape=shape,
+        is_static=bool(flags & _STATIC),
+        signature=shape,
+        scales=scales,
+        zero_points=zero_points,
+        channel_dim=channel_dim,
+        data=data if data is not None and data.size else None,
+        is_variable=bool(flags & _VARIABLE),
+        sparsity=None,
+    )
+
+
+def _indexes(reader: Reader, numbers: Mapping[int, int]) -> tuple[int, ...]:
+    """Tensors by their numbers, as indexes."""
+    found = [number - (1 << 32) if number >> 31 else number for number in reader.u32s()]
+    missing = [number for number in found if number not in numbers]
+    if missing:
+        raise Malformed(f"the tensors {missing} don't come along")
+    return tuple(numbers[number] for number in found)
+
+
+def _node(reader: Reader, index: int, numbers: Mapping[int, int]) -> Node:
+    code, custom, version = reader.i32(), reader.string(), reader.i32()
+    inputs, outputs, intermediates = (_indexes(reader, numbers) for _ in range(3))
+    raw = bytes(reader.bytes(reader.u32()))
+    name = custom or _BUILTINS.get(code, f"builtin {code}")
+    return Node(index, name, bool(custom), version, inputs, outputs, intermediates, raw)
+
+
+class _Examiner(Builder):
+    """Maps what can be mapped; what other operators give is an input."""
+
+    def give_up(self, operator: Operator) -> None:
+        """What the operator gives becomes an input, if it can be one."""
+        super().give_up(operator)
+        for index in operator.outputs:
+            try:
+                self.add_input(self.subgraph.tensors[index])
+            except Unmapped:
+                continue
+            self.lost.discard(index)
+
+
+def examine(loaded: Loaded) -> list[str]:
+    """Of each operator, why it can't be taken; empty where it can."""
+    owner = Import(loaded, _NAME, Budget(loaded.nbytes), {}, round_hybrid=True, relaxed=False)
+    builder = _Examiner(owner, loaded.graph)
+    with suppress(OverBudget):  # which is the reason of the operator that it was too much for
+        builder.add_inputs()
+        builder.map_operators()
+    reasons = {problem.index: problem.reason for problem in owner.problems if problem.operation != "input"}
+    other = "a tensor of it can't be handed over, or has a size that is known only when it runs"
+    taken = {
+        operator.index for operator in loaded.graph.operators if not _is_foreign(builder, operator)
+    } & builder.mapped
+    return [
+        "" if operator.index in taken else reasons.get(operator.index, other) for operator in loaded.graph.operators
+    ]
+
+
+def _is_foreign(builder: Builder, operator: Operator) -> bool:
+    """Whether a result has a shape that is known only when it runs, or tensors can't be handed over."""
+    tensors = [builder.subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
+    if any(tensor.type in ("INT4", "RESOURCE") and tensor.data is None for tensor in tensors):
+        return True
+    values = [builder.values[tensor.index] for tensor in tensors if tensor.index in builder.values]
+    return any(0 in value.shape and value.array is None for value in values)
+
+
+def model(loaded: Loaded, relaxed: bool) -> Partition:
+    """The model of a partition. `TfliteImportError` lists what can't be mapped."""
+    owner = Import(loaded, _NAME, Budget(loaded.nbytes), {}, round_hybrid=True, relaxed=relaxed)
+    builder = Builder(owner, loaded.graph)
+    built: Finished | None = None
+    with suppress(OverBudget):  # which is among the problems
+        built = builder.build()
+    if built is None:
+        raise TfliteImportError("NNAPI can't express this partition", _NAME, owner.problems)
+    outputs = (*built.outputs, *(state.output for state in built.states))
+    inputs = (*built.inputs, *(state.input for state in built.states))
+    return Partition(built.model, inputs, outputs, tuple(loaded.numbers[index] for index in builder.states))
