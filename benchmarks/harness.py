@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import nnvk
-from nnvk.cli.limits import Limits
+from nnvk.insight.limits import Limits
 from nnvk.cli.output import milliseconds, print_table, write_json
 from nnvk.driver.vulkan import VulkanDevice
 

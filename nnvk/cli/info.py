@@ -13,18 +13,11 @@ import typer
 from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import (
-    InputShapes,
-    NoRoundHybrid,
-    compile_model,
-    device_of_operations,
-    find_device,
-    load_model,
-    strategies_of_operations,
-)
+from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
+from nnvk.insight.placement import compile_model, device_of_operations, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
 from nnvk.types.operand import QUANT8_CODES
 
@@ -150,9 +143,7 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
         [str(index), port.name, f"{port.dtype} {dimensions(port.type.dimensions)}", _quantisation(port.type)]
         for index, port in enumerate(ports)
     ]
-    has_scales = any(row[-1] for row in rows)
-    columns = ["#", "name", "type", *(["real number"] if has_scales else [])]
-    print_table(columns, [row[: len(columns)] for row in rows], title=title, right="#")
+    print_table(["#", "name", "type", "real number"], rows, title=title, right="#", optional="real_number")
 
 
 def _quantisation(type: OperandType) -> str:

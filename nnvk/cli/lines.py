@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
+from dataclasses import dataclass
 
 import typer
 
@@ -39,6 +40,20 @@ def report(error: BaseException, about: str = "", *, with_traceback: bool = Fals
     if with_traceback:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     complain(f"{about}{': ' if about else ''}{_one_line(error)}")
+
+
+@dataclass(slots=True)
+class Failures:
+    """Errors that leave the rest of the work to be done."""
+
+    traceback: bool
+    """Whether to show where they come from."""
+    count: int = 0
+
+    def add(self, error: Exception, about: str = "") -> None:
+        """Report one, as `report` does."""
+        report(error, about, with_traceback=self.traceback)
+        self.count += 1
 
 
 def complain(message: str) -> None:

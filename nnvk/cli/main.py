@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = {
     "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
+    "compare": Entry("nnvk.cli.compare", "Compare what two devices make of a model, operation by operation."),
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
@@ -52,7 +53,7 @@ _open_closed_streams()
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 EXIT_CODES = {
     "0": "Done.",
-    "1": "A check failed: of conformance, demo, info --check.",
+    "1": "A check failed: of compare, conformance, demo, info --check.",
     "2": "Wrong use or wrong input; one line on standard error says what.",
     "130": "Ctrl-C.",
     "141": "Nobody reads on, as in a pipe to head.",

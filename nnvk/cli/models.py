@@ -1,4 +1,4 @@
-"""Opening a model and compiling it for the devices that the command line names."""
+"""Finding the models and devices that the command line names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
-from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_device, get_devices
-from nnvk.base.text import plural
+from nnvk.api import Device, get_device, get_devices
 from nnvk.importers import tflite
+from nnvk.insight.placement import with_fallback
+
+MODEL_SUFFIXES = (".tflite",)
+"""Of the files in a folder, those that are models."""
 
 NoRoundHybrid = Annotated[
     bool,
@@ -19,6 +22,8 @@ NoRoundHybrid = Annotated[
         help="Where weights have 8 bits and activations are float: don't round activations to 8 bits as TFLite does.",
     ),
 ]
+
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of random inputs.")]
 
 InputShapes = Annotated[
     list[str] | None,
@@ -38,6 +43,29 @@ def load_model(path: Path, shapes: Sequence[str] | None = None, *, round_hybrid:
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
     return tflite.load(path, shapes=_parse_shapes(shapes or ()), round_hybrid=round_hybrid)
+
+
+def find_models(paths: Sequence[Path]) -> list[Path]:
+    """The files among these paths, and the models in those that are folders, also deeper down, each once.
+
+    Raises ValueError for a folder that has none.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in MODEL_SUFFIXES and each.is_file())
+        if not inside:
+            raise ValueError(f"there are no {' or '.join(MODEL_SUFFIXES)} files in {path}")
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def title(path: Path, among: Sequence[Path]) -> str:
+    """A model's name: its file's, with its folder's where another is called the same."""
+    same = sum(other.name == path.name for other in among)
+    return path.name if same == 1 else f"{path.resolve().parent.name}/{path.name}"
 
 
 def _parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:
@@ -75,38 +103,4 @@ def choose_devices(name: str | None, fallback: bool) -> list[Device] | None:
     if name is None:
         return None if fallback else get_devices()[:1]
     device = find_device(name)
-    cpus = [other for other in get_devices() if other.type is DeviceTypeCode.CPU and other is not device]
-    return [device, *(cpus if fallback else ())]
-
-
-def compile_model(model: Model, devices: list[Device] | None) -> Compilation:
-    """Compile for these devices, in the order of preference."""
-    compilation = Compilation(model, devices)
-    compilation.finish()
-    return compilation
-
-
-def device_of_operations(compilation: Compilation) -> list[str]:
-    """The name of the device that runs each operation of the model."""
-    names = {
-        number: step.device.name if isinstance(step, Step) else "runtime"  # control flow whose models are shared out
-        for step in compilation.plan.steps
-        for number in step.operations
-    }
-    return [names[number] for number in range(len(compilation.model.operations))]
-
-
-def strategies_of_operations(compilation: Compilation) -> list[str]:
-    """How devices run each operation of the model, as far as they say."""
-    described = [""] * len(compilation.model.operations)
-    for step in compilation.plan.steps:
-        if isinstance(step, Step):
-            said = step.device.driver.describe_operations(step.part.model)
-            for number, description in zip(step.operations, said, strict=True):
-                described[number] = description
-    return described
-
-
-def placement(compilation: Compilation) -> str:
-    """Where the operations run, in a few words."""
-    return f"{compilation.plan.summary}, in {plural(len(compilation.steps), 'step')}"
+    return with_fallback(device) if fallback else [device]

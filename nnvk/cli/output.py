@@ -34,12 +34,21 @@ def is_terminal(stream: Any) -> bool:
     return bool(stream.isatty())
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = "") -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = "", optional: str = ""
+) -> None:
     """Print rows in columns; those whose names are in the space-separated ``right`` are aligned right.
 
-    A column's name in ``right`` has "_" for " ". What is too wide for a terminal is folded in its cell.
+    A column's name in ``right`` has "_" for " ". Columns of ``optional`` are left out where nothing is in them. What is
+    too wide for a terminal is folded in its cell.
     """
-    rows = [[printable(cell) for cell in row] for row in rows]
+    kept = [
+        place
+        for place, name in enumerate(columns)
+        if name.replace(" ", "_") not in optional.split() or any(row[place] for row in rows)
+    ]
+    columns = [columns[place] for place in kept]
+    rows = [[printable(row[place]) for place in kept] for row in rows]
     to_right = [name.replace(" ", "_") in right.split() for name in columns]
     if title:
         print_line(title)
@@ -59,6 +68,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
             for cell, width, numeric in zip(row, widths, to_right, strict=True)
         ]
         typer.echo("  ".join(cells).rstrip())
+
+
+def bar(length: float, width: int = 16) -> str:
+    """A bar of a plot in text, of ``length`` from 0 to 1: blocks on a terminal that can show them."""
+    cells = round(length * width)
+    can_block = is_terminal(sys.stdout) and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return ("\u2588" if can_block else "#") * (max(cells, 1) if length > 0 else 0)
 
 
 def _moving() -> Console | None:

@@ -17,21 +17,14 @@ import typer
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.base.text import dimensions, plural
-from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import complain, print_line
-from nnvk.cli.models import (
-    InputShapes,
-    NoRoundHybrid,
-    choose_devices,
-    compile_model,
-    device_of_operations,
-    load_model,
-    placement,
-)
+from nnvk.cli.models import InputShapes, NoRoundHybrid, choose_devices, load_model
 from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
+from nnvk.inputs.images import Normalization
+from nnvk.insight.placement import compile_model, device_of_operations, placement
 
 DEFAULT_TOP = 5
 """Classes that are printed where there are labels and no --top."""

@@ -10,9 +10,10 @@ import typer
 from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import choose_devices, load_model, strategies_of_operations
+from nnvk.cli.models import choose_devices, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
+from nnvk.insight.placement import strategies_of_operations
 
 
 def command(

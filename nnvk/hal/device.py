@@ -8,7 +8,7 @@ once. Failures are raised as `NnapiError`. A driver trusts nobody: it checks mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +100,10 @@ class IPreparedModel(ABC):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Bind a request and execute it once."""
         return self.create_reusable_execution(request).execute(options)
+
+    def memory_bytes(self) -> Mapping[str, int]:
+        """Bytes that it holds on its device, or one execution takes there, by what they are for; empty: unknown."""
+        return {}
 
     def configure_execution_burst(self) -> IBurst:
         """A burst. The default one has nothing to keep ready."""

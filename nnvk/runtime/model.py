@@ -25,6 +25,7 @@ from nnvk.types.codes import (
     OperandCode,
     OperationCode,
 )
+from nnvk.types.extract import exposed
 from nnvk.types.operand import ChannelQuant, OperandType
 
 _log = logger("model")
@@ -237,6 +238,26 @@ class Model:
             )
 
     # --- a finished model ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, model: frozen.Model) -> Model:
+        """A finished model of a frozen one: of what `nnvk.types.extract` makes of another, say.
+
+        It is not checked again here; drivers do that.
+        """
+        made = cls()
+        made._types = [operand.type for operand in model.operands]
+        made._operations = list(model.operations)
+        made._inputs, made._outputs, made._input_names = model.inputs, model.outputs, model.input_names
+        made._relaxed, made._finish_called, made._frozen = model.relaxed, True, model
+        return made
+
+    def with_all_outputs(self) -> Model:
+        """The model with the results of all its operations as outputs, in the order of execution, behind its own.
+
+        BAD_STATE before `finish`.
+        """
+        return Model.of(exposed(self.frozen))
 
     @property
     def frozen(self) -> frozen.Model:

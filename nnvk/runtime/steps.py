@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
+from nnvk.base import tracing
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, driver_error, op_failed
 from nnvk.base.log import logger
 from nnvk.hal import DeferredExecution, IBurst, IExecution, IFencedExecution, IPreparedModel
@@ -98,16 +100,22 @@ class _BoundStep(IExecution):
             self.has_fallback = False
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
-        try:
-            return self._bound.execute(options)
-        except Exception as error:
-            return self._taken_over(error, options)
+        with self._span():
+            try:
+                return self._bound.execute(options)
+            except Exception as error:
+                return self._taken_over(error, options)
 
     def execute_in_burst(self, burst: IBurst, options: ExecuteOptions) -> ExecutionResult:
-        try:
-            return burst.execute(self._bound, options)
-        except Exception as error:
-            return self._taken_over(error, options)
+        with self._span():
+            try:
+                return burst.execute(self._bound, options)
+            except Exception as error:
+                return self._taken_over(error, options)
+
+    def _span(self) -> AbstractContextManager[None]:
+        numbers = self._step.operations
+        return tracing.span(f"step on {self._step.device.name}", "step", first=numbers[0], operations=len(numbers))
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
         return self._bound.execute_fenced(wait_for, options)
@@ -199,14 +207,15 @@ def _run_control(
         constant = model.operands[index].value
         return values[index] if constant is None else InputArgument(constant)
 
-    results = flow.run(
-        operation,
-        step.plans,
-        [argument(index) for index in flow.handed_on(operation)],
-        lambda plan, inputs: _evaluate(plan, inputs, options),
-        lambda condition: condition.array,
-        flow.Clock(options.deadline_ns, options.loop_timeout_ns),
-    )
+    with tracing.span(str(operation), "control", operation=step.operations[0]):
+        results = flow.run(
+            operation,
+            step.plans,
+            [argument(index) for index in flow.handed_on(operation)],
+            lambda plan, inputs: _evaluate(plan, inputs, options),
+            lambda condition: condition.array,
+            flow.Clock(options.deadline_ns, options.loop_timeout_ns),
+        )
     shapes: list[OutputShape] = []
     for position, (index, result) in enumerate(zip(operation.outputs, results, strict=True)):
         values[index] = result

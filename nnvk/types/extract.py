@@ -1,9 +1,9 @@
-"""Parts of a model as models of their own."""
+"""Parts of a model as models of their own, and models that show what is inside."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 
@@ -56,6 +56,23 @@ def extract(whole: Model, operations: Sequence[int]) -> Extract:
         whole.relaxed,
     )
     return Extract(model, inputs, outputs)
+
+
+def exposed(model: Model) -> Model:
+    """The model with all that its operations give as outputs, behind its own outputs and in the order of execution.
+
+    What control flow refers to stays as it is.
+    """
+    results = (index for operation in model.operations for index in operation.outputs)
+    outputs = tuple(dict.fromkeys((*model.outputs, *results)))
+    shown = set(outputs)
+    operands = tuple(
+        replace(operand, lifetime=Lifetime.SUBGRAPH_OUTPUT)
+        if index in shown and operand.lifetime is Lifetime.TEMPORARY_VARIABLE
+        else operand
+        for index, operand in enumerate(model.operands)
+    )
+    return replace(model, operands=operands, outputs=outputs)
 
 
 def _comes_from_outside(operand: Operand) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nnvk.cli.limits import Limits
 from PIL import Image
 
 from nnvk import Compilation, Device, Model, OperandCode, OperandType, get_device, get_devices
 from nnvk.cli import bench, demo, limits
-from nnvk.cli.limits import Limits
 from nnvk.cli.models import load_model
 from nnvk.demo import run
 from nnvk.demo.assets import DATA

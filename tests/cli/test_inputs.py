@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from nnvk import OperandCode, OperandType
-from nnvk.cli.images import Normalization
 from nnvk.cli.inputs import read_inputs
 from nnvk.importers.tflite import Port
+from nnvk.inputs.images import Normalization
 
 VECTOR = Port("vector", OperandType(OperandCode.TENSOR_FLOAT32, (1, 4)), "FLOAT32", (1, 4))
 INDEX = Port("index", OperandType(OperandCode.TENSOR_INT32, (2,)), "INT64", (2,))

@@ -8,6 +8,7 @@ leave to TFLite's own kernels but a few NNAPI operations express is mapped too; 
 from __future__ import annotations
 
 from nnvk.importers.tflite.errors import Problem, TfliteImportError
+from nnvk.importers.tflite.graph import Source
 from nnvk.importers.tflite.importer import load
 from nnvk.importers.tflite.metadata import Metadata, TensorMetadata
 from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, State
@@ -19,6 +20,7 @@ __all__ = [
     "Port",
     "Problem",
     "Signature",
+    "Source",
     "State",
     "TensorMetadata",
     "TfliteImportError",

@@ -71,6 +71,18 @@ class Value:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The operator of a file that an operation comes from: a layer."""
+
+    number: int
+    """Its position in the file."""
+    operator: str
+    """What it is."""
+    name: str
+    """Its own name, or that of the first tensor that it gives."""
+
+
 Argument = Value | np.ndarray | bool | int | float | Model | None
 """An input of an operation: arrays become constants of TENSOR_INT32, numbers scalars, None an omitted operand."""
 
@@ -85,6 +97,11 @@ class Graph:
         self._operations: list[Operation] = []
         self._models: dict[int, Model] = {}
         self._inputs: list[int] = []
+        self.source: Source | None = None
+        """What operations that are added come from."""
+        self._sources: dict[int, Source | None] = {}
+        self._places: dict[int, int] = {}
+        """Operands of the finished model by their indexes here."""
 
     def input(self, type: OperandType) -> Value:
         """Add an input of the model."""
@@ -128,6 +145,7 @@ class Graph:
         values = [Value(type_, index=self._add(Operand(type_, Lifetime.TEMPORARY_VARIABLE))) for type_ in types]
         self.budget.charge(PART_COST)
         self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
+        self._sources[values[0].index] = self.source
         return values
 
     def copy(self, value: Value) -> Value:
@@ -169,6 +187,16 @@ class Graph:
                 live.update((*operation.inputs, *operation.outputs))
                 operations.append(operation)
         return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results), names)
+
+    def sources(self, model: Model) -> tuple[Source | None, ...]:
+        """What each operation of the finished model comes from, in the order of execution."""
+        by_result = {self._places[index]: source for index, source in self._sources.items() if index in self._places}
+        return tuple(by_result.get(operation.outputs[0]) for operation in model.frozen.operations)
+
+    def place(self, value: Value) -> int | None:
+        """The operand of the finished model that has a value's elements, if one has."""
+        origin = value if value.index >= 0 else value.origin
+        return None if origin is None else self._places.get(origin.index)
 
     # --- internals -----------------------------------------------------------------------------------------------
 
@@ -214,7 +242,7 @@ class Graph:
         self, kept: Sequence[int], operations: Sequence[Operation], outputs: Sequence[int], names: Sequence[str]
     ) -> Model:
         model = Model()
-        number: dict[int, int] = {}
+        number = self._places
         for index in kept:
             operand = self._operands[index]
             channels = operand.type.channel_quant

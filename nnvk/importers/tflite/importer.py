@@ -19,7 +19,7 @@ from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers 
 from nnvk.importers.tflite.budget import Budget
 from nnvk.importers.tflite.context import Context, same_quantisation
 from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, OverBudget, Problem, TfliteImportError, Unmapped
-from nnvk.importers.tflite.graph import Graph, Value, edge_shape
+from nnvk.importers.tflite.graph import Graph, Source, Value, edge_shape
 from nnvk.importers.tflite.metadata import Metadata, read_metadata
 from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
 from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, Signatures, State
@@ -102,6 +102,9 @@ class Finished:
     states: tuple[State, ...]
     has_variables: bool
     """Whether operators read or assign resource variables."""
+    sources: tuple[Source | None, ...]
+    tensors: Mapping[int | str, int]
+    """As in `ImportedModel`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,7 +153,15 @@ class Import:
             self.finished = {key: one for key, one in self.finished.items() if one}  # to say so again when asked again
             hint = _open_inputs(subgraph) if any(find(problem.operation) for problem in problems) else ""
             raise TfliteImportError("NNAPI can't express this model", self.name, problems, hint)
-        return ImportedModel(done.model, done.inputs, done.outputs, done.states, self.file.description)
+        return ImportedModel(
+            done.model,
+            done.inputs,
+            done.outputs,
+            done.states,
+            self.file.description,
+            sources=done.sources,
+            tensors=done.tensors,
+        )
 
     def signature(self, definition: SignatureDef, main: ImportedModel) -> Signature:
         """A signature, whose subgraph is ``main``'s or imported now."""
@@ -258,6 +269,7 @@ class Builder:
                 self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
         self.add_inputs()
         self.map_operators()
+        self._graph.source = None
         for position in range(len(subgraph.outputs)):
             self._edge("output", position)
         for name, kept in self._variables.kept.items():
@@ -288,6 +300,8 @@ class Builder:
                 for kept, value in states
             ),
             bool(self._variables.values),
+            self._graph.sources(model),
+            {index: place for index, value in self._values.items() if (place := self._graph.place(value)) is not None},
         )
 
     def assigned(self) -> Mapping[str, Value]:
@@ -337,6 +351,8 @@ class Builder:
         only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
         """
         tensors = self.subgraph.tensors
+        named = tensors[operator.outputs[0]].name if operator.outputs else ""
+        self._graph.source = Source(operator.index, operator.name, named)
         lost = [index for index in operator.inputs if index in self.lost]
         self.lost.update(operator.outputs if lost else ())
         try:

@@ -14,6 +14,7 @@ from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.tflite.errors import NAME_SHOWN
+from nnvk.importers.tflite.graph import Source
 from nnvk.importers.tflite.metadata import Metadata
 from nnvk.importers.tflite.operands import DTYPES
 from nnvk.runtime.inputs import Inputs, as_array, in_order
@@ -127,6 +128,10 @@ class ImportedModel:
     """What the file says of itself."""
     metadata: Metadata = field(default_factory=Metadata)
     """What it says of its inputs and outputs; empty where it says nothing."""
+    sources: tuple[Source | None, ...] = ()
+    """The operator that each operation comes from, in the order of execution; None for copies to the outputs."""
+    tensors: Mapping[int | str, int] = field(default_factory=dict)
+    """Operands of the model by the tensor of the file whose elements they have: its index, or its name."""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """Functions by name: ``imported.signatures["serving_default"](x=array)``."""
 

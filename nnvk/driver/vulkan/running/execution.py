@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nnvk.base import forks, tracing
 from nnvk.base.errors import NnapiError, ResultCode
@@ -25,14 +26,32 @@ from nnvk.hal import (
 from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which operations of a whole model a plan runs, for traces."""
+
+    first: int = 0
+    """The position of the plan's first operation."""
+    within: int | None = None
+    """The position of the IF or WHILE that they belong to, if they do."""
+
+    def position(self, operation: int) -> int:
+        """The position in the whole of an operation of the plan."""
+        return self.first + operation if self.within is None else self.within
+
+
+WHOLE = Part()
+
+
 class VulkanExecution(IExecution):
     """A request bound to a plan: all that is left to do is to copy, submit and wait."""
 
-    def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int) -> None:
+    def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int, part: Part = WHOLE) -> None:
         self._gpu = gpu
         self._plan = plan
         self._request = request
         self._priority = priority
+        self._part = part
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
         """Copy inputs in, submit, wait, copy outputs out."""
@@ -81,7 +100,7 @@ class VulkanExecution(IExecution):
             raise
         self._gpu.counters.bytes_from_host += request.bytes_in
         return SubmittedExecution(
-            self._gpu, fence, recording, timestamps, self._plan, request, options, began, wait_for
+            self._gpu, fence, recording, timestamps, self._plan, request, options, began, wait_for, self._part
         )
 
 
@@ -99,8 +118,10 @@ class SubmittedExecution(IFencedExecution):
         options: ExecuteOptions,
         began: int,
         wait_for: Sequence[IFencedExecution],
+        part: Part = WHOLE,
     ) -> None:
         self._gpu = gpu
+        self._part = part
         self._fence = fence
         self._recording: Recording | None = recording
         """None once it was given back: who keeps an event shall not keep the device's memory."""
@@ -186,6 +207,8 @@ class SubmittedExecution(IFencedExecution):
         shift = now - stamps[-1]
         for command, start, end in zip(self._plan.plan.commands, stamps, stamps[1:], strict=False):
             name, details = describe(command, self._plan.model)
+            if "operation" in details:
+                details["operation"] = self._part.position(details["operation"])
             tracing.add(name, "gpu", start + shift, end - start, self._gpu.name, **details)
 
     def _give_back(self) -> None:

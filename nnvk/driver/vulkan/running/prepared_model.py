@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
+from collections.abc import Iterator
 
 from nnvk.base.errors import NnapiError, UnfitData
 from nnvk.driver.vulkan.planning.planner import Planner
@@ -10,6 +12,7 @@ from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.execution import VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.program import Factory, Straight
+from nnvk.driver.vulkan.running.segment import Segment
 from nnvk.driver.vulkan.running.staged import StagedExecution
 from nnvk.driver.vulkan.running.values import BufferPool
 from nnvk.hal import IExecution, IPreparedModel
@@ -41,16 +44,30 @@ class VulkanPreparedModel(IPreparedModel):
             if plan is not None:
                 plan.warm_up()  # the first execution shall be as fast as any other
             return
+        for segment in self._segments():
+            if segment.known_shapes is not None:
+                with contextlib.suppress(NnapiError):  # a branch that is never taken may be impossible
+                    segment.plan_by_shapes(segment.known_shapes)
+
+    def _segments(self) -> Iterator[Segment]:
+        """All segments, those of control flow's models too."""
         programs, seen = [self._program], {self._program}
         for program in programs:
             for node in program.nodes:
-                if not isinstance(node, Straight):
+                if isinstance(node, Straight):
+                    yield node.segment
+                else:
                     inner = [each for each in node.programs if each not in seen]
                     seen.update(inner)
                     programs += inner
-                elif node.segment.known_shapes is not None:
-                    with contextlib.suppress(NnapiError):  # a branch that is never taken may be impossible
-                        node.segment.plan_by_shapes(node.segment.known_shapes)
+
+    def memory_bytes(self) -> dict[str, int]:
+        """Of the plans that are made so far: constants, and for one execution of each activations and staging."""
+        total: Counter[str] = Counter()
+        for segment in self._segments():
+            for plan in segment.plans():
+                total.update({storage.name.lower(): sum(pages) for storage, pages in plan.plan.pages.items()})
+        return dict(total)
 
     def create_reusable_execution(self, request: Request) -> IExecution:
         """Bind a request to the plan for its shapes, or leave plans to the execution if they depend on more."""

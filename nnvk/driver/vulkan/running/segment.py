@@ -51,6 +51,11 @@ class Segment:
         types = self.model.input_types()
         return tuple(type_.dimensions for type_ in types) if all(type_.is_fully_specified for type_ in types) else None
 
+    def plans(self) -> list[ResidentPlan]:
+        """Those that are made so far."""
+        with self._lock:
+            return list(self._plans.values())
+
     def plan_by_shapes(self, shapes: InputShapes) -> ResidentPlan | None:
         """The plan for these shapes, where it depends on nothing else; None where it does."""
         if self._looked_at:

@@ -16,7 +16,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
-from nnvk.driver.vulkan.running.execution import SubmittedExecution, VulkanExecution
+from nnvk.driver.vulkan.running.execution import Part, SubmittedExecution, VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.program import Control, Program, Straight
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
@@ -144,6 +144,8 @@ class _Run:
         self._priority = priority
         self._clock = flow.Clock(options.deadline_ns, options.loop_timeout_ns)
         self._pending: list[IFencedExecution] = []
+        self._within: int | None = None
+        """The outermost IF or WHILE that is under way."""
 
     # --- programs --------------------------------------------------------------------------------------------------
 
@@ -190,7 +192,11 @@ class _Run:
         def read(value: Value | None) -> np.ndarray | None:
             return None if value is None else self.read(value)
 
-        results = flow.run(operation, node.programs, operands, evaluate, read, self._clock)
+        outermost, self._within = self._within, node.number if self._within is None else self._within
+        try:
+            results = flow.run(operation, node.programs, operands, evaluate, read, self._clock)
+        finally:
+            self._within = outermost
         for place, (index, result) in enumerate(zip(operation.outputs, results, strict=True)):
             if result is not None:
                 flow.check_output(operation, place, model.operands[index].type, result.shape)
@@ -216,7 +222,8 @@ class _Run:
                 for value in outputs
             ],
         )
-        execution = VulkanExecution(self._gpu, plan, plan.bind(request), self._priority)
+        place = Part(node.operations.start, self._within)
+        execution = VulkanExecution(self._gpu, plan, plan.bind(request), self._priority, place)
         submitted = execution.execute_fenced((), self._options)
         self._pending.append(submitted)
         if plan.plan.counts:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from nnvk import OperandCode, OperandType
-from nnvk.cli.images import Normalization, load_image
+from nnvk.inputs.images import Normalization, load_image
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 UINT8 = OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (1, 2, 2, 3), 0.5, 3)

@@ -1,0 +1,190 @@
+"""``nnvk compare``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from PIL import Image
+
+from nnvk.api import get_devices
+from nnvk.base.text import dimensions, plural
+from nnvk.cli.inputs import read_inputs
+from nnvk.cli.lines import CHECK_FAILED, print_line
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Seed, find_device, load_model
+from nnvk.cli.output import bar, check_writable, deliver, print_table, working, writing
+from nnvk.cli.profile import layer_name
+from nnvk.cli.usage import JsonFile
+from nnvk.importers.tflite import ImportedModel
+from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare, random_ports
+from nnvk.insight.drawing import Bar, Chart
+from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice
+
+LEAST = 1e-9
+"""Of the range: where the plot begins."""
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
+    engines: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--devices",
+            metavar="ONE OTHER",
+            help=f"Compare one with the other, the reference: devices, or {' or '.join(PEERS)} where installed.",
+            show_default="the preferred device, and the CPU's",
+        ),
+    ] = None,
+    bisect: Annotated[
+        bool,
+        typer.Option(
+            "--bisect", help="Feed each operation with the reference's inputs, and name the first that is off."
+        ),
+    ] = False,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="As in run: an image or a .npy for an input, or one .npz.",
+            show_default="random",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", metavar="SHARE", min=0.0, help="What floats may differ by, as a share of their range."
+        ),
+    ] = Tolerance().of_range,
+    steps: Annotated[
+        int, typer.Option("--steps", metavar="N", min=0, help="What quantised numbers may differ by.")
+    ] = Tolerance().steps,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the differences: a .svg, or a .png.")
+    ] = None,
+    shapes: InputShapes = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Compare what two devices make of a model, operation by operation.
+
+    Shows for each operation the largest difference, as such, as a share of the range of the reference's numbers, and
+    in steps where these are quantised; and where it begins. Exits with 1 where a difference is more than is tolerated.
+    """
+    if plot is not None and plot.suffix.lower() not in (".svg", *Image.registered_extensions()):
+        raise ValueError(f"the name of --plot must end in .svg or .png: {plot}")
+    check_writable(plot, json_file)
+    names = engines or (get_devices()[0].name, get_devices()[-1].name)
+    one, other = (_engine(name, path) for name in names)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+    given = read_inputs(inputs, imported.inputs, None) if inputs else random_ports(imported, seed)
+    with working(f"Comparing {path.name}"):
+        comparison = compare(
+            imported, one, other, given, alone=bisect, tolerance=Tolerance(of_range=tolerance, steps=steps)
+        )
+    if plot is not None:
+        with writing(plot):
+            _chart(path, comparison).save(plot)
+    content = {"model": str(path), **as_json(comparison)}
+    deliver(json_file, content, lambda: _print(path, imported, comparison), plot)
+    if comparison.is_off:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _engine(name: str, path: Path) -> Engine:
+    if name.lower() == "litert":
+        return LiteRt(path)
+    if name.lower() == "onnxruntime":
+        raise ValueError("onnxruntime runs .onnx files, which nnvk does not read")
+    return OnDevice(find_device(name))
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison for programs; what is not finite is null."""
+    begins = comparison.begins
+    return {
+        "device": comparison.device,
+        "reference": comparison.reference,
+        "alone": comparison.alone,
+        "is_off": comparison.is_off,
+        "begins": None if begins is None else begins.number,
+        "operations": comparison.operations,
+        "outputs": [_difference(each) for each in comparison.outputs],
+        "inside": [_difference(each) for each in comparison.inside],
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    values = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(difference).items()
+    }
+    return {**values, "is_off": difference.is_off}
+
+
+def summary(comparison: Comparison) -> str:
+    """Whether the engines agree, and if not, where that begins."""
+    begins = comparison.begins
+    known = plural(len(comparison.inside), "result")
+    if begins is not None:
+        layer = f", {layer_name(begins.layer)}" if begins.layer else ""
+        how = "is the first that is off by itself" if comparison.alone else "is where it begins"
+        return f"operation {begins.number} ({begins.operation}{layer}) {how}: {_size(begins)}"
+    worst = max((*comparison.inside, *comparison.outputs), key=lambda each: each.of_range, default=None)
+    if worst is None:
+        return "nothing of it is known on both"
+    if any(each.is_off for each in comparison.outputs):
+        first = next(each for each in comparison.outputs if each.is_off)
+        return f"{known} agree, and output {first.output} of the model does not: {_size(first)}"
+    return f"{known} agree; the largest difference is {_size(worst)}" if worst.largest else f"{known} are equal"
+
+
+def _size(difference: Difference) -> str:
+    steps = "" if difference.steps is None else f" ({plural(difference.steps, 'step')})"
+    return f"{difference.largest:.3g}{steps}, {difference.of_range:.2g} of the range"
+
+
+def _print(path: Path, imported: ImportedModel, comparison: Comparison) -> None:
+    print_line(f"{path.name} on {comparison.device} against {comparison.reference}: {summary(comparison)}")
+    chart = _chart(path, comparison)
+    rows = [
+        [
+            str(each.number),
+            each.operation,
+            layer_name(each.layer),
+            dimensions(each.dimensions),
+            *_numbers(each),
+            bar(chart.length(drawn)),
+        ]
+        for each, drawn in zip(comparison.inside, chart.bars, strict=True)
+    ]
+    columns = ["#", "operation", "layer", "output", "largest", "of range", "steps", "plot"]
+    print_table(columns, rows, right="# largest of_range steps", optional="layer steps")
+    rows = [
+        [str(each.output), port.name, *_numbers(each)]
+        for each in comparison.outputs
+        for port in imported.outputs[each.output : each.output + 1]
+    ]
+    columns = ["#", "output", "largest", "of range", "steps"]
+    title = "Outputs of the model as it is"
+    print_table(columns, rows, title=title, right="# largest of_range steps", optional="steps")
+
+
+def _numbers(difference: Difference) -> Sequence[str]:
+    mark = "!" if difference.is_off else ""
+    steps = "" if difference.steps is None else str(difference.steps)
+    return f"{mark}{difference.largest:.3g}", f"{difference.of_range:.2g}", steps
+
+
+def _chart(path: Path, comparison: Comparison) -> Chart:
+    bars = [
+        Bar(f"{each.number} {each.operation}", each.of_range, f"{each.of_range:.2g}", "off" if each.is_off else "plain")
+        for each in comparison.inside
+    ]
+    title = f"{path.name}: {comparison.device} against {comparison.reference}, share of the range"
+    return Chart(title, bars, LEAST)

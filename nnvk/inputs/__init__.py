@@ -1,0 +1,1 @@
+"""Inputs of models: images, arrays in files, and random numbers."""

@@ -1,0 +1,127 @@
+"""Arrays in NumPy's files as inputs of a model."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+import numpy as np
+
+from nnvk.base.text import dimensions
+from nnvk.importers.tflite import Port
+
+_BROKEN = (
+    ValueError,
+    EOFError,
+    SyntaxError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What NumPy and zipfile raise for files that are broken, encrypted, or compressed in a way they don't know."""
+_NPY, _ZIP = b"\x93NUMPY", b"PK"
+_LONGEST_HEADER = 16 << 10
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+"""Readers by version; version 3 is for structures whose fields have names beyond Latin-1."""
+
+
+def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
+    """All inputs of a model from one ``.npz``, with arrays ``0``, ``1``, ....
+
+    Raises ValueError that says what was expected and what came, and OSError.
+    """
+    with path.open("rb") as file:
+        if _begins_with(path, file, _NPY):
+            raise ValueError(f"one array without a name, not an archive of arrays, call it .npy: {path}")
+        with _reading(path):
+            archive = zipfile.ZipFile(file)
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        names = [str(index) for index in range(len(ports))]
+        if sorted(members) != sorted(names):
+            raise ValueError(f"expected arrays named {', '.join(names)}: {path} (found {', '.join(members)})")
+        arrays = []
+        for name, port in zip(names, ports, strict=True):
+            with _reading(path):
+                member = archive.open(members[name])
+            with member:
+                arrays.append(_array(path, f"member '{name}'", member, port))
+        return arrays
+
+
+def load_array(path: Path, port: Port) -> np.ndarray:
+    """An input from a ``.npy``, which may differ from its shape in sizes of 1. Errors as `load_arrays`."""
+    with path.open("rb") as file:
+        if _begins_with(path, file, _ZIP):
+            raise ValueError(f"an archive of arrays, not one array, call it .npz: {path}")
+        return _array(path, "", file, port)
+
+
+def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
+    with _reading(path):
+        found = file.read(len(magic)) == magic
+        file.seek(0)
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever NumPy and zipfile raise becomes a ValueError that names the file."""
+    try:
+        yield
+    except (OSError, *_BROKEN) as error:
+        raise ValueError(f"not an array file of NumPy: {path} ({error})") from error
+
+
+def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
+    """An array in the tensor's shape, from which it may differ in ones; what does not fit is not read.
+
+    ``member`` names it in an archive. Raises ValueError.
+    """
+    with _reading(path):
+        shape, dtype = _header(file, member)
+    what = f"{path}, {member}" if member else str(path)
+    if dtype.newbyteorder("=") != port.dtype:
+        raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
+    if _without_ones(shape) != _without_ones(port.shape):
+        raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
+    with _reading(path):
+        file.seek(0)
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    return np.ascontiguousarray(array, port.dtype).reshape(port.shape)
+
+
+def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of an array, without reading further than a header may reach."""
+    start = io.BytesIO(file.read(_LONGEST_HEADER))
+    if not start.getvalue().startswith(_NPY):
+        raise ValueError(f"its {member} is no array" if member else "it does not begin as one")
+    version = np.lib.format.read_magic(start)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version[0]}.{version[1]} is for arrays that no model takes")
+    shape, _, dtype = _HEADERS[version](start)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its shape is {list(shape)}")
+    return shape, dtype
+
+
+def describe(port: Port) -> str:
+    """What an input takes, for errors."""
+    return f"{port.dtype} {dimensions(port.shape)} for {port.name!r}"
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]

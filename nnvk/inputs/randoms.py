@@ -1,0 +1,43 @@
+"""Random inputs, for models whose results nobody looks at, or are compared."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.random import Generator, default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
+
+from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
+
+
+def random_inputs(model: Model, seed: int = 0) -> list[np.ndarray]:
+    """Something for every input of a model, the same for the same seed.
+
+    Floats are from -1 to 1, of quantised numbers any may come, of flags both; what may be an index is 0. Raises
+    ValueError for an input whose dimensions are open, and MemoryError where the machine has too little for it all.
+    """
+    types = model.input_types()
+    needed = sum(type_.size for type_ in (*types, *model.output_types()))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise MemoryError(f"inputs and outputs take {needed} bytes, the machine has {memory}")
+    generator = default_rng(seed)
+    return [random_array(type_, generator) for type_ in types]
+
+
+def random_array(type: OperandType, generator: Generator) -> np.ndarray:
+    """Random numbers of a type that has all its dimensions; else ValueError."""
+    if not type.is_fully_specified:
+        raise ValueError(f"the model leaves dimensions of an input open ({type}): it needs inputs, or --shape")
+    if type.dtype.kind == "f":
+        array = generator.random(type.dimensions, np.float32)
+        array *= 2
+        array -= 1
+        return array.astype(type.dtype, copy=False)
+    if type.dtype.kind == "b":
+        return generator.integers(0, 2, type.dimensions).astype(type.dtype)
+    if type.scale:
+        limits = np.iinfo(type.dtype)
+        return generator.integers(limits.min, limits.max, type.dimensions, type.dtype, endpoint=True)
+    return np.zeros(type.dimensions, type.dtype)

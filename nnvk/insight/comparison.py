@@ -1,0 +1,247 @@
+"""Two engines on one model, layer by layer: how large the differences are, and where they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from nnvk.api import Device
+from nnvk.base.errors import bad_data
+from nnvk.importers.tflite import ImportedModel, Source
+from nnvk.inputs.randoms import random_inputs
+from nnvk.insight.engines import Engine, OnDevice, Values
+from nnvk.types.extract import extract
+from nnvk.types.operand import OperandType
+
+_HALF = 2e-3
+"""Of the range: what FLOAT16 has no digits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Up to where a result is not off. Whole numbers and flags must be equal."""
+
+    of_range: float = 1e-4
+    """Of floats: the largest difference, by the range of the reference's numbers."""
+    steps: int = 1
+    """Of quantised numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an operation, or the whole model, gives on one engine and on the other."""
+
+    number: int | None
+    """The position of the operation, in the order of execution; None for an output of the whole model."""
+    operation: str
+    layer: Source | None
+    """The operator of the file that it comes from."""
+    device: str
+    """Who has run the operation."""
+    output: int
+    """The position among the outputs of the operation, or of the model."""
+    type: str
+    dimensions: tuple[int, ...]
+    largest: float
+    """The largest difference, in real units; infinite where one is no number, or shapes differ."""
+    of_range: float
+    """The same by the range of the reference's numbers."""
+    steps: int | None
+    """The largest difference of quantised numbers, in steps."""
+    where: tuple[int, ...]
+    """The position of the largest difference."""
+    got: float
+    want: float
+    """What is there, on the device and on the reference."""
+    wrong: int
+    """Elements that differ by more than is tolerated."""
+    size: int
+    """Elements in all."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is more than is tolerated."""
+        return self.wrong > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a device's results differ from a reference's."""
+
+    device: str
+    reference: str
+    alone: bool
+    """Whether each operation had the reference's inputs; it ends with the first that is off then."""
+    operations: int
+    """Of the model."""
+    outputs: tuple[Difference, ...]
+    """The outputs of the model as it is, fused as the device does it."""
+    inside: tuple[Difference, ...]
+    """What operations give, in the order of execution. All of it is an output then, so that less is fused."""
+
+    @property
+    def begins(self) -> Difference | None:
+        """The first operation that is off."""
+        return next((difference for difference in self.inside if difference.is_off), None)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether anything is."""
+        return self.begins is not None or any(difference.is_off for difference in self.outputs)
+
+
+def compare(
+    imported: ImportedModel,
+    device: Device | Engine,
+    reference: Device | Engine,
+    inputs: Sequence[np.ndarray] | None = None,
+    *,
+    alone: bool = False,
+    tolerance: Tolerance | None = None,
+) -> Comparison:
+    """Compute a model twice and compare the results of all operations.
+
+    ``inputs`` are the file's, random without. With ``alone`` each operation is computed by itself on ``device``, on
+    what ``reference`` has for its inputs, until one is off: that one has made the difference. Where the reference
+    is no device, what it knows is the file's tensors, and operators of the file are computed by themselves.
+
+    Raises BAD_DATA where inputs don't fit or ``device`` is no device and ``alone``, and what computing raises.
+    """
+    one, other = (each if isinstance(each, Engine) else OnDevice(each) for each in (device, reference))
+    limits = tolerance or Tolerance()
+    given = random_ports(imported) if inputs is None else list(inputs)
+    encoded = imported.encode(given)
+    frozen = imported.model.frozen
+    want = {**dict(zip(frozen.inputs, encoded, strict=True)), **other.results(imported, given, inside=True)}
+    places = one.places(imported.model) if isinstance(one, OnDevice) else [one.name] * len(frozen.operations)
+    subject = _Subject(imported, places, want, limits)
+    whole = one.results(imported, given, inside=False)
+    if not alone:
+        inside = tuple(subject.of_all(one.results(imported, given, inside=True)))
+    elif isinstance(one, OnDevice):
+        inside = tuple(subject.until_off(one, by_layer=not isinstance(other, OnDevice)))
+    else:
+        raise bad_data(f"operations can be computed by themselves on devices, not on {one.name}")
+    outputs = tuple(subject.of_outputs(whole))
+    return Comparison(one.name, other.name, alone, len(frozen.operations), outputs, inside)
+
+
+def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
+    """Random inputs as the file has them; ValueError where a dimension is open."""
+    arrays = random_inputs(imported.model.frozen, seed)
+    return [port.decode(array) for port, array in zip(imported.inputs, arrays, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A model, and what its operands are on the reference."""
+
+    imported: ImportedModel
+    places: Sequence[str]
+    want: Values
+    tolerance: Tolerance
+
+    def of_all(self, got: Values) -> Iterator[Difference]:
+        """Of all operands that both engines know."""
+        for number, operation in enumerate(self.imported.model.frozen.operations):
+            for output, index in enumerate(operation.outputs):
+                if index in got and index in self.want:
+                    yield self._of(number, output, index, got[index])
+
+    def of_outputs(self, got: Values) -> Iterator[Difference]:
+        """Of the model's outputs."""
+        for output, index in enumerate(self.imported.model.frozen.outputs):
+            if index in got and index in self.want:
+                yield self._of(None, output, index, got[index])
+
+    def until_off(self, device: OnDevice, *, by_layer: bool) -> Iterator[Difference]:
+        """Of operations, or of all that an operator of the file became, by themselves, up to the first that is off."""
+        whole = self.imported.model.frozen
+        for numbers in self._units(by_layer):
+            part = extract(whole, numbers)
+            if not all(index in self.want for index in part.inputs):
+                continue  # the reference does not know what it gets
+            got = dict(zip(part.outputs, device.part(part.model, [*map(self._given, part.inputs)]), strict=True))
+            found = [
+                self._of(number, output, index, got[index])
+                for number in numbers
+                for output, index in enumerate(whole.operations[number].outputs)
+                if index in got and index in self.want
+            ]
+            yield from found
+            if any(difference.is_off for difference in found):
+                return
+
+    def _given(self, index: int) -> np.ndarray:
+        """What the reference has for an operand, in the operand's form."""
+        type_, array = self.imported.model.frozen.operands[index].type, self.want[index]
+        shape = type_.dimensions if type_.is_fully_specified and type_.is_tensor else array.shape
+        return np.ascontiguousarray(array, type_.dtype).reshape(shape)
+
+    def _units(self, by_layer: bool) -> list[list[int]]:
+        numbers = range(len(self.imported.model.frozen.operations))
+        sources = self.imported.sources
+        if not by_layer or not sources:
+            return [[number] for number in numbers]
+        return [list(group) for _, group in groupby(numbers, lambda number: sources[number])]
+
+    def _of(self, number: int | None, output: int, index: int, got: np.ndarray) -> Difference:
+        model, sources = self.imported.model.frozen, self.imported.sources
+        operation = layer = device = None
+        if number is not None:
+            operation, device = model.operations[number].code.name, self.places[number]
+            layer = sources[number] if sources else None
+        about = (number, operation or "", layer, device or "", output)
+        return difference(about, model.operands[index].type, got, self.want[index], self.tolerance)
+
+
+About = tuple[int | None, str, Source | None, str, int]
+"""The first fields of `Difference`."""
+
+
+def difference(
+    about: About, type: OperandType, got: np.ndarray, want: np.ndarray, tolerance: Tolerance
+) -> Difference:
+    """How two arrays of a type differ. NaN is equal to NaN, and infinity to infinity."""
+    name = type.brief.partition(" ")[0]
+    if got.size != want.size or not want.size:
+        is_wrong = got.size != want.size
+        far = np.inf if is_wrong else 0.0
+        return Difference(*about, name, got.shape, far, far, None, (), np.nan, np.nan, int(is_wrong), got.size)
+    one, other = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(one - other)
+    apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0.0
+    apart[np.isnan(apart)] = np.inf
+    is_quantised = type.scale > 0 and type.dtype.kind in "iu" and type.dtype.itemsize <= 2
+    unit = type.scale if is_quantised else 1.0
+    finite = other[np.isfinite(other)]
+    span = (float(np.ptp(finite)) or float(np.abs(finite).max())) if finite.size else 0.0
+    span = span or 1.0
+    if is_quantised:
+        wrong = apart > tolerance.steps
+    elif got.dtype.kind == "f":
+        least = _HALF if got.dtype == np.float16 else 0.0
+        wrong = apart > max(tolerance.of_range, least) * span
+    else:
+        wrong = apart > 0
+    at = int(np.argmax(apart))
+    most = float(apart[at])
+    where = tuple(int(place) for place in np.unravel_index(at, got.shape))
+    zero = type.zero_point if is_quantised else 0
+    return Difference(
+        *about,
+        name,
+        got.shape,
+        most * unit,
+        most / span,
+        int(most) if is_quantised else None,
+        where,
+        (float(one[at]) - zero) * unit,
+        (float(other[at]) - zero) * unit,
+        int(wrong.sum()),
+        got.size,
+    )

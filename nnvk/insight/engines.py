@@ -1,0 +1,115 @@
+"""What computes a model and can show what is inside: devices, and other engines where they are installed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnvk.api import Device, Model, run
+from nnvk.importers.tflite import ImportedModel
+from nnvk.insight.placement import device_of_operations, prepare
+from nnvk.types.model import Model as FrozenModel
+
+litert: Any = import_module("ai_edge_litert.interpreter") if find_spec("ai_edge_litert") else None
+
+PEERS = ("litert", "onnxruntime")
+"""Names of the engines that are not devices."""
+
+Values = dict[int, np.ndarray]
+"""Arrays by the operand of the model."""
+
+
+class Engine(ABC):
+    """Something that computes a model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
+        """The model's outputs, and with ``inside`` whatever is known of what its operations give.
+
+        ``inputs`` are the file's.
+        """
+
+
+class OnDevice(Engine):
+    """A device; the CPU runs what it does not."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device.name)
+        self.device = device
+
+    def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
+        """What the device gives; all results are outputs of the model that is computed ``inside``."""
+        model = imported.model.with_all_outputs() if inside else imported.model
+        compilation, _ = prepare(model, self.device)
+        return dict(zip(model.frozen.outputs, run(compilation, imported.encode(inputs)), strict=True))
+
+    def part(self, model: FrozenModel, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of a part of a model."""
+        compilation, _ = prepare(Model.of(model), self.device)
+        return run(compilation, inputs)
+
+    def places(self, model: Model) -> list[str]:
+        """The name of the device that runs each operation, in the order of execution."""
+        compilation, _ = prepare(model, self.device)
+        return device_of_operations(compilation)
+
+
+class LiteRt(Engine):
+    """LiteRT's kernels on the CPU, without delegates: the reference ones, or where these lack an operator the others.
+
+    Raises ModuleNotFoundError where it is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("litert")
+        if litert is None:
+            raise ModuleNotFoundError("to compare with litert, install it: pip install ai-edge-litert")
+        self._path = path
+
+    def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
+        """The tensors of the file that are operands of the model. Raises ValueError where LiteRT fails."""
+        interpreter = self._interpreter(inputs, inside)
+        try:
+            for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+                interpreter.set_tensor(detail["index"], array)
+            interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"litert: {error}") from error
+        values: Values = {}
+        details = interpreter.get_tensor_details() if inside else interpreter.get_output_details()
+        for detail in details:
+            operand = imported.tensors.get(detail["index"])
+            if operand is None:
+                continue
+            try:
+                values[operand] = np.array(interpreter.get_tensor(detail["index"]))
+            except ValueError:  # one that an invocation does not leave behind
+                continue
+        return values
+
+    def _interpreter(self, inputs: Sequence[np.ndarray], inside: bool) -> Any:
+        kinds = litert.OpResolverType
+        failure: Exception | None = None
+        for kind in (kinds.BUILTIN_REF, kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+            try:
+                interpreter = litert.Interpreter(
+                    str(self._path), experimental_op_resolver_type=kind, experimental_preserve_all_tensors=inside
+                )
+                for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+                    if tuple(detail["shape"]) != array.shape:
+                        interpreter.resize_tensor_input(detail["index"], array.shape)
+                interpreter.allocate_tensors()
+            except (ValueError, RuntimeError) as error:
+                failure = error
+            else:
+                return interpreter
+        raise ValueError(f"litert: {failure}")

@@ -1,0 +1,102 @@
+"""How long a model takes on a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from nnvk.api import Compilation, Device, DurationCode, Execution, Model
+from nnvk.api import run as run_compilation
+from nnvk.inputs.randoms import random_inputs
+from nnvk.insight.limits import LEAST_RUNS, Limits
+from nnvk.insight.placement import device_of_operations, prepare
+from nnvk.types.request import NOT_MEASURED
+
+WARM_UP = 3
+"""Runs that are not counted: the first ones touch memory and wake clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A model on a device. Times in nanoseconds, from host inputs to host outputs."""
+
+    model: str
+    device: str
+    operations: int
+    operations_on_device: int
+    """The others run on the CPU reference device."""
+    compile_ns: int
+    runs: int
+    min_ns: int
+    median_ns: int
+    p90_ns: int
+    hardware_ns: int | None
+    """Median that the device itself measured; None where it can't, or isn't alone."""
+
+
+def measure(title: str, model: Model, device: Device, limits: Limits) -> Measurement:
+    """Compile a model for a device, with fallback where it needs one, and time its executions on random inputs."""
+    started = time.perf_counter_ns()
+    compilation, alone = prepare(model, device)
+    return measure_compiled(title, device, compilation, alone, time.perf_counter_ns() - started, limits)
+
+
+def measure_compiled(
+    title: str, device: Device, compilation: Compilation, alone: bool, compile_ns: int, limits: Limits
+) -> Measurement:
+    """`measure` of what is compiled already, for the device ``alone`` or with fallback."""
+    inputs = random_inputs(compilation.model)
+    outputs = [np.empty_like(array) for array in run_compilation(compilation, inputs)]
+    execution = _execution(compilation, inputs, outputs)
+    for _ in range(WARM_UP):
+        execution.compute()
+    times = limits.repeat(lambda: _timed(execution.compute))
+    on_hardware = None
+    if alone:
+        measured = _execution(compilation, inputs, outputs, measure=True)
+        on_hardware = [value for value in (_hardware(measured) for _ in range(min(len(times), LEAST_RUNS))) if value]
+    return Measurement(
+        title,
+        device.name,
+        len(compilation.model.operations),
+        device_of_operations(compilation).count(device.name),
+        compile_ns,
+        len(times),
+        min(times),
+        int(median(times)),
+        int(np.percentile(times, 90)),
+        int(median(on_hardware)) if on_hardware else None,
+    )
+
+
+def _execution(
+    compilation: Compilation,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    measure: bool = False,
+) -> Execution:
+    execution = Execution(compilation)
+    execution.set_reusable(True)
+    if measure:
+        execution.set_measure_timing(True)
+    for index, array in enumerate(inputs):
+        execution.set_input(index, array)
+    for index, array in enumerate(outputs):
+        execution.set_output(index, array)
+    return execution
+
+
+def _timed(action: Callable[[], None]) -> int:
+    started = time.perf_counter_ns()
+    action()
+    return time.perf_counter_ns() - started
+
+
+def _hardware(execution: Execution) -> int:
+    execution.compute()
+    duration = execution.get_duration(DurationCode.DURATION_ON_HARDWARE)
+    return 0 if duration == NOT_MEASURED else duration

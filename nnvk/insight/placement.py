@@ -1,0 +1,62 @@
+"""Compiling a model for a device, and where its operations went."""
+
+from __future__ import annotations
+
+from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_devices
+from nnvk.base.text import plural
+
+
+def with_fallback(device: Device) -> list[Device]:
+    """A device, and behind it the CPU devices for what it does not run."""
+    cpus = [other for other in get_devices() if other.type is DeviceTypeCode.CPU and other is not device]
+    return [device, *cpus]
+
+
+def compile_model(model: Model, devices: list[Device] | None) -> Compilation:
+    """Compile for these devices, in the order of preference."""
+    compilation = Compilation(model, devices)
+    compilation.finish()
+    return compilation
+
+
+def runs_whole(model: Model, device: Device) -> bool:
+    """Whether a device runs all operations of a model."""
+    return all(support.supported for support in model.get_support(device))
+
+
+def prepare(model: Model, device: Device) -> tuple[Compilation, bool]:
+    """A model compiled for a device, with fallback where it needs one; whether it needs none."""
+    alone = runs_whole(model, device)
+    return compile_model(model, [device] if alone else with_fallback(device)), alone
+
+
+def device_of_operations(compilation: Compilation) -> list[str]:
+    """The name of the device that runs each operation of the model."""
+    names = {
+        number: step.device.name if isinstance(step, Step) else "runtime"  # control flow whose models are shared out
+        for step in compilation.plan.steps
+        for number in step.operations
+    }
+    return [names[number] for number in range(len(compilation.model.operations))]
+
+
+def step_of_operations(compilation: Compilation) -> list[int]:
+    """The position of the step that each operation of the model is in."""
+    steps = {number: place for place, step in enumerate(compilation.plan.steps) for number in step.operations}
+    return [steps[number] for number in range(len(compilation.model.operations))]
+
+
+def strategies_of_operations(compilation: Compilation) -> list[str]:
+    """How devices run each operation of the model, as far as they say."""
+    described = [""] * len(compilation.model.operations)
+    for step in compilation.plan.steps:
+        if isinstance(step, Step):
+            said = step.device.driver.describe_operations(step.part.model)
+            for number, description in zip(step.operations, said, strict=True):
+                described[number] = description
+    return described
+
+
+def placement(compilation: Compilation) -> str:
+    """Where the operations run, in a few words."""
+    return f"{compilation.plan.summary}, in {plural(len(compilation.steps), 'step')}"
