@@ -22,9 +22,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 import nnvk
-from nnvk.insight.limits import Limits
-from nnvk.cli.output import milliseconds, print_table, write_json
+from nnvk.base.text import milliseconds
+from nnvk.cli.output import print_table, write_json
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.insight.limits import Limits
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")

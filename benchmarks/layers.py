@@ -33,7 +33,8 @@ from harness import (
     report,
 )
 
-from nnvk.cli.output import milliseconds, progress
+from nnvk.base.text import milliseconds
+from nnvk.cli.output import progress
 
 FLOAT_TOLERANCE = 1e-4
 """Of the largest result: Winograd's convolutions, which ncnn uses, lose more than a plain sum."""

@@ -35,7 +35,8 @@ from harness import (
 )
 
 import nnvk
-from nnvk.cli.output import milliseconds, progress
+from nnvk.base.text import milliseconds
+from nnvk.cli.output import progress
 from nnvk.importers import tflite
 
 THREADS = (1, 2)

@@ -64,7 +64,8 @@ from slower import allowance
 from tflite import Padding
 
 import nnvk
-from nnvk.cli.output import milliseconds, progress
+from nnvk.base.text import milliseconds
+from nnvk.cli.output import progress
 
 _MAP = (1, 56, 56, 64)
 """A feature map of 200,704 elements."""

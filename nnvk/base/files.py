@@ -11,11 +11,12 @@ import stat
 import struct
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -74,24 +75,34 @@ class FileKind:
 
     def write(self, path: Path, header: bytes, body: Sequence[bytes | memoryview]) -> None:
         """Put a file in its place in one step. OSError where that can't be done."""
-        _remove_abandoned(path)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        try:
-            digest = hashlib.sha256()
-            with open(descriptor, "wb") as file:
-                nbytes = sum(memoryview(part).nbytes for part in body)
-                start = _START.pack(self.magic, self.format, len(header), nbytes)
-                for part in chain((start, header), body):
-                    digest.update(part)
-                    file.write(part)
-                file.write(digest.digest())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        digest = hashlib.sha256()
+        with replacing(path) as file:
+            nbytes = sum(memoryview(part).nbytes for part in body)
+            start = _START.pack(self.magic, self.format, len(header), nbytes)
+            for part in chain((start, header), body):
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is put in its place in one step, when all of it is on the disk; nobody finds a part of it.
+
+    OSError where that can't be done.
+    """
+    _remove_abandoned(path)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -25,3 +25,16 @@ def plural(count: int, thing: str) -> str:
 def dimensions(shape: Sequence[int]) -> str:
     """A shape for people: ``1x16x16x3``, with ``?`` for a size that is not known; ``scalar`` where there are none."""
     return "x".join(str(size) if size else "?" for size in shape) or "scalar"
+
+
+def milliseconds(nanoseconds: float | None) -> str:
+    """A duration in milliseconds, to three significant digits at least; "-" where it is not known."""
+    if nanoseconds is None:
+        return "-"
+    value = nanoseconds / 1e6
+    return f"{value:.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f}"
+
+
+def megabytes(nbytes: float) -> str:
+    """A size in MB of a million bytes, to two digits behind the point."""
+    return f"{nbytes / 1e6:.2f}"

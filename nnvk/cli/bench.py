@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from nnvk.api import get_devices
+from nnvk.base.text import milliseconds
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, find_models, load_model, title
-from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, progress
+from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
-from nnvk.cli.usage import JsonFile
+from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.inputs.randoms import random_inputs
-from nnvk.insight.limits import DEFAULT_RUNS, DEFAULT_SECONDS, LEAST_RUNS, Limits
+from nnvk.insight.limits import Limits
 from nnvk.insight.measuring import Measurement, measure
 from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
@@ -29,26 +30,8 @@ def command(
         list[str] | None,
         typer.Option("--device", metavar="NAME", help="Measure on this device.", show_default="all"),
     ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            "--runs",
-            metavar="N",
-            min=1,
-            help="How often each model runs.",
-            show_default=f"{DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            metavar="S",
-            min=0.0,
-            help=f"How long each model runs, but {LEAST_RUNS} times at least. With --runs, what comes first.",
-            show_default=f"{DEFAULT_SECONDS:g} without --runs",
-        ),
-    ] = None,
+    runs: Runs = None,
+    seconds: Seconds = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,

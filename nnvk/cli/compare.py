@@ -20,7 +20,9 @@ from nnvk.cli.output import bar, check_writable, deliver, print_table, working, 
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel
-from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare, random_ports
+from nnvk.inputs.images import own_normalizations
+from nnvk.inputs.randoms import random_ports
+from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare
 from nnvk.insight.drawing import Bar, Chart
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice
 
@@ -82,7 +84,11 @@ def command(
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
     imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
-    given = read_inputs(inputs, imported.inputs, None) if inputs else random_ports(imported, seed)
+    given = (
+        read_inputs(inputs, imported.inputs, None, own_normalizations(imported))
+        if inputs
+        else random_ports(imported, seed)
+    )
     with working(f"Comparing {path.name}"):
         comparison = compare(
             imported, one, other, given, alone=bisect, tolerance=Tolerance(of_range=tolerance, steps=steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,12 +88,13 @@ def command(
         "operations": [
             {
                 "operation": one.operation,
+                "layer": None if layer is None else asdict(layer),
                 "outputs": [_type(type_) for type_ in one.outputs],
                 "device": None if one.device == NOWHERE else one.device,
                 "reason": one.reason,
                 "strategy": one.strategy,
             }
-            for one in placed
+            for one, layer in zip(placed, imported.sources or [None] * len(placed), strict=True)
         ],
     }
     deliver(json_file, content, lambda: _print(path, imported, placed), dot)

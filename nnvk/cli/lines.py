@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import typer
 
@@ -48,12 +48,18 @@ class Failures:
 
     traceback: bool
     """Whether to show where they come from."""
-    count: int = 0
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be done, and why."""
 
-    def add(self, error: Exception, about: str = "") -> None:
-        """Report one, as `report` does."""
+    def add(self, error: Exception, about: str = "", what: str = "") -> None:
+        """Report one, as `report` does; ``what`` is what could not be done where errors name it themselves."""
         report(error, about, with_traceback=self.traceback)
-        self.count += 1
+        self.lines.append((about or what, _one_line(error)))
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return len(self.lines)
 
 
 def complain(message: str) -> None:

@@ -31,9 +31,10 @@ class Entry:
 COMMANDS: Mapping[str, Entry] = {
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
     "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
-    "run": Entry("nnvk.cli.run", "Run a model on images or arrays."),
+    "run": Entry("nnvk.cli.run", "Run a model on images or arrays, or on random numbers."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "compare": Entry("nnvk.cli.compare", "Compare what two devices make of a model, operation by operation."),
+    "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory, accuracy, on all devices."),
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),

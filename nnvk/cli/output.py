@@ -182,11 +182,3 @@ def writing(path: Path) -> Iterator[None]:
 def _os_error(code: int, path: Path) -> OSError:
     """The error of this errno, of the subclass that it has."""
     return OSError(code, os.strerror(code), str(path))
-
-
-def milliseconds(nanoseconds: float | None) -> str:
-    """A duration in milliseconds, to three significant digits at least; "-" where it is not known."""
-    if nanoseconds is None:
-        return "-"
-    value = nanoseconds / 1e6
-    return f"{value:.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f}"

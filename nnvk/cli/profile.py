@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnvk.base.text import dimensions, plural
+from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.lines import print_line
-from nnvk.cli.output import milliseconds, print_table
+from nnvk.cli.output import print_table
 from nnvk.importers.tflite import Source
 from nnvk.insight.profiling import Part, Profile
 

@@ -16,14 +16,16 @@ import typer
 
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
-from nnvk.base.text import dimensions, plural
+from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.inputs import is_image, read_inputs
-from nnvk.cli.lines import complain, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, choose_devices, load_model
-from nnvk.cli.output import check_writable, deliver, milliseconds, print_table, working, writing
+from nnvk.cli.lines import FAILURE, Failures, complain, print_line
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Seed, choose_devices, load_model
+from nnvk.cli.output import check_writable, deliver, print_table, working, writing
+from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
-from nnvk.inputs.images import Normalization
+from nnvk.inputs.images import Normalization, own_normalizations
+from nnvk.inputs.randoms import random_ports
 from nnvk.insight.placement import compile_model, device_of_operations, placement
 
 DEFAULT_TOP = 5
@@ -31,7 +33,8 @@ DEFAULT_TOP = 5
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    ctx: typer.Context,
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, or a folder of them.")],
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,8 +42,10 @@ def command(
             metavar="FILE",
             help="An image or a .npy for an input, once for each; or one .npz with arrays 0, 1, ... "
             "What is transparent in an image is white, unless the input has four channels.",
+            show_default="random numbers",
         ),
     ] = None,
+    seed: Seed = 0,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="OUT.npz", help="Write the outputs as arrays 0, 1, ...")
     ] = None,
@@ -90,12 +95,22 @@ def command(
     no_round_hybrid: NoRoundHybrid = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Run a model on images or arrays.
+    """Run a model on images or arrays, or on random numbers.
 
     An image is resized and scaled as the input's type wants it: uint8 gets the pixels as they are, int8 the
     pixels minus 128, float the pixels divided by 255, unless --mean or --std or else the file's metadata say otherwise.
     Labels in the file are those of the classes without --labels.
     """
+    if path.is_dir():
+        if inputs or output or trace or labels or top is not None:
+            raise ValueError(f"models of a folder run on random numbers, without what is for one of them: {path}")
+        check_writable(json_file)
+        failures = Failures(ctx.find_root().params["traceback"])
+        devices = choose_devices(device, not no_fallback)
+        run_folder(path, devices, seed, shapes, not no_round_hybrid, json_file, failures)
+        if failures.count:
+            raise typer.Exit(FAILURE)
+        return
     if output is not None and output.suffix.lower() != ".npz":
         raise ValueError(f"the name of --output must end in .npz: {output}")
     check_writable(output, trace, json_file)
@@ -108,8 +123,9 @@ def command(
     wants_classes = top is not None or names is not None
     if wants_classes:
         _check_classes(imported.outputs, names)
-    own = _own_normalizations(imported)
-    arrays = imported.encode(read_inputs(inputs or (), imported.inputs, normalization, own))
+    own = own_normalizations(imported)
+    given = read_inputs(inputs, imported.inputs, normalization, own) if inputs else random_ports(imported, seed)
+    arrays = imported.encode(given)
     for file, port in zip(inputs or (), imported.inputs, strict=False):
         if normalization is not None and is_image(file):
             cut_off = normalization.cut_off(port.type)
@@ -132,7 +148,7 @@ def command(
 
     def show() -> None:
         print_line(f"{path.name}: {placement(compilation)}")
-        print_line(f"first execution: {milliseconds(elapsed)} ms")
+        print_line(f"first execution: {milliseconds(elapsed)} ms{'' if inputs else ', on random numbers'}")
         _print_outputs(imported.outputs, outputs)
         if wants_classes:
             _print_classes(classes)
@@ -140,6 +156,7 @@ def command(
     ranked = [{**asdict(one), **_for_json({"score": one.score})} for one in classes]
     content = {
         "model": str(path),
+        "seed": None if inputs else seed,
         "placement": dict(Counter(device_of_operations(compilation))),
         "first_execution_ns": elapsed,
         "outputs": [
@@ -220,17 +237,6 @@ def _own_labels(imported: ImportedModel) -> list[str] | None:
         return None
     labels, shape = imported.metadata.outputs[0].labels, imported.outputs[0].shape
     return list(labels) if shape and labels and math.prod(shape) == shape[-1] == len(labels) else None
-
-
-def _own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
-    """What the file wants images to be normalised with; quantised inputs take the pixels, as TFLite Support has it."""
-    known = imported.metadata.inputs
-    if len(known) != len(imported.inputs):
-        return [None] * len(imported.inputs)
-    return [
-        Normalization(tensor.mean, tensor.std) if tensor.mean and not port.is_quantised else None
-        for tensor, port in zip(known, imported.inputs, strict=True)
-    ]
 
 
 def _read_labels(path: Path) -> list[str]:

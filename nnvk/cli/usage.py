@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nnvk import __version__
+from nnvk.insight.limits import DEFAULT_RUNS, DEFAULT_SECONDS, LEAST_RUNS
 
 STANDARD_OUTPUT = Path("-")
 """``--json`` without a file."""
@@ -23,6 +24,27 @@ COMMON_OPTIONS = {
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="[FILE]", help="Print JSON instead, or write it to FILE.json (or --json=FILE)."),
+]
+
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        "--runs",
+        metavar="N",
+        min=1,
+        help="How often each model runs.",
+        show_default=f"{DEFAULT_RUNS}, or what fits into {DEFAULT_SECONDS:g} s",
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        metavar="S",
+        min=0.0,
+        help=f"How long each model runs, but {LEAST_RUNS} times at least. With --runs, what comes first.",
+        show_default=f"{DEFAULT_SECONDS:g} without --runs",
+    ),
 ]
 
 

@@ -70,6 +70,26 @@ def load_array(path: Path, port: Port) -> np.ndarray:
         return _array(path, "", file, port)
 
 
+def array_shape(path: Path) -> tuple[int, ...]:
+    """The shape of the array in a ``.npy``. Errors as `load_arrays`."""
+    with path.open("rb") as file, _reading(path):
+        shape, _ = _header(file, "")
+    return shape
+
+
+def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
+    """An input from one row of the array in a ``.npy``, of which no more is read. Errors as `load_arrays`."""
+    with _reading(path):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    what = f"{path}#{place}"
+    if array.dtype.newbyteorder("=") != port.dtype:
+        raise ValueError(f"expected {describe(port)}, got {array.dtype}: {what}")
+    row = array[place]
+    if _without_ones(row.shape) != _without_ones(port.shape):
+        raise ValueError(f"expected {describe(port)}, got {dimensions(row.shape)}: {what}")
+    return np.array(row, port.dtype).reshape(port.shape)
+
+
 def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
     with _reading(path):
         found = file.read(len(magic)) == magic

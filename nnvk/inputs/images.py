@@ -7,10 +7,12 @@ import warnings
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from nnvk.importers.tflite import ImportedModel
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
 
@@ -74,20 +76,23 @@ class Normalization:
         )
 
 
-def load_image(path: Path, type: OperandType, normalization: Normalization | None = None) -> np.ndarray:
+def load_image(
+    path: Path, type: OperandType, normalization: Normalization | None = None, content: BinaryIO | None = None
+) -> np.ndarray:
     """Read an image as an input ``[1, height, width, channels]`` (or without the 1) of a model.
 
     It is turned upright, laid on white where it is transparent (unless there are four channels), made grey for
     one channel, and resized (bilinear). Without ``normalization`` uint8 gets the pixels as they are, int8 the pixels
     minus 128, and float the pixels divided by 255; with it, the real numbers that it gives, quantised where the type
-    is. Pixels of 16 bits are first divided by 257. Raises ValueError for a type that can't take an image, for a broken
-    image and one of more than 89,478,485 pixels, Pillow's limit, and OSError for one that can't be opened.
+    is. Pixels of 16 bits are first divided by 257. ``content`` has the file's bytes where these are not at ``path``.
+    Raises ValueError for a type that can't take an image, for a broken image and one of more than 89,478,485 pixels,
+    Pillow's limit, and OSError for one that can't be opened.
     """
     height, width, channels = _image_dimensions(path, type)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)  # some 90 million pixels
-            with Image.open(path) as image:
+            with Image.open(path if content is None else content) as image:
                 ImageOps.exif_transpose(image, in_place=True)
                 flat = _flatten(_eight_bits(image), _MODES[channels])
                 resized = flat.resize((width, height), Image.Resampling.BILINEAR)
@@ -104,6 +109,17 @@ def load_image(path: Path, type: OperandType, normalization: Normalization | Non
     if not np.isfinite(array).all():
         raise ValueError(f"mean and std give numbers that {type.dtype} does not have: {path}")
     return array
+
+
+def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
+    """What the file wants images to be normalised with; quantised inputs take the pixels, as TFLite Support has it."""
+    known = imported.metadata.inputs
+    if len(known) != len(imported.inputs):
+        return [None] * len(imported.inputs)
+    return [
+        Normalization(tensor.mean, tensor.std) if tensor.mean and not port.is_quantised else None
+        for tensor, port in zip(known, imported.inputs, strict=True)
+    ]
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

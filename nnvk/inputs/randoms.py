@@ -7,6 +7,7 @@ import os
 import numpy as np
 from numpy.random import Generator, default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
 
+from nnvk.importers.tflite import ImportedModel
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 
@@ -24,6 +25,12 @@ def random_inputs(model: Model, seed: int = 0) -> list[np.ndarray]:
         raise MemoryError(f"inputs and outputs take {needed} bytes, the machine has {memory}")
     generator = default_rng(seed)
     return [random_array(type_, generator) for type_ in types]
+
+
+def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
+    """Random inputs as the file has them; ValueError where a dimension is open."""
+    arrays = random_inputs(imported.model.frozen, seed)
+    return [port.decode(array) for port, array in zip(imported.inputs, arrays, strict=False)]
 
 
 def random_array(type: OperandType, generator: Generator) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from nnvk.api import Device
 from nnvk.base.errors import bad_data
 from nnvk.importers.tflite import ImportedModel, Source
-from nnvk.inputs.randoms import random_inputs
+from nnvk.inputs.randoms import random_ports
 from nnvk.insight.engines import Engine, OnDevice, Values
 from nnvk.types.extract import extract
 from nnvk.types.operand import OperandType
@@ -129,12 +129,6 @@ def compare(
     return Comparison(one.name, other.name, alone, len(frozen.operations), outputs, inside)
 
 
-def random_ports(imported: ImportedModel, seed: int = 0) -> list[np.ndarray]:
-    """Random inputs as the file has them; ValueError where a dimension is open."""
-    arrays = random_inputs(imported.model.frozen, seed)
-    return [port.decode(array) for port, array in zip(imported.inputs, arrays, strict=False)]
-
-
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A model, and what its operands are on the reference."""
@@ -202,9 +196,7 @@ About = tuple[int | None, str, Source | None, str, int]
 """The first fields of `Difference`."""
 
 
-def difference(
-    about: About, type: OperandType, got: np.ndarray, want: np.ndarray, tolerance: Tolerance
-) -> Difference:
+def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> Difference:
     """How two arrays of a type differ. NaN is equal to NaN, and infinity to infinity."""
     name = type.brief.partition(" ")[0]
     if got.size != want.size or not want.size:

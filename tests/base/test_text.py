@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.base.text import dimensions, plural, printable
+from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,16 @@ def test_plural() -> None:
 
 def test_dimensions() -> None:
     assert [dimensions(shape) for shape in ((1, 16, 3), (0, 3), ())] == ["1x16x3", "?x3", "scalar"]
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(None, "-"), (950, "0.001"), (1_234_567, "1.235"), (12_345_678, "12.35"), (123_456_789, "123.5"), (2.5e9, "2500")],
+)
+def test_milliseconds(nanoseconds: float | None, text: str) -> None:
+    assert milliseconds(nanoseconds) == text
+
+
+@pytest.mark.parametrize(("nbytes", "text"), [(0, "0.00"), (12_345, "0.01"), (3_456_789, "3.46")])
+def test_megabytes(nbytes: int, text: str) -> None:
+    assert megabytes(nbytes) == text

@@ -7,16 +7,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from nnvk.cli.limits import Limits
 from PIL import Image
 
-from nnvk import Compilation, Device, Model, OperandCode, OperandType, get_device, get_devices
-from nnvk.cli import bench, demo, limits
+from nnvk import Device, Model, get_device, get_devices
+from nnvk.cli import bench, demo
 from nnvk.cli.models import load_model
 from nnvk.demo import run
 from nnvk.demo.assets import DATA
+from nnvk.insight import limits
+from nnvk.insight.limits import Limits
+from nnvk.insight.measuring import Measurement, measure
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 CPU = "nnapi-reference"
@@ -66,29 +67,8 @@ def test_models_of_one_name_are_told_apart(nnvk_command: Any, tmp_path: Path) ->
 
 def test_without_runs_it_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DEFAULT_SECONDS", 0.0)
-    measurement = bench.measure("model", load_model(FLOAT).model, get_device(CPU), Limits.of(None, None))
+    measurement = measure("model", load_model(FLOAT).model, get_device(CPU), Limits.of(None, None))
     assert measurement.runs == limits.LEAST_RUNS
-
-
-@pytest.mark.parametrize(
-    ("type_", "low", "high"),
-    [
-        (OperandType(OperandCode.TENSOR_FLOAT32, (999,)), -1, 1),
-        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (999,), 0.1, 3), 0, 255),
-        (OperandType(OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, (999,), 0.1, 3), -128, 127),
-        (OperandType(OperandCode.TENSOR_INT32, (999,)), 0, 0),
-    ],
-)
-def test_random_inputs(type_: OperandType, low: float, high: float) -> None:
-    array = bench._random(type_)
-    assert (array.dtype, array.shape) == (type_.dtype, (999,))
-    assert low <= array.min() <= array.max() <= high
-    assert len(np.unique(array)) > 100 or low == high
-
-
-def test_open_dimensions_can_not_be_measured() -> None:
-    with pytest.raises(ValueError, match="open"):
-        bench._random(OperandType(OperandCode.TENSOR_FLOAT32, (0, 3)))
 
 
 def test_errors_are_one_line(nnvk_command: Any) -> None:
@@ -144,9 +124,8 @@ def test_limits(runs: int | None, seconds: float | None, made: int) -> None:
 
 def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is short, say."""
-    measure = bench.measure
 
-    def fail(title: str, model: Model, device: Device, runs: Limits) -> bench.Measurement:
+    def fail(title: str, model: Model, device: Device, runs: Limits) -> Measurement:
         if title == INT8.name:
             raise MemoryError("3 GiB")
         return measure(title, model, device, runs)
@@ -157,18 +136,10 @@ def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: p
     assert result.stderr == f"nnvk: {INT8.name} on {CPU}: not enough memory: 3 GiB\n"
 
 
-def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    compilation = Compilation(load_model(FLOAT).model)
-    compilation.finish()
-    monkeypatch.setattr("os.sysconf", lambda name: 32)
-    with pytest.raises(MemoryError, match="inputs and outputs take 1064 bytes, the machine has 1024"):
-        bench.random_inputs(compilation)
-
-
 def test_targets_are_checked_before_the_work(
     nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "load_model", lambda _: pytest.fail("it loads"))
+    monkeypatch.setattr(bench, "load_model", lambda *_, **__: pytest.fail("it loads"))
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "absent" / "x.json")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: not a folder: {tmp_path}/absent\n")
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "x.json", "--device", "abacus")

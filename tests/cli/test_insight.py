@@ -41,9 +41,9 @@ def test_profile_names_dispatches_and_adds_up() -> None:
     output = nnvk("bench", MODEL, "--profile", "--runs", 2, "--device", get_devices()[0].name)
     summary, header, *rows = output.splitlines()
     assert "ms of work, the mean of 2 runs" in summary
-    assert [word for word in header.split() if word != "shader"] == ["#", "operation", "output", "ms", "share"]
+    assert [word for word in header.split() if word != "shader"] == ["#", "operation", "layer", "output", "ms", "share"]
     assert sum(float(row.split()[-1].removesuffix("%")) for row in rows) == pytest.approx(100, abs=2)
-    assert any(row.split()[:3] == ["0", "CONV_2D", "1x16x16x16"] for row in rows)
+    assert any(row.split()[:4] == ["0", "CONV_2D", "stem", "1x16x16x16"] for row in rows)
 
 
 def test_graph_is_coloured_by_device(tmp_path: Path) -> None:

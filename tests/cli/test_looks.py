@@ -29,12 +29,14 @@ CALLS = {
     "info": [INT8],
     "run": [INT8, "--input", SEVEN, "--top", 3],
     "bench": [FLOAT, INT8, "--runs", 1],
+    "compare": [INT8],
+    "report": [INT8, "--runs", 1, "--out", "PAGE"],
     "tune": [FLOAT],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
 }
-"""A call of each command that is for people. ``VECTORS`` and ``OUT`` are files of the test.
+"""A call of each command that is for people. ``VECTORS``, ``OUT`` and ``PAGE`` are files of the test.
 
 What is tuned is not what info shows: it would say something else the next time.
 """
@@ -111,7 +113,7 @@ def apart(printed: str) -> list[str]:
 
 def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
-    files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
+    files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out", "PAGE": tmp_path / "page.html"}
     return [[name, *(files.get(str(word), word) for word in words), *more] for name, words in CALLS.items()]
 
 

@@ -44,12 +44,13 @@ def check(result: Any, *, shown: str = "stdout") -> None:
     assert SHOWN in getattr(result, shown)
 
 
-@pytest.mark.parametrize("command", ["info", "run"])
+@pytest.mark.parametrize("command", ["info", "run", "compare"])
 def test_names_of_tensors(nnvk_command: Any, tmp_path: Path, name: str, command: str) -> None:
     model = file_of(tmp_path / "model.tflite", name)
     np.save(tmp_path / "in.npy", np.ones((1, 2), np.float32))
-    given = ["--input", tmp_path / "in.npy"] if command == "run" else []
-    result = nnvk_command(command, model, *given, *CPU)
+    given = [] if command == "info" else ["--input", tmp_path / "in.npy"]
+    device = ["--devices", CPU[1], CPU[1]] if command == "compare" else CPU
+    result = nnvk_command(command, model, *given, *device)
     assert result.exit_code == 0, result.output
     check(result)
 
@@ -57,7 +58,7 @@ def test_names_of_tensors(nnvk_command: Any, tmp_path: Path, name: str, command:
 def test_names_of_tensors_in_errors(nnvk_command: Any, tmp_path: Path, name: str) -> None:
     model = file_of(tmp_path / "model.tflite", name)
     np.save(tmp_path / "in.npy", np.ones((1, 3), np.float32))
-    for given in ([], ["--input", tmp_path / "in.npy"]):
+    for given in (["--input", tmp_path / "in.npy"] * 2, ["--input", tmp_path / "in.npy"]):
         result = nnvk_command("run", model, *given, *CPU)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
         check(result, shown="stderr")

@@ -64,14 +64,6 @@ def test_progress_on_a_terminal_leaves_standard_output_alone(
     assert "2/2" in err
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [(None, "-"), (950, "0.001"), (1_234_567, "1.235"), (12_345_678, "12.35"), (123_456_789, "123.5"), (2.5e9, "2500")],
-)
-def test_milliseconds(nanoseconds: float | None, text: str) -> None:
-    assert output.milliseconds(nanoseconds) == text
-
-
 def test_files_that_can_be_written(tmp_path: Path) -> None:
     old = tmp_path / "old"
     old.write_text("kept")

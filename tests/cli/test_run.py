@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,11 @@ _SEVEN = ["{model}", "--input", "{seven}"]
     ("arguments", "message"),
     [
         (["absent.tflite", "--input", "{seven}"], "no such file: absent.tflite"),
-        (["{folder}", "--input", "{seven}"], "a folder, not a .tflite file: {folder}"),
-        (["{text}", "--input", "{seven}"], "not a .tflite file: {text} ("),
         (
-            ["{model}"],
-            "the model wants 1 --input FILE (image, .npy, or one .npz), none was given: 0: float32 1x16x16x1 for ",
+            ["{folder}", "--input", "{seven}"],
+            "models of a folder run on random numbers, without what is for one of them: ",
         ),
+        (["{text}", "--input", "{seven}"], "not a .tflite file: {text} ("),
         ([*_SEVEN, "--input", "{seven}"], "the model wants 1 --input FILE (image, .npy, or one .npz), got 2: 0: "),
         (["{model}", "--input", "absent.png"], "no such file: absent.png"),
         (["{model}", "--input", "absent.npy"], "no such file: absent.npy"),
@@ -215,3 +215,29 @@ def test_json_has_no_nan(nnvk_command: Any, tmp_path: Path, value: float) -> Non
 
     content = json.loads(result.stdout, parse_constant=refuse)
     assert content["outputs"][0]["max"] is None
+
+
+def test_random_inputs(nnvk_command: Any) -> None:
+    first, same, other = (
+        json.loads(nnvk_command("run", FLOAT, *CPU, "--seed", seed, "--json").stdout) for seed in (1, 1, 2)
+    )
+    assert first["outputs"] == same["outputs"] != other["outputs"]
+    assert (first["seed"], other["seed"]) == (1, 2)
+    assert "on random numbers" in nnvk_command("run", FLOAT, *CPU).stdout
+
+
+def test_a_folder_of_models(nnvk_command: Any, tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    shutil.copy(FLOAT, tmp_path / "below" / "good.tflite")
+    (tmp_path / "bad.tflite").write_bytes(b"no model")
+    (tmp_path / "other.txt").write_bytes(b"no model")
+    result = nnvk_command("run", tmp_path, *CPU)
+    assert result.exit_code == 2
+    summary, _, *rows = result.stdout.splitlines()
+    assert summary == "1 model ran on random numbers, 1 could not"
+    assert [row.split()[:4] for row in rows] == [["good.tflite", "11", "on", "nnapi-reference"]]
+    assert result.stderr.startswith(f"nnvk: not a .tflite file: {tmp_path}/bad.tflite")
+    content = json.loads(nnvk_command("run", tmp_path, *CPU, "--json").stdout)
+    assert [one["model"] for one in content["models"]] == ["good.tflite"]
+    assert [one["model"] for one in content["failures"]] == ["bad.tflite"]
+    assert content["models"][0]["placement"] == {"nnapi-reference": 11}

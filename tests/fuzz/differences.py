@@ -24,10 +24,11 @@ class Difference(AssertionError):
 def execute(data: bytes, device: Device) -> str:
     """Compute the graph of a seed, all of whose results are outputs. Raises `Difference` where they are wrong."""
     rng = np.random.default_rng(list(data))
-    graph = random_graph(int(rng.integers(2**32)), int(rng.integers(1, 9)), _CODES, all_results=True)
-    compilation = Compilation(graph.model, devices_for(device))
+    graph = random_graph(int(rng.integers(2**32)), int(rng.integers(1, 9)), _CODES)
+    whole = graph.model.with_all_outputs()
+    compilation = Compilation(whole, devices_for(device))
     compilation.finish()
-    model = graph.frozen
+    model = whole.frozen
     results = run(compilation, graph.inputs)
     values = dict(zip((*model.inputs, *model.outputs), (*graph.inputs, *results), strict=True))
     for number, operation in enumerate(model.operations):

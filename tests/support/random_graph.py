@@ -84,17 +84,10 @@ _LARGE = 4096
 """Elements up to which results stay in the graph."""
 
 
-def random_graph(
-    seed: int,
-    operations: int = 12,
-    codes: Sequence[OperationCode] = tuple(OperationCode),
-    *,
-    all_results: bool = False,
-) -> Graph:
+def random_graph(seed: int, operations: int = 12, codes: Sequence[OperationCode] = tuple(OperationCode)) -> Graph:
     """A model of so many operations of these codes; the same for the same seed.
 
     The first two are those whose turn it is, so that a range of seeds has all codes; the others read what they can.
-    With ``all_results``, every operation's outputs are outputs of the model.
     """
     draft = _Draft()
     d = GraphDraw(seed, draft.values)
@@ -111,7 +104,7 @@ def random_graph(
         if all(0 < result.size <= _LARGE for result in results):
             _add(d, draft, case, results)
             added += 1
-    return _finish(d, draft, all_results=all_results)
+    return _finish(d, draft)
 
 
 def _connected_case(d: GraphDraw, codes: Sequence[OperationCode]) -> Case:
@@ -167,9 +160,9 @@ def _declared(d: GraphDraw, type_: OperandType) -> OperandType:
     return type_.with_dimensions(tuple(0 if d.chance() else size for size in type_.dimensions))
 
 
-def _finish(d: GraphDraw, draft: _Draft, *, all_results: bool) -> Graph:
-    """What nothing reads is an output, and sometimes what something reads, or all of it."""
+def _finish(d: GraphDraw, draft: _Draft) -> Graph:
+    """What nothing reads is an output, and sometimes what something reads."""
     read = {value.index for value in draft.values if value.uses}
-    outputs = [value for value in draft.results if all_results or value.index not in read or d.chance(0.2)]
+    outputs = [value for value in draft.results if value.index not in read or d.chance(0.2)]
     model = draft.build.finish([value.index for value in draft.inputs], [value.index for value in outputs])
     return Graph(model, [value.data for value in draft.inputs], [value.data for value in outputs])

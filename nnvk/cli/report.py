@@ -1,0 +1,114 @@
+"""``nnvk report``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnvk.api import get_devices
+from nnvk.base.text import megabytes, milliseconds
+from nnvk.cli.compare import as_json
+from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
+from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, find_models, load_model, title
+from nnvk.cli.output import check_writable, deliver, print_table, progress, writing
+from nnvk.cli.usage import JsonFile, Runs, Seconds
+from nnvk.insight.limits import Limits
+from nnvk.insight.page import page
+from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
+
+
+def command(
+    ctx: typer.Context,
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page to write.")] = Path("report.html"),
+    devices: Annotated[
+        list[str] | None, typer.Option("--device", metavar="NAME", help="Report on this device.", show_default="all")
+    ] = None,
+    runs: Runs = None,
+    seconds: Seconds = None,
+    shapes: InputShapes = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Write a page on models: latency, memory, accuracy, on all devices.
+
+    The page shows where operations run and where the time goes, too. It is one file that needs no network. Results are
+    compared with those of the CPU device, on random inputs. Where a model can't be examined, the others are; the page
+    says so, and the exit code is 2.
+    """
+    check_writable(out, json_file)
+    chosen = list(dict.fromkeys(map(find_device, devices))) if devices else get_devices()
+    reference = get_devices()[-1]
+    limits = Limits.of(runs, seconds)
+    paths = find_models(models)
+    failures = Failures(ctx.find_root().params["traceback"])
+    reports: list[ModelReport] = []
+    with progress("Examining", len(paths) * len(chosen)) as advance:
+        for path in paths:
+            name = title(path, paths)
+            try:
+                imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+                nbytes = path.stat().st_size
+            except REPORTED_ERRORS as error:
+                failures.add(error, what=name)
+                continue
+            found: list[OnDevice] = []
+            for device in chosen:
+                what = f"{name} on {device.name}"
+                try:
+                    found.append(examine(name, imported, device, reference, limits))
+                except REPORTED_ERRORS as error:
+                    failures.add(error, what)
+                advance(what)
+            reports.append(model_report(name, nbytes, imported, found))
+    with writing(out):
+        out.write_text(page(chosen, reports, failures.lines), encoding="utf-8")
+    failed = [{"what": what, "why": why} for what, why in failures.lines]
+    content = {"models": [_as_json(report) for report in reports], "failures": failed}
+    deliver(json_file, content, lambda: _print(reports), out)
+    if failures.count:
+        raise typer.Exit(FAILURE)
+
+
+def _as_json(report: ModelReport) -> Mapping[str, Any]:
+    return {
+        "model": report.title,
+        "bytes": report.nbytes,
+        "operations": list(report.operations),
+        "inputs": list(report.inputs),
+        "outputs": list(report.outputs),
+        "devices": [
+            {
+                **asdict(one.measurement),
+                "placement": dict(one.placement),
+                "steps": one.steps,
+                "memory": dict(one.memory),
+                "profile": asdict(one.profile),
+                "comparison": None if one.comparison is None else as_json(one.comparison),
+            }
+            for one in report.devices
+        ],
+    }
+
+
+def _print(reports: list[ModelReport]) -> None:
+    rows = [
+        [
+            report.title,
+            one.measurement.device,
+            f"{one.measurement.operations_on_device}/{one.measurement.operations}",
+            str(one.steps),
+            milliseconds(one.measurement.median_ns),
+            megabytes(sum(one.memory.values())) if one.memory else "-",
+            "-" if one.comparison is None else "no" if one.comparison.is_off else "yes",
+        ]
+        for report in reports
+        for one in report.devices
+    ]
+    columns = ["model", "device", "ops", "steps", "median", "MB", "agrees"]
+    print_table(columns, rows, right="ops steps median MB")
+    print_line("Times in ms. agrees: with the CPU device's results, inside too.")

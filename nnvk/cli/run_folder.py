@@ -1,0 +1,65 @@
+"""``nnvk run`` on a folder: each model once, on random numbers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nnvk.api import Device
+from nnvk.api import run as run_compilation
+from nnvk.base.text import milliseconds, plural
+from nnvk.cli.lines import REPORTED_ERRORS, Failures, print_line
+from nnvk.cli.models import find_models, load_model, title
+from nnvk.cli.output import deliver, print_table, progress
+from nnvk.inputs.randoms import random_inputs
+from nnvk.insight.placement import compile_model, device_of_operations
+
+
+def run_folder(
+    folder: Path,
+    devices: list[Device] | None,
+    seed: int,
+    shapes: Sequence[str] | None,
+    round_hybrid: bool,
+    json_file: Path | None,
+    failures: Failures,
+) -> None:
+    """Run the models of a folder and show a row for each; what fails is counted in ``failures``."""
+    paths = find_models([folder])
+    done: list[dict[str, Any]] = []
+    with progress("Running", len(paths)) as advance:
+        for path in paths:
+            name = title(path, paths)
+            try:
+                model = load_model(path, shapes, round_hybrid=round_hybrid).model
+                compilation = compile_model(model, devices)
+                arrays = random_inputs(compilation.model, seed)
+                started = time.perf_counter_ns()
+                run_compilation(compilation, arrays)
+                elapsed = time.perf_counter_ns() - started
+            except REPORTED_ERRORS as error:
+                failures.add(error, what=name)
+            else:
+                places = Counter(device_of_operations(compilation))
+                row = {"model": name, "placement": dict(places), "first_execution_ns": elapsed}
+                done.append({**row, "steps": len(compilation.plan.steps)})
+            advance(name)
+    failed = [{"model": what, "why": why} for what, why in failures.lines]
+    deliver(json_file, {"seed": seed, "models": done, "failures": failed}, lambda: _print(done, failures))
+
+
+def _print(done: Sequence[dict[str, Any]], failures: Failures) -> None:
+    print_line(f"{plural(len(done), 'model')} ran on random numbers, {failures.count} could not")
+    rows = [
+        [
+            one["model"],
+            ", ".join(f"{count} on {name}" for name, count in one["placement"].items()),
+            str(one["steps"]),
+            milliseconds(one["first_execution_ns"]),
+        ]
+        for one in done
+    ]
+    print_table(["model", "operations", "steps", "first ms"], rows, right="steps first_ms")

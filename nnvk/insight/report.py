@@ -1,0 +1,87 @@
+"""What there is to know of a model: how long it takes on each device, where, in how much memory, and how exactly."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnvk.api import Compilation, Device
+from nnvk.importers.tflite import ImportedModel
+from nnvk.inputs.randoms import random_inputs
+from nnvk.insight.comparison import Comparison, compare
+from nnvk.insight.limits import Limits
+from nnvk.insight.measuring import Measurement, measure_compiled
+from nnvk.insight.placement import device_of_operations, prepare
+from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """A model on a device."""
+
+    measurement: Measurement
+    profile: Profile
+    placement: Mapping[str, int]
+    """How many operations each device runs; one that this device does not is run by another."""
+    steps: int
+    """Parts that devices run in turn."""
+    memory: Mapping[str, int]
+    """Bytes on the devices, by what they are for; empty where drivers don't say."""
+    comparison: Comparison | None
+    """With the reference; None for the reference itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """A model on all devices."""
+
+    title: str
+    nbytes: int
+    """Of the file."""
+    operations: tuple[str, ...]
+    """In the order of execution."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Names and types."""
+    devices: tuple[OnDevice, ...]
+
+
+def examine(title: str, imported: ImportedModel, device: Device, reference: Device, limits: Limits) -> OnDevice:
+    """Measure, profile and compare a model on a device, with random inputs. Raises what computing raises."""
+    started = time.perf_counter_ns()
+    compilation, alone = prepare(imported.model, device)
+    compile_ns = time.perf_counter_ns() - started
+    measurement = measure_compiled(title, device, compilation, alone, compile_ns, limits)
+    fewer = Limits(min(limits.runs, PROFILED_RUNS), limits.seconds)
+    inputs = random_inputs(compilation.model)
+    profile = take_profile(title, device, compilation, inputs, fewer, imported.sources)
+    return OnDevice(
+        measurement,
+        profile,
+        dict(Counter(device_of_operations(compilation))),
+        len(compilation.plan.steps),
+        memory_of(compilation),
+        None if device is reference else compare(imported, device, reference),
+    )
+
+
+def model_report(title: str, nbytes: int, imported: ImportedModel, devices: Sequence[OnDevice]) -> ModelReport:
+    """What was found of a model, with what it is."""
+    return ModelReport(
+        title,
+        nbytes,
+        tuple(operation.code.name for operation in imported.model.frozen.operations),
+        tuple(f"{port.name}: {port.type.brief}" for port in imported.inputs),
+        tuple(f"{port.name}: {port.type.brief}" for port in imported.outputs),
+        tuple(devices),
+    )
+
+
+def memory_of(compilation: Compilation) -> dict[str, int]:
+    """Bytes that the steps hold on their devices, by what they are for."""
+    total: Counter[str] = Counter()
+    for step in compilation.steps:
+        total.update(step.prepared.memory_bytes())
+    return dict(total)

@@ -1,0 +1,115 @@
+"""Profiles: every operation under its number in the model, whatever it is a part of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from builder import Builder
+from decorators import Decorated, Refusing
+from networks import increment
+
+import nnvk
+from nnvk import OperandCode, OperandType, OperationCode
+from nnvk.demo.assets import DATA
+from nnvk.hal import IDevice, Support
+from nnvk.importers import tflite
+from nnvk.inputs.randoms import random_inputs
+from nnvk.insight.limits import Limits
+from nnvk.insight.placement import compile_model, device_of_operations, step_of_operations
+from nnvk.insight.profiling import Profile, take_profile
+from nnvk.types.model import Model
+
+DEVICES = nnvk.get_devices()
+names = pytest.mark.parametrize("name", [device.name for device in DEVICES])
+SQUARE = OperandType(OperandCode.TENSOR_FLOAT32, (2, 2))
+FLAG = OperandType(OperandCode.TENSOR_BOOL8, (1,))
+
+
+class Leaves(Decorated):
+    """Leaves control flow to the runtime."""
+
+    def get_supported_operations(self, model: Model) -> list[Support]:
+        control = (OperationCode.IF, OperationCode.WHILE)
+        return [Support("it is control flow" if operation.code in control else "") for operation in model.operations]
+
+
+def profile(
+    imported: tflite.ImportedModel | nnvk.Model, devices: Sequence[nnvk.Device], inputs: Sequence[np.ndarray] = ()
+) -> tuple[nnvk.Compilation, Profile]:
+    model, sources = (imported, ()) if isinstance(imported, nnvk.Model) else (imported.model, imported.sources)
+    compilation = compile_model(model, list(devices))
+    arrays = list(inputs) or random_inputs(compilation.model)
+    return compilation, take_profile("model", devices[0], compilation, arrays, Limits(3, 60), sources)
+
+
+def check_sums(found: Profile) -> None:
+    assert sum(part.share for part in found.parts) == pytest.approx(1)
+    assert sum(step.share for step in found.steps) == pytest.approx(1)
+    assert sum(share for _, _, share in found.by_layer()) == pytest.approx(1, abs=0.01)
+
+
+@names
+@pytest.mark.parametrize("seed", range(4))
+def test_operations_have_their_numbers_where_a_model_is_cut(name: str, seed: int) -> None:
+    first = nnvk.Device(Refusing(nnvk.get_device(name).driver, seed))
+    imported = tflite.load(DATA / "digits_int8.tflite")
+    compilation, found = profile(imported, [first, nnvk.get_device("nnapi-reference")])
+    operations = compilation.model.operations
+    steps, places = step_of_operations(compilation), device_of_operations(compilation)
+    assert len(found.steps) > 1, "the seed cuts it"
+    for part in found.parts:
+        if part.number is not None:
+            assert part.operation == operations[part.number].code.name
+            assert part.layer == imported.sources[part.number]
+            assert part.step == steps[part.number]
+            assert found.steps[part.step].device == places[part.number]
+    moved = {number for number, operation in enumerate(operations) if operation.code is OperationCode.RESHAPE}
+    assert {part.number for part in found.parts} >= set(range(len(operations))) - moved
+    assert all(step.mean_ns > 0 for step in found.steps)
+    check_sums(found)
+
+
+def counter(device: IDevice) -> nnvk.Model:
+    """Two additions, four rounds of a WHILE, and an addition."""
+    condition = Builder()
+    value, limit = condition.operand(SQUARE), condition.value(np.full((2, 2), 4, np.float32))
+    less = condition.operation(OperationCode.LESS, [value, limit], OperandType(OperandCode.TENSOR_BOOL8, (2, 2)))
+    axes = condition.value(np.array([0, 1], np.int32))
+    any_ = condition.outputs(OperationCode.REDUCE_ANY, [less, axes, condition.value(False)], FLAG)[0]
+    test = condition.finish([value], [any_])
+    body = Builder()
+    value = body.operand(SQUARE)
+    one = body.value(np.ones((2, 2), np.float32))
+    after = body.finish([value], [body.operation(OperationCode.ADD, [value, one], SQUARE)])
+    build = Builder()
+    value = build.operand(SQUARE)
+    one = build.value(np.ones((2, 2), np.float32))
+    start = build.operation(OperationCode.SUB, [value, one], SQUARE)
+    start = build.operation(OperationCode.MUL, [start, one], SQUARE)
+    parts = [build.reference(test), build.reference(after)]
+    (looped,) = build.outputs(OperationCode.WHILE, [*parts, start], SQUARE)
+    return build.finish([value], [build.operation(OperationCode.ADD, [looped, one], SQUARE)])
+
+
+@names
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_what_a_loop_runs_is_the_loops(name: str, split: bool) -> None:
+    driver = nnvk.get_device(name).driver
+    device = nnvk.Device(Leaves(driver) if split else Decorated(driver))
+    compilation, found = profile(counter(driver), [device], [np.ones((2, 2), np.float32)])
+    assert compilation.model.operations[2].code is OperationCode.WHILE
+    assert len(found.steps) == (3 if split else 1)
+    inside = {part.operation for part in found.parts if part.number == 2}
+    assert {"LESS", "REDUCE_ANY", "ADD"} <= inside
+    assert {part.operation for part in found.parts if part.number == 3} == {"ADD"}
+    assert {part.operation for part in found.parts if part.number == 0} == {"SUB"}
+    check_sums(found)
+
+
+def test_a_step_has_the_time_of_what_it_waits_for() -> None:
+    compilation, found = profile(increment(1000), DEVICES[:1])
+    (step,) = found.steps
+    assert step.operations == tuple(range(len(compilation.model.operations)))
+    assert step.mean_ns >= found.mean_ns * 0.5
