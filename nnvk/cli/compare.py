@@ -84,11 +84,9 @@ def command(
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
     imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
-    given = (
-        read_inputs(inputs, imported.inputs, None, own_normalizations(imported))
-        if inputs
-        else random_ports(imported, seed)
-    )
+    given = random_ports(imported, seed)
+    if inputs:
+        given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))
     with working(f"Comparing {path.name}"):
         comparison = compare(
             imported, one, other, given, alone=bisect, tolerance=Tolerance(of_range=tolerance, steps=steps)
