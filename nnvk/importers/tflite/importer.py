@@ -80,7 +80,7 @@ def _read(path: Path) -> bytes:
         return head + file.read() if is_model(head) else head
 
 
-class Source(Protocol):
+class Subgraphs(Protocol):
     """Where subgraphs come from, and what is said of them."""
 
     data: bytes
@@ -111,7 +111,7 @@ class Finished:
 class Import:
     """One import: subgraphs are imported once for each set of shapes, however often control flow refers to them."""
 
-    file: Source
+    file: Subgraphs
     name: str
     budget: Budget
     shapes: Shapes
@@ -301,7 +301,7 @@ class Builder:
             ),
             bool(self._variables.values),
             self._graph.sources(model),
-            {index: place for index, value in self._values.items() if (place := self._graph.place(value)) is not None},
+            {index: place for index, value in self.values.items() if (place := self._graph.place(value)) is not None},
         )
 
     def assigned(self) -> Mapping[str, Value]:
