@@ -18,9 +18,11 @@ import numpy as np
 
 import nnvk
 from nnvk.importers import tflite
+from nnvk.serve.installed import DELEGATE
 
 try:
-    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_litert.compiled_model import CompiledModel, GpuOptions, HardwareAccelerator, Options
+    from ai_edge_litert.interpreter import Interpreter, load_delegate
 except ImportError:
     Interpreter = None
 try:
@@ -88,13 +90,16 @@ def nnvk_graph(graph: bytes | nnvk.Model, device: nnvk.Device, inputs: Sequence[
 
 
 class LiteRtModel:
-    """A ``.tflite`` model in LiteRT on the CPU."""
+    """A ``.tflite`` model in LiteRT on the CPU, or on a device of nnvk through the delegate."""
 
-    def __init__(self, model: Path | bytes, threads: int, inputs: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self, model: Path | bytes, threads: int, inputs: Sequence[np.ndarray], device: nnvk.Device | None = None
+    ) -> None:
         source = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
         began = time.perf_counter_ns()
         with quiet():
-            self._interpreter = Interpreter(**source, num_threads=threads)
+            delegates = [load_delegate(str(DELEGATE), {"device": device.name})] if device else []
+            self._interpreter = Interpreter(**source, num_threads=threads, experimental_delegates=delegates)
             self._interpreter.allocate_tensors()
         self.prepare_ns = time.perf_counter_ns() - began
         self._inputs = [
@@ -111,6 +116,38 @@ class LiteRtModel:
             self._interpreter.set_tensor(index, array)
         self._interpreter.invoke()
         self.outputs = [self._interpreter.get_tensor(index) for index in self._outputs]
+
+
+class LiteRtGpuModel:
+    """A ``.tflite`` model in LiteRT on its GPU accelerator, in float32; the CPU has what that does not take."""
+
+    def __init__(self, model: Path, inputs: Sequence[np.ndarray], like: Sequence[np.ndarray]) -> None:
+        """``like`` are arrays as the outputs. RuntimeError: it takes no GPU that is there."""
+        began = time.perf_counter_ns()
+        options = Options(
+            hardware_accelerators=HardwareAccelerator.GPU | HardwareAccelerator.CPU,
+            gpu_options=GpuOptions(enforce_f32=True),
+        )
+        with quiet():
+            self._model = CompiledModel.from_file(str(model), options=options)
+        self.prepare_ns = time.perf_counter_ns() - began
+        self.alone = bool(self._model.is_fully_accelerated())
+        """Whether all of it runs on the GPU."""
+        self._inputs = list(zip(self._model.create_input_buffers(0), map(np.ascontiguousarray, inputs), strict=True))
+        self._outputs = self._model.create_output_buffers(0)
+        self._like = like
+        self.outputs: list[np.ndarray] = []
+        self.run()
+
+    def run(self) -> None:
+        """From inputs to outputs."""
+        for buffer, array in self._inputs:
+            buffer.write(array)
+        self._model.run_by_index(0, [buffer for buffer, _ in self._inputs], self._outputs)
+        self.outputs = [
+            np.asarray(buffer.read(array.size, array.dtype)).reshape(array.shape)
+            for buffer, array in zip(self._outputs, self._like, strict=True)
+        ]
 
 
 class NcnnLayer:

@@ -29,7 +29,7 @@ from nnvk.insight.limits import Limits
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
-SECTIONS = ("hot_path", "layers", "models", "operations", "types", "kernels")
+SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "kernels")
 """The order of a report."""
 
 Run = Callable[[], object]

@@ -8,7 +8,7 @@ namespace nnvk::tflite {
 namespace {
 
 // As nnvk/importers/tflite/partition.py has them.
-enum Flags : uint8_t { kStatic = 1, kVariable = 2, kSparse = 4, kConstant = 8 };
+enum Flags : uint8_t { kStatic = 1, kVariable = 2, kSparse = 4, kConstant = 8, kDeclared = 16 };
 
 std::vector<int> numbers(const TfLiteIntArray* array) {
   return array == nullptr ? std::vector<int>() : std::vector<int>(array->data, array->data + array->size);
@@ -19,21 +19,17 @@ Packet& put(Packet& packet, const std::vector<int>& values) {
   return packet.u32s(reinterpret_cast<const uint32_t*>(values.data()), values.size());
 }
 
-// Whether the file says what shape a tensor has. No dimensions: a scalar, or a rank that is not known.
-bool isDeclared(const TfLiteTensor& tensor) {
-  const auto signature = numbers(tensor.dims_signature);
-  return !shapeOf(tensor).empty() && std::find(signature.begin(), signature.end(), -1) == signature.end();
-}
-
-void put(Packet& packet, const TfLiteTensor& tensor, int number, bool is_static) {
+void put(Packet& packet, const TfLiteTensor& tensor, int number, bool is_input) {
   const bool is_constant = isConstant(tensor);
   uint8_t flags = 0;
-  flags |= is_constant || is_static ? kStatic : 0;
+  flags |= is_constant || is_input ? kStatic : 0;
+  // No dimensions: a scalar, or a rank that is not known.
+  flags |= !shapeOf(tensor).empty() && !isOpen(tensor) ? kDeclared : 0;
   flags |= tensor.is_variable ? kVariable : 0;
   flags |= tensor.sparsity != nullptr ? kSparse : 0;
   flags |= is_constant ? kConstant : 0;
   packet.i32(number).u32(static_cast<uint32_t>(tensor.type)).u8(flags);
-  put(packet, shapeOf(tensor));
+  put(put(packet, shapeOf(tensor)), numbers(tensor.dims_signature));
   const auto* affine = tensor.quantization.type == kTfLiteAffineQuantization
                            ? static_cast<const TfLiteAffineQuantization*>(tensor.quantization.params)
                            : nullptr;
@@ -87,8 +83,12 @@ bool isConstant(const TfLiteTensor& tensor) {
 
 std::vector<int> shapeOf(const TfLiteTensor& tensor) { return numbers(tensor.dims); }
 
-void put(Packet& packet, const TfLiteContext& context, const std::vector<NodeRecord>& nodes, const Edges& edges,
-         bool are_shapes_known) {
+bool isOpen(const TfLiteTensor& tensor) {
+  const auto signature = numbers(tensor.dims_signature);
+  return std::find(signature.begin(), signature.end(), -1) != signature.end();
+}
+
+void put(Packet& packet, const TfLiteContext& context, const std::vector<NodeRecord>& nodes, const Edges& edges) {
   std::set<int> tensors;
   const auto add = [&](const std::vector<int>& added) {
     for (const int tensor : added) {
@@ -107,8 +107,7 @@ void put(Packet& packet, const TfLiteContext& context, const std::vector<NodeRec
   const std::set<int> inputs(edges.inputs.begin(), edges.inputs.end());
   packet.u32(static_cast<uint32_t>(tensors.size()));
   for (const int tensor : tensors) {
-    const bool is_known = inputs.count(tensor) > 0 || (are_shapes_known && isDeclared(context.tensors[tensor]));
-    put(packet, context.tensors[tensor], tensor, is_known);
+    put(packet, context.tensors[tensor], tensor, inputs.count(tensor) > 0);
   }
   packet.u32(static_cast<uint32_t>(nodes.size()));
   for (const auto& node : nodes) {

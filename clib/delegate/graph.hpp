@@ -27,14 +27,15 @@ NodeRecord record(const OptionSizes& sizes, const TfLiteNode& node, const TfLite
 
 bool isConstant(const TfLiteTensor& tensor);
 std::vector<int> shapeOf(const TfLiteTensor& tensor);
+// Whether the file leaves sizes of it open.
+bool isOpen(const TfLiteTensor& tensor);
 
 // Which tensors a graph is entered and left by.
 struct Edges {
   std::vector<int> inputs, outputs;
 };
 
-// Put a graph into a request. Shapes of tensors between its edges count if they are `are_shapes_known`.
-void put(Packet& packet, const TfLiteContext& context, const std::vector<NodeRecord>& nodes, const Edges& edges,
-         bool are_shapes_known);
+// Put a graph into a request.
+void put(Packet& packet, const TfLiteContext& context, const std::vector<NodeRecord>& nodes, const Edges& edges);
 
 }  // namespace nnvk::tflite

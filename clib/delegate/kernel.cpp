@@ -91,12 +91,16 @@ bool Kernel::isOfCustom(int tensor) const {
 }
 
 void Kernel::prepare(TfLiteContext& context) {
-  const auto shapes = inputShapes(context);
-  if (first_shapes_.empty()) {
-    first_shapes_ = shapes;
-  }
-  if (model_ == nullptr || shapes != shapes_) {
-    build(context);
+  if (model_ == nullptr || inputShapes(context) != shapes_) {
+    try {
+      build(context);
+    } catch (const Error& error) {
+      if (!has_open_sizes_ || error.code != ANEURALNETWORKS_BAD_DATA) {
+        throw;
+      }
+      log(options_, "a partition waits for inputs of other sizes: %s", error.reason.c_str());
+      return;
+    }
   }
   for (const auto& output : outputs_) {
     auto& tensor = context.tensors[output.tensor];
@@ -149,7 +153,7 @@ void Kernel::buildNew(const TfLiteContext& context) {
     request.announce();
     request.put(options_.relaxed);
     request.put(!options_.cache_dir.empty());
-    put(request.packet(), context, nodes_, edges_, shapes == first_shapes_);
+    put(request.packet(), context, nodes_, edges_);
     Reader reply = request.askAll();
     model_.reset(request.made<ANeuralNetworksModel>());
     std::vector<int> states(reply.u32());
@@ -224,7 +228,10 @@ void Kernel::newExecution(TfLiteContext& context) {
 }
 
 void Kernel::compute(TfLiteContext& context) {
-  if (model_ == nullptr) {  // the server that it lived in has died
+  if (model_ != nullptr && !model_->server->isOurs()) {
+    forget();  // it is of the process that this one was forked from
+  }
+  if (model_ == nullptr) {  // or the server that it lived in has died
     build(context);
   }
   orForget([&] { computeOnce(context); }, [](int code) { return code == ANEURALNETWORKS_DEAD_OBJECT; });

@@ -26,10 +26,12 @@ void checkDevice(const Options& options);
 
 class Kernel {
  public:
-  Kernel(const Options& options, std::vector<NodeRecord> nodes, Edges edges)
-      : options_(options), nodes_(std::move(nodes)), edges_(std::move(edges)) {}
+  // `has_open_sizes`: those that inputs of the graph have are perhaps but placeholders.
+  Kernel(const Options& options, std::vector<NodeRecord> nodes, Edges edges, bool has_open_sizes)
+      : options_(options), nodes_(std::move(nodes)), edges_(std::move(edges)), has_open_sizes_(has_open_sizes) {}
 
-  // Compile it for the shapes that the inputs have now, and give the outputs theirs. These throw.
+  // Compile it for the shapes that the inputs have now, and give the outputs theirs. These throw; what can't be mapped
+  // with placeholders is no error before it is computed.
   void prepare(TfLiteContext& context);
   void compute(TfLiteContext& context);
 
@@ -66,7 +68,8 @@ class Kernel {
   const Options options_;
   const std::vector<NodeRecord> nodes_;
   const Edges edges_;
-  std::vector<std::vector<int>> first_shapes_, shapes_;  // of the inputs: at first, and those compiled for
+  const bool has_open_sizes_;
+  std::vector<std::vector<int>> shapes_;  // of the inputs, which it is compiled for
   std::vector<Edge> inputs_, outputs_;
   Owned<ANeuralNetworksModel, ANeuralNetworksModel_free> model_;
   Owned<ANeuralNetworksCompilation, ANeuralNetworksCompilation_free> compilation_;

@@ -1,5 +1,6 @@
 // The delegate as TensorFlow Lite loads it: tflite_plugin_create_delegate.
 #include <android/log.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cctype>
@@ -57,7 +58,10 @@ void* init(TfLiteContext* context, const char* buffer, size_t) {
         edges.outputs.push_back(given.output_tensors->data[index]);
       }
     }
-    kernel = new Kernel(static_cast<Delegate*>(given.delegate->data_)->options, std::move(nodes), std::move(edges));
+    const bool has_open_sizes =
+        std::any_of(context->tensors, context->tensors + context->tensors_size, [](const auto& t) { return isOpen(t); });
+    const auto& options = static_cast<Delegate*>(given.delegate->data_)->options;
+    kernel = new Kernel(options, std::move(nodes), std::move(edges), has_open_sizes);
   });
   // All bits set is how TensorFlow Lite is told of a failure.
   return status == kTfLiteOk ? static_cast<void*>(kernel) : reinterpret_cast<void*>(-1);
@@ -147,7 +151,7 @@ TfLiteStatus prepare(TfLiteContext* context, TfLiteDelegate* delegate) {
     std::vector<std::string> reasons;
     again([&] {
       Request request(kRequestTfliteExamine, Server::running());
-      put(request.packet(), *context, nodes, {{inputs.begin(), inputs.end()}, {}}, true);
+      put(request.packet(), *context, nodes, {{inputs.begin(), inputs.end()}, {}});
       Reader reply = request.askAll();
       reasons.clear();
       for (size_t left = nodes.size(); left > 0; --left) {
@@ -199,7 +203,23 @@ bool isTrue(const std::string& key, std::string value) {
   return false;
 }
 
-void set(Options& options, const std::string& key, const std::string& value) {
+// Structures grow at their ends only, but those of older versions lack what is read here. There is a number to be
+// asked for where TensorFlow Lite's C functions are in a library of their own; LiteRT is newer in any case.
+void checkVersion() {
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "TfLiteVersion"));
+  int major = 0, minor = 0;
+  if (version != nullptr && sscanf(version(), "%d.%d", &major, &minor) == 2 &&
+      std::make_pair(major, minor) < std::pair<int, int>(kOldestMajor, kOldestMinor)) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "TensorFlow Lite must be %d.%d or later, got %s", kOldestMajor,
+         kOldestMinor, version());
+  }
+}
+
+void set(Options& options, const char* given_key, const char* given_value) {
+  if (given_key == nullptr || given_value == nullptr) {
+    NNVK_BAD_DATA("an option must have a key and a value, got NULL");
+  }
+  const std::string key = given_key, value = given_value;
   if (key == "device") {
     options.device = value;
   } else if (key == "cache_dir") {
@@ -214,7 +234,7 @@ void set(Options& options, const std::string& key, const std::string& value) {
     }
     options.verbosity = value[0] - '0';
   } else {
-    NNVK_BAD_DATA("there is no option '%s'; there are device, cache_dir, relaxed, no_fallback, verbosity", key.c_str());
+    NNVK_BAD_DATA("there is no option '%s'; there are device, no_fallback, relaxed, cache_dir, verbosity", key.c_str());
   }
 }
 
@@ -242,9 +262,10 @@ extern "C" NNVK_EXPORT TfLiteDelegate* tflite_plugin_create_delegate(const char*
   std::unique_ptr<Delegate> made;
   std::string reason = "there is not enough memory";
   try {
+    checkVersion();
     made = std::make_unique<Delegate>();
     for (size_t index = 0; index < count; ++index) {
-      set(made->options, keys[index], values[index]);
+      set(made->options, keys == nullptr ? nullptr : keys[index], values == nullptr ? nullptr : values[index]);
     }
     checkDevice(made->options);
   } catch (const Error& error) {

@@ -1,5 +1,6 @@
 // What TensorFlow Lite's C interface and this library pass to each other: sizes and order are TensorFlow Lite's, which
-// only ever adds at the end. What is not used here is left out, or is a place.
+// only ever adds at the end. What is not used here is left out, or is a place. Where TensorFlow Lite reads a structure
+// of this library, there are places for what later versions may add, empty.
 #pragma once
 
 #include <stdbool.h>
@@ -91,6 +92,7 @@ typedef struct TfLiteRegistration {
   void* registration_external;
   void* (*async_kernel)(struct TfLiteContext*, TfLiteNode*);
   uint64_t inplace_operator;
+  void* later[8];
 } TfLiteRegistration;
 
 enum { kTfLiteBuiltinCustom = 32, kTfLiteBuiltinDelegate = 51 };  // of TfLiteRegistration.builtin_code
@@ -130,7 +132,11 @@ typedef struct TfLiteDelegate {
   void (*FreeBufferHandle)(TfLiteContext*, struct TfLiteDelegate*, int*);
   int64_t flags;
   void* opaque_delegate_builder;
+  void* later[8];
 } TfLiteDelegate;
+
+// The oldest version whose structures have all that is here and in nnvk/importers/tflite/c_options.py.
+enum { kOldestMajor = 2, kOldestMinor = 14 };
 
 #ifdef __cplusplus
 }

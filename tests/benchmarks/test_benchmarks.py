@@ -69,6 +69,13 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
     assert json.loads(report.with_suffix(".json").read_text())["models"]["name"] == "models"
 
 
+def test_delegate(benchmark: Benchmark) -> None:
+    pytest.importorskip("ai_edge_litert")
+    figures = benchmark("delegate.py", DATA / "digits_int8.tflite")["digits_int8"]
+    assert {"nnvk", "delegate", "LiteRT CPU"} <= figures.keys()
+    assert figures["nnvk"]["difference"] == figures["delegate"]["difference"] == "0 steps"
+
+
 @needs_vulkan
 def test_operations(benchmark: Benchmark) -> None:
     pattern = "^(ADD|SOFTMAX 1x|QUANTIZE,|RNN 8|QUANTIZED_LSTM 8)"

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from c_library import EXAMPLES, await_end, build, sanitizer, write_server
+from c_library import EXAMPLES, build, run, sanitizer
 
 from nnvk import get_devices
-
-
-def run(program: Path, *arguments: str) -> str:
-    """What a program prints. It must end well, without an error of the sanitizer, and its server with it."""
-    server = write_server(program.parent)
-    environment = {**os.environ, "NNVK_SERVER": str(server), "ASAN_OPTIONS": "detect_leaks=1"}
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, timeout=250)
-    assert done.returncode == 0 and "Sanitizer" not in done.stderr, done.stdout + done.stderr
-    for pid in Path(f"{server}.pids").read_text().split():
-        await_end(int(pid))
-    return done.stdout
 
 
 def test_the_c_example(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_library import kill_server, servers
-from delegated import Delegated, invoke, plain, taken
+from delegated import VALUES, Delegated, chain, invoke, plain, taken
 from tflite_net import Net, T, write
 
 import nnvk
@@ -50,20 +50,6 @@ def test_model(name: str, device: str, capfd: Log) -> None:
             assert steps.max() <= 3
 
 
-def chain(*names: str, shape: tuple[int, ...] = (2, 3), signature: tuple[int, ...] | None = None) -> bytes:
-    """Operators, one after the other; nnvk has no ATAN2."""
-    source = T("FLOAT32", shape, signature=signature)
-    net = Net([source])
-    last = source
-    for name in names:
-        last = net.op(name, [last, last] if name == "ATAN2" else [last], T("FLOAT32", shape, signature=signature))
-    net.outputs.append(last)
-    return write(net)
-
-
-VALUES = np.float32([[0.5, 1, 2], [0.1, 0.25, 3]])
-
-
 def test_others_stay_with_reasons(capfd: Log) -> None:
     data = chain("NEG", "ABS", "ATAN2", "EXP", "NEG")
     model = Delegated(data)
@@ -77,35 +63,6 @@ def test_nothing_to_take(capfd: Log) -> None:
     model = Delegated(chain("ATAN2"))
     assert taken(capfd.readouterr().err) == {"taken": 0, "operators": 1, "partitions": 0}
     np.testing.assert_array_equal(model(VALUES), invoke(plain(chain("ATAN2")), [VALUES]))
-
-
-def test_quiet(capfd: Log) -> None:
-    Delegated(chain("ATAN2", "NEG"), verbosity=0)
-    assert "nnvk" not in capfd.readouterr().err
-
-
-def test_inputs_can_be_resized() -> None:
-    model = Delegated(chain("NEG", "EXP", shape=(1, 3), signature=(-1, 3)))
-    for rows in (1, 4, 2):
-        values = np.random.default_rng(rows).random((rows, 3), np.float32)
-        model.interpreter.resize_tensor_input(model.interpreter.get_input_details()[0]["index"], values.shape)
-        model.interpreter.allocate_tensors()
-        (got,) = model(values)
-        np.testing.assert_allclose(got, np.exp(-values), rtol=1e-5)
-
-
-def test_sizes_that_depend_on_data(capfd: Log) -> None:
-    """WHERE's output has as many rows as elements are true; what reads it is compiled when that is known."""
-    source, rows = T("BOOL", (5,)), T("INT64")
-    net = Net([source])
-    net.op("WHERE", [source], rows, "WhereOptions")
-    net.outputs.append(net.op("ADD", [rows, T("INT64", data=[[10]])], T("INT64"), "AddOptions"))
-    data = write(net)
-    model = Delegated(data)
-    assert "operator 0 stays with TensorFlow Lite: WHERE" in capfd.readouterr().err
-    for values in ([1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [1, 1, 1, 1, 1]):
-        flags = np.array(values, bool)
-        np.testing.assert_array_equal(model(flags), invoke(plain(data), [flags]))
 
 
 def with_state() -> bytes:
@@ -152,41 +109,6 @@ def test_control_flow_stays(capfd: Log) -> None:
     assert "its subgraphs stay with TensorFlow Lite" in capfd.readouterr().err
     np.testing.assert_array_equal(model(np.array([True]), np.float32([1, -2])), [[-1, 2]])
     np.testing.assert_array_equal(model(np.array([False]), np.float32([1, -2])), [[1, 2]])
-
-
-def test_several_models_at_once() -> None:
-    models = [Delegated(chain(*["NEG"] * count), device=CPU) for count in (1, 2, 3)]
-    for _ in range(2):
-        for count, model in enumerate(models, 1):
-            np.testing.assert_array_equal(model(VALUES), [VALUES * (-1) ** count])
-
-
-# --- options -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"devise": "x"}, "there is no option 'devise'; there are device, cache_dir, relaxed"),
-        ({"relaxed": "maybe"}, "the option relaxed must be true or false, got 'maybe'"),
-        ({"verbosity": "loud"}, "the option verbosity must be 0 or 1"),
-        ({"device": "vulkan-77"}, r"there is no device vulkan-77; there are: .*nnapi-reference"),
-    ],
-)
-def test_options_are_checked(options: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Delegated(chain("NEG"), **options)
-
-
-def test_cache_dir(tmp_path: Path) -> None:
-    device = DEVICES[0]
-    for _ in range(2):
-        model = Delegated(chain("NEG", "EXP"), device=device, cache_dir=tmp_path, relaxed=False)
-        np.testing.assert_allclose(model(VALUES), [np.exp(-VALUES)], rtol=1e-5)
-    if device != CPU:
-        assert list(tmp_path.iterdir())
-    with pytest.raises(RuntimeError, match="compiling a partition failed"):
-        Delegated(chain("NEG"), cache_dir=tmp_path / "absent")
 
 
 # --- the server's end ----------------------------------------------------------------------------------------------

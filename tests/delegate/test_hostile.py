@@ -24,7 +24,7 @@ def u32(*values: int) -> bytes:
 def tensor(before: bytes, number: int, shape: tuple[int, ...], values: bytes = b"") -> bytes:
     """The packet with one more tensor, a constant if there are values."""
     packet = before + u32(number, FLOAT32) + bytes([9 if values else 1]) + u32(len(shape), *shape)
-    packet += u32(0, 0, 0, 1) + b"t" + struct.pack("<Q", len(values))
+    packet += u32(0, 0, 0, 0, 1) + b"t" + struct.pack("<Q", len(values))
     return packet + (bytes(-len(packet) % ALIGNMENT) + values if values else b"")
 
 

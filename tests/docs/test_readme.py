@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from nnvk.base.settings import Settings
 from nnvk.cli.main import COMMANDS, app
 from nnvk.demo.assets import MODELS
+from nnvk.serve.installed import DELEGATE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,15 +23,18 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL
 def test_example_runs(number, model, tmp_path, monkeypatch, capsys):
     shutil.copy(model.path, tmp_path / "model.tflite")
     monkeypatch.chdir(tmp_path)
-    exec(compile(EXAMPLES[number], f"README.md, example {number}", "exec"), {"__name__": "example"})
+    if "ai_edge_litert" in EXAMPLES[number]:
+        pytest.importorskip("ai_edge_litert")
+    code = EXAMPLES[number].replace(f'"{DELEGATE.name}"', repr(str(DELEGATE)))
+    exec(compile(code, f"README.md, example {number}", "exec"), {"__name__": "example"})
     printed = capsys.readouterr().out
-    promised = re.findall(r"print\(.*\)  # (.*)$", EXAMPLES[number], re.MULTILINE)
+    promised = re.findall(r"print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert printed
     assert not promised or printed.split() == promised[0].split(", ")
 
 
 def test_examples_are_there():
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
 
 
 SHOWN = [
@@ -73,6 +77,12 @@ def test_the_vector_that_is_shown_runs(tmp_path):
     result = CliRunner().invoke(app, ["conformance", str(tmp_path), "--jobs", "0", "--device", "cpu"])
     assert result.exit_code == 0
     assert "1 test, 1 passed, 0 failed" in result.output
+
+
+def test_options_of_the_delegate_are_named():
+    page = (ROOT / "docs" / "litert.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"there are (device, .*?)\"", (ROOT / "clib" / "delegate" / "plugin.cpp").read_text())
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == listed.split(", ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -32,7 +32,8 @@ def write_server(folder: Path) -> Path:
     root = Path(nnvk.__file__).parents[1]
     # Not in the source tree, whose package would hide the installed one.
     command.write_text(
-        f'#!/bin/sh\necho $$ >> "$0.pids"\ncd /\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
+        "#!/bin/sh\nunset LD_PRELOAD\n"  # which is the program's own matter
+        f'echo $$ >> "$0.pids"\ncd /\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     return command
@@ -118,19 +119,29 @@ class Adding:
         return bool((self.sum == self.first + self.second).all())
 
 
-def build(source: Path, target: Path, options: Sequence[str] = ()) -> Path:
-    """Compile a C or C++ program against the library. Skips where there is no compiler."""
+def build(source: Path, target: Path, options: Sequence[str] = (), folder: Path = LIBRARY.parent) -> Path:
+    """Compile a C or C++ program against the library in a folder. Skips where there is no compiler."""
     compiler = shutil.which("cc" if source.suffix == ".c" else "c++")
     if compiler is None:
         pytest.skip("there is no compiler")
     standard = ["-std=c99", "-D_DEFAULT_SOURCE"] if source.suffix == ".c" else ["-std=c++17"]
-    folder = LIBRARY.parent
     flags = [f"-I{INCLUDES}", f"-L{folder}", "-lneuralnetworks", f"-Wl,-rpath,{folder}", "-lm", "-pthread"]
     warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic-errors"]
     command = [compiler, *standard, *warnings, *options, str(source), "-o", str(target), *flags]
     built = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert built.returncode == 0, built.stderr
     return target
+
+
+def run(program: Path, *arguments: str) -> str:
+    """What a program prints. It must end well, without an error of a sanitizer, and its server with it."""
+    server = write_server(program.parent)
+    environment = {**os.environ, "NNVK_SERVER": str(server), "ASAN_OPTIONS": "detect_leaks=1"}
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, timeout=250)
+    assert done.returncode == 0 and "Sanitizer" not in done.stderr, done.stdout + done.stderr
+    for pid in Path(f"{server}.pids").read_text().split():
+        await_end(int(pid))
+    return done.stdout
 
 
 def sanitizer(folder: Path) -> list[str]:

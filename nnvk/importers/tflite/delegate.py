@@ -59,7 +59,7 @@ def _token(loaded: Loaded, relaxed: bool) -> bytes:
     for node in graph.operators:
         tensors = (node.inputs, node.outputs, node.intermediates)
         digest.update(repr((node.name, node.version, tensors, node.raw)).encode())
-    digest.update(repr((graph.inputs, graph.outputs)).encode())
+    digest.update(repr((graph.inputs, graph.outputs, sorted(loaded.declared))).encode())
     return digest.digest()
 
 

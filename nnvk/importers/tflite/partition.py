@@ -6,9 +6,9 @@ read of a file otherwise, and the mappers don't know the difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tflite
@@ -19,6 +19,7 @@ from nnvk.importers.tflite.c_options import Options
 from nnvk.importers.tflite.errors import OverBudget, TfliteImportError, Unmapped
 from nnvk.importers.tflite.importer import Builder, Finished, Import
 from nnvk.importers.tflite.ports import Port
+from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
 from nnvk.serve.protocol import Malformed, Reader
 
@@ -29,8 +30,10 @@ _TYPES = (
     *("FLOAT64", "COMPLEX128", "UINT64", "RESOURCE", "VARIANT", "UINT32", "UINT16", "INT4", "BFLOAT16"),
 )
 """Names of TensorFlow Lite's C types, in the order of their numbers, which are not the file's."""
-_STATIC, _VARIABLE, _SPARSE, _CONSTANT = 1, 2, 4, 8
+_STATIC, _VARIABLE, _SPARSE, _CONSTANT, _DECLARED = 1, 2, 4, 8, 16
 """Flags of a tensor."""
+_TRIED_SIZES = (32, 224)
+"""What sizes that the file leaves open may be when it matters: a sequence's, an image's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +58,8 @@ class Loaded:
     """Of its tensors, in TensorFlow Lite's graph."""
     nbytes: int
     """Of all constants."""
+    declared: frozenset[int]
+    """Tensors between the edges whose shape the file has: as it was before inputs were resized, perhaps."""
     data: bytes = b""
     description: str = ""
     metadata: bytes | None = None
@@ -65,6 +70,25 @@ class Loaded:
         if index:
             raise Unmapped("its subgraphs stay with TensorFlow Lite")
         return self.graph
+
+    def believed(self) -> Loaded:
+        """The graph with the shapes that the file has."""
+        tensors = [
+            replace(tensor, is_static=tensor.is_static or tensor.index in self.declared)
+            for tensor in self.graph.tensors
+        ]
+        return replace(self, graph=replace(self.graph, tensors=tuple(tensors)))
+
+    def opened(self) -> Iterator[Loaded]:
+        """The graph with other sizes where the file leaves them open."""
+        inputs = [self.graph.tensors[index] for index in self.graph.inputs]
+        if any(-1 in tensor.signature for tensor in inputs):
+            for size in _TRIED_SIZES:
+                shapes = [
+                    tuple(size if open_ == -1 else known for known, open_ in zip(t.shape, t.signature, strict=True))
+                    for t in inputs
+                ]
+                yield replace(self, graph=resized(self.graph, shapes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,38 +105,41 @@ class Partition:
 def read(reader: Reader) -> Loaded:
     """Read a graph; operators are numbered from 0 on. `Malformed` where it contradicts itself."""
     numbers: dict[int, int] = {-1: -1}
-    tensors, nbytes = [], 0
+    tensors, declared, nbytes = [], set(), 0
     for index in range(reader.u32()):
         number = reader.i32()
         if number < 0 or number in numbers:
             raise Malformed(f"tensor {number} comes twice, or is none")
         numbers[number] = index
-        tensor = _tensor(reader, index)
+        tensor, is_declared = _tensor(reader, index)
+        if is_declared:
+            declared.add(index)
         nbytes += 0 if tensor.data is None else tensor.data.size
         tensors.append(tensor)
     nodes = tuple(_node(reader, index, numbers) for index in range(reader.u32()))
     inputs, outputs = (_indexes(reader, numbers) for _ in range(2))
     reader.end()
     places = tuple(number for number in numbers if number >= 0)
-    return Loaded(Subgraph(0, "", tuple(tensors), nodes, inputs, outputs), places, nbytes)
+    return Loaded(Subgraph(0, "", tuple(tensors), nodes, inputs, outputs), places, nbytes, frozenset(declared))
 
 
-def _tensor(reader: Reader, index: int) -> Tensor:
+def _tensor(reader: Reader, index: int) -> tuple[Tensor, bool]:
+    """A tensor, and whether the file has its shape."""
     type_, flags = reader.u32(), reader.u8()
-    shape, scales = reader.u32s(), np.array(reader.f32s(), np.float32)
-    zero_points = np.array(reader.u32s(), np.uint32).view(np.int32).astype(np.int64)
+    shape, signature, scales = reader.u32s(), _i32s(reader), np.array(reader.f32s(), np.float32)
+    zero_points = np.array(_i32s(reader), np.int64)
     channel_dim, name, size = reader.i32(), reader.string(), reader.u64()
     data = np.frombuffer(reader.aligned(size), np.uint8) if flags & _CONSTANT else None
     if len(shape) > MAX_RANK or (data is None and size):
         raise Malformed(f"tensor {index} has {len(shape)} dimensions, and {size} bytes")
     name_of_type = _TYPES[type_] if type_ < len(_TYPES) else f"type {type_}"
-    return Tensor(
+    tensor = Tensor(
         index=index,
         name=name,
         type=f"sparse {name_of_type}" if flags & _SPARSE else name_of_type,  # which nothing is mapped from
         shape=shape,
         is_static=bool(flags & _STATIC),
-        signature=shape,
+        signature=signature if len(signature) == len(shape) else shape,
         scales=scales,
         zero_points=zero_points,
         channel_dim=channel_dim,
@@ -120,11 +147,16 @@ def _tensor(reader: Reader, index: int) -> Tensor:
         is_variable=bool(flags & _VARIABLE),
         sparsity=None,
     )
+    return tensor, bool(flags & _DECLARED)
+
+
+def _i32s(reader: Reader) -> tuple[int, ...]:
+    return tuple(number - (1 << 32) if number >> 31 else number for number in reader.u32s())
 
 
 def _indexes(reader: Reader, numbers: Mapping[int, int]) -> tuple[int, ...]:
     """Tensors by their numbers, as indexes."""
-    found = [number - (1 << 32) if number >> 31 else number for number in reader.u32s()]
+    found = _i32s(reader)
     missing = [number for number in found if number not in numbers]
     if missing:
         raise Malformed(f"the tensors {missing} don't come along")
@@ -154,33 +186,60 @@ class _Examiner(Builder):
 
 
 def examine(loaded: Loaded) -> list[str]:
-    """Of each operator, why it can't be taken; empty where it can."""
+    """Of each operator, why it can't be taken; empty where it can.
+
+    Inputs may have been resized since the file's shapes were true, and may be resized later, where these are but
+    placeholders: what can be taken with one idea of the shapes is.
+    """
+    fewest: list[str] = []
+    for tried in (loaded.believed(), loaded, *loaded.opened()):
+        reasons = _examined(tried)
+        if not fewest or sum(map(bool, reasons)) < sum(map(bool, fewest)):
+            fewest = reasons
+        if not any(fewest):
+            break
+    return fewest
+
+
+def _examined(loaded: Loaded) -> list[str]:
     owner = Import(loaded, _NAME, Budget(loaded.nbytes), {}, round_hybrid=True, relaxed=False)
     builder = _Examiner(owner, loaded.graph)
     with suppress(OverBudget):  # which is the reason of the operator that it was too much for
         builder.add_inputs()
         builder.map_operators()
     reasons = {problem.index: problem.reason for problem in owner.problems if problem.operation != "input"}
-    other = "a tensor of it can't be handed over, or has a size that is known only when it runs"
-    taken = {
-        operator.index for operator in loaded.graph.operators if not _is_foreign(builder, operator)
-    } & builder.mapped
-    return [
-        "" if operator.index in taken else reasons.get(operator.index, other) for operator in loaded.graph.operators
-    ]
+    for operator in loaded.graph.operators:
+        if operator.index not in builder.mapped:
+            reasons.setdefault(operator.index, "what it reads has a size that is known only when it runs")
+        elif foreign := _foreign(builder, operator):
+            reasons[operator.index] = foreign
+    return [reasons.get(operator.index, "") for operator in loaded.graph.operators]
 
 
-def _is_foreign(builder: Builder, operator: Operator) -> bool:
-    """Whether a result has a shape that is known only when it runs, or tensors can't be handed over."""
+def _foreign(builder: Builder, operator: Operator) -> str:
+    """Why an operator that can be mapped stays all the same; empty where it need not."""
     tensors = [builder.subgraph.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
-    if any(tensor.type in ("INT4", "RESOURCE") and tensor.data is None for tensor in tensors):
-        return True
+    if any(tensor.type == "RESOURCE" for tensor in tensors):
+        return "variables stay with TensorFlow Lite"
+    if any(tensor.type == "INT4" and tensor.data is None for tensor in tensors):
+        return "tensors of 4 bits can't be handed over"
     values = [builder.values[tensor.index] for tensor in tensors if tensor.index in builder.values]
-    return any(0 in value.shape and value.array is None for value in values)
+    if any(0 in value.shape and value.array is None for value in values):
+        return "a tensor of it has a size that is known only when it runs"
+    return ""
 
 
 def model(loaded: Loaded, relaxed: bool) -> Partition:
     """The model of a partition. `TfliteImportError` lists what can't be mapped."""
+    try:
+        return _built(loaded.believed(), relaxed)
+    except TfliteImportError as error:
+        with suppress(TfliteImportError):
+            return _built(loaded, relaxed)
+        raise error
+
+
+def _built(loaded: Loaded, relaxed: bool) -> Partition:
     owner = Import(loaded, _NAME, Budget(loaded.nbytes), {}, round_hybrid=True, relaxed=relaxed)
     builder = Builder(owner, loaded.graph)
     built: Finished | None = None
