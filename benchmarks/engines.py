@@ -130,11 +130,11 @@ class LiteRtGpuModel:
         )
         with quiet():
             self._model = CompiledModel.from_file(str(model), options=options)
+            buffers, self._outputs = self._model.create_input_buffers(0), self._model.create_output_buffers(0)
         self.prepare_ns = time.perf_counter_ns() - began
         self.alone = bool(self._model.is_fully_accelerated())
         """Whether all of it runs on the GPU."""
-        self._inputs = list(zip(self._model.create_input_buffers(0), map(np.ascontiguousarray, inputs), strict=True))
-        self._outputs = self._model.create_output_buffers(0)
+        self._inputs = list(zip(buffers, map(np.ascontiguousarray, inputs), strict=True))
         self._like = like
         self.outputs: list[np.ndarray] = []
         self.run()

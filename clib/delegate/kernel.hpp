@@ -16,7 +16,8 @@ struct Options {
   std::string cache_dir;
   bool relaxed = false;
   bool no_fallback = false;
-  int verbosity = 1;  // 0: errors alone; 1: what was taken, and why others were not
+  size_t max_partitions = 3;  // the largest; 0: all. As Android's own delegate has it
+  size_t verbosity = 1;       // 0: errors alone; 1: what was taken, and why others were not
 };
 
 void log(const Options& options, const char* format, ...) __attribute__((format(printf, 2, 3)));

@@ -94,29 +94,44 @@ class IntArray {
   std::vector<int> words_;
 };
 
-// The nodes of partitions that have an input which is no constant: NNAPI's models have one.
-std::vector<int> withInputs(TfLiteContext& context, const std::vector<int>& nodes, int* count) {
+// Those of the nodes that go to nnvk, and in how many partitions. Others are logged.
+std::vector<int> withoutSmallParts(TfLiteContext& context, const Options& options, const std::vector<int>& nodes,
+                                   size_t* count) {
   TfLiteDelegateParams* partitions = nullptr;
+  int found = 0;
   const IntArray wanted(nodes);
-  if (context.PreviewDelegatePartitioning(&context, wanted.get(), &partitions, count) != kTfLiteOk) {
+  if (context.PreviewDelegatePartitioning(&context, wanted.get(), &partitions, &found) != kTfLiteOk) {
     fail(ANEURALNETWORKS_OP_FAILED, "there are no partitions");
   }
-  std::vector<int> kept;
-  const int found = *count;
+  std::vector<const TfLiteDelegateParams*> kept;
   for (int at = 0; at < found; ++at) {
     const auto& inputs = *partitions[at].input_tensors;
     const bool has_input = std::any_of(inputs.data, inputs.data + inputs.size, [&](int tensor) {
       return tensor != kTfLiteOptionalTensor && !isConstant(context.tensors[tensor]) &&
              !context.tensors[tensor].is_variable;
     });
-    const auto& replaced = *partitions[at].nodes_to_replace;
     if (has_input && partitions[at].output_tensors->size > 0) {
-      kept.insert(kept.end(), replaced.data, replaced.data + replaced.size);
+      kept.push_back(&partitions[at]);
     } else {
-      --*count;
+      log(options, "%d operators stay with TensorFlow Lite: they read constants alone, and NNAPI's models have inputs",
+          partitions[at].nodes_to_replace->size);
     }
   }
-  return kept;
+  std::stable_sort(kept.begin(), kept.end(),
+                   [](auto* a, auto* b) { return a->nodes_to_replace->size > b->nodes_to_replace->size; });
+  while (options.max_partitions > 0 && kept.size() > options.max_partitions) {
+    log(options, "%d operators stay with TensorFlow Lite: their partition is not among the %zu largest",
+        kept.back()->nodes_to_replace->size, options.max_partitions);
+    kept.pop_back();
+  }
+  *count = kept.size();
+  std::vector<int> taken;
+  for (const auto* partition : kept) {
+    const auto& replaced = *partition->nodes_to_replace;
+    taken.insert(taken.end(), replaced.data, replaced.data + replaced.size);
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken;
 }
 
 TfLiteStatus prepare(TfLiteContext* context, TfLiteDelegate* delegate) {
@@ -166,13 +181,9 @@ TfLiteStatus prepare(TfLiteContext* context, TfLiteDelegate* delegate) {
         log(options, "operator %d stays with TensorFlow Lite: %s", indexes[at], reasons[at].c_str());
       }
     }
-    int partitions = 0;
-    const size_t could = taken.size();
-    taken = withInputs(*context, taken, &partitions);
-    if (taken.size() < could) {
-      log(options, "%zu operators stay with TensorFlow Lite: they read constants alone", could - taken.size());
-    }
-    log(options, "%zu of %zu operators in %d partition%s", taken.size(), nodes.size(), partitions,
+    size_t partitions = 0;
+    taken = withoutSmallParts(*context, options, taken, &partitions);
+    log(options, "%zu of %zu operators in %zu partition%s", taken.size(), nodes.size(), partitions,
         partitions == 1 ? "" : "s");
     if (taken.empty()) {
       return;
@@ -215,6 +226,15 @@ void checkVersion() {
   }
 }
 
+size_t toNumber(const std::string& key, const std::string& value, size_t most) {
+  const bool is_number = !value.empty() && value.size() < 10 && value.find_first_not_of("0123456789") == value.npos;
+  const size_t number = is_number ? std::stoul(value) : most + 1;
+  if (number > most) {
+    NNVK_BAD_DATA("the option %s must be a number from 0 to %zu, got '%s'", key.c_str(), most, value.c_str());
+  }
+  return number;
+}
+
 void set(Options& options, const char* given_key, const char* given_value) {
   if (given_key == nullptr || given_value == nullptr) {
     NNVK_BAD_DATA("an option must have a key and a value, got NULL");
@@ -228,13 +248,12 @@ void set(Options& options, const char* given_key, const char* given_value) {
     options.relaxed = isTrue(key, value);
   } else if (key == "no_fallback") {
     options.no_fallback = isTrue(key, value);
+  } else if (key == "max_partitions") {
+    options.max_partitions = toNumber(key, value, 1000000);
   } else if (key == "verbosity") {
-    if (value != "0" && value != "1") {
-      NNVK_BAD_DATA("the option verbosity must be 0 or 1, got '%s'", value.c_str());
-    }
-    options.verbosity = value[0] - '0';
+    options.verbosity = toNumber(key, value, 1);
   } else {
-    NNVK_BAD_DATA("there is no option '%s'; there are device, no_fallback, relaxed, cache_dir, verbosity", key.c_str());
+    NNVK_BAD_DATA("there is no option '%s'; there are device, no_fallback, relaxed, max_partitions, cache_dir, verbosity", key.c_str());
   }
 }
 

@@ -83,6 +83,26 @@ def test_states_live_in_the_interpreter(capfd: Log) -> None:
     np.testing.assert_array_equal(model(values), [values])
 
 
+def test_variables_stay(capfd: Log) -> None:
+    """Each invocation adds to one."""
+    source = T("FLOAT32", (2,))
+    net, first = Net([source], [T("FLOAT32", (2,))]), Net()
+    of_net, of_first = (
+        one.op("VAR_HANDLE", [], T("RESOURCE", ()), "VarHandleOptions", SharedName="sum") for one in (net, first)
+    )
+    first.op("ASSIGN_VARIABLE", [of_first, T(data=[5.0, 7.0])], [None], "AssignVariableOptions")
+    net.op("CALL_ONCE", [], [None], "CallOnceOptions", InitSubgraphIndex=1)
+    before = net.op("READ_VARIABLE", [of_net], T("FLOAT32", (2,)), "ReadVariableOptions")
+    after = net.op("ADD", [before, source], net.outputs[0], "AddOptions")
+    net.op("ASSIGN_VARIABLE", [of_net, after], [None], "AssignVariableOptions")
+    model = Delegated(write(net, first))
+    log = capfd.readouterr().err
+    for name in ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"):
+        assert f"stays with TensorFlow Lite: {name}: " in log
+    for times in (1, 2, 3):
+        np.testing.assert_array_equal(model(np.float32([1, 2])), [[5 + times, 7 + 2 * times]])
+
+
 def test_int64_is_narrowed_and_widened() -> None:
     source = T("INT64", (2,))
     net = Net([source], [T("INT64", (2,))])
@@ -106,7 +126,9 @@ def test_control_flow_stays(capfd: Log) -> None:
         branch.op(name, [read], written)
         branches.append(branch)
     model = Delegated(write(main, *branches))
-    assert "its subgraphs stay with TensorFlow Lite" in capfd.readouterr().err
+    log = capfd.readouterr().err
+    assert "its subgraphs stay with TensorFlow Lite" in log
+    assert log.count("nnvk: 1 of 1 operators in 1 partition") == 2, "operators in the branches are taken"
     np.testing.assert_array_equal(model(np.array([True]), np.float32([1, -2])), [[-1, 2]])
     np.testing.assert_array_equal(model(np.array([False]), np.float32([1, -2])), [[1, 2]])
 

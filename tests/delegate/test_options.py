@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from delegated import VALUES, Delegated, chain, taken
+from delegated import VALUES, Delegated, chain, invoke, plain, taken
 
 import nnvk
 from nnvk.serve.installed import DELEGATE
@@ -39,8 +39,11 @@ else:
         ({"": ""}, "there is no option ''"),
         ({"relaxed": "maybe"}, "the option relaxed must be true or false, got 'maybe'"),
         ({"no_fallback": ""}, "the option no_fallback must be true or false, got ''"),
-        ({"verbosity": "loud"}, "the option verbosity must be 0 or 1"),
-        ({"verbosity": 2}, "the option verbosity must be 0 or 1, got '2'"),
+        ({"verbosity": "loud"}, "the option verbosity must be a number from 0 to 1, got 'loud'"),
+        ({"verbosity": 2}, "the option verbosity must be a number from 0 to 1, got '2'"),
+        ({"verbosity": ""}, "the option verbosity must be a number from 0 to 1, got ''"),
+        ({"max_partitions": -1}, "the option max_partitions must be a number from 0 to 1000000, got '-1'"),
+        ({"max_partitions": "9" * 99}, "the option max_partitions must be a number"),
         ({"device": "vulkan-77"}, r"there is no device vulkan-77; there are: .*nnapi-reference"),
         ({"device": "%s%n" * 500}, "there is no device %s%n"),
     ],
@@ -67,6 +70,19 @@ def test_cache_dir(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir())
     with pytest.raises(RuntimeError, match="compiling a partition failed"):
         Delegated(chain("NEG"), cache_dir=tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("options", "operators", "partitions"),
+    [({}, 6, 3), ({"max_partitions": 0}, 7, 4), ({"max_partitions": 1}, 3, 1), ({"max_partitions": 9}, 7, 4)],
+)
+def test_max_partitions(options: dict[str, int], operators: int, partitions: int, capfd: Log) -> None:
+    data = chain("NEG", "ATAN2", "ABS", "EXP", "NEG", "ATAN2", "ABS", "NEG", "ATAN2", "NEG")
+    model = Delegated(data, device=CPU, **options)
+    log = capfd.readouterr().err
+    assert taken(log) == {"taken": operators, "operators": 10, "partitions": partitions}
+    assert log.count("their partition is not among the ") == 4 - partitions
+    np.testing.assert_allclose(model(VALUES), invoke(plain(data), [VALUES]), rtol=1e-5)
 
 
 def test_verbosity(capfd: Log) -> None:

@@ -32,8 +32,7 @@ def write_server(folder: Path) -> Path:
     root = Path(nnvk.__file__).parents[1]
     # Not in the source tree, whose package would hide the installed one.
     command.write_text(
-        "#!/bin/sh\nunset LD_PRELOAD\n"  # which is the program's own matter
-        f'echo $$ >> "$0.pids"\ncd /\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
+        f'#!/bin/sh\necho $$ >> "$0.pids"\ncd /\nPYTHONPATH="{root}" exec "{sys.executable}" -m nnvk.cli "$@"\n'
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     return command
