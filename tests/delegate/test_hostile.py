@@ -70,6 +70,14 @@ def test_mutated_graphs(seed: int, request_: Request) -> None:
         assert answer(bytes(changed)) in (ResultCode.NO_ERROR, ResultCode.BAD_DATA, ResultCode.OUT_OF_MEMORY)
 
 
+@pytest.mark.parametrize("request_", [Request.TFLITE_EXAMINE, Request.TFLITE_MODEL])
+@pytest.mark.parametrize("back", [1, 3])
+def test_edges_that_are_left_out(back: int, request_: Request) -> None:
+    packet = bytearray(convolution(request_))
+    packet[-4 * back : (-4 * back + 4) or None] = u32(2**32 - 1)
+    assert answer(bytes(packet)) is ResultCode.BAD_DATA
+
+
 @pytest.mark.parametrize("end", range(4, len(convolution(Request.TFLITE_EXAMINE)), 7))
 def test_cut_graphs(end: int) -> None:
     assert answer(convolution(Request.TFLITE_EXAMINE)[:end]) is ResultCode.BAD_DATA

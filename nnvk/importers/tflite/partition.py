@@ -118,6 +118,8 @@ def read(reader: Reader) -> Loaded:
         tensors.append(tensor)
     nodes = tuple(_node(reader, index, numbers) for index in range(reader.u32()))
     inputs, outputs = (_indexes(reader, numbers) for _ in range(2))
+    if -1 in (*inputs, *outputs):
+        raise Malformed("the graph has an input or output that is left out")
     reader.end()
     places = tuple(number for number in numbers if number >= 0)
     return Loaded(Subgraph(0, "", tuple(tensors), nodes, inputs, outputs), places, nbytes, frozenset(declared))
