@@ -1,4 +1,4 @@
-"""The C library and the delegate under the address sanitizer and the one for undefined behaviour."""
+"""The C library and the delegate under sanitizers, for addresses and undefined behaviour, and under valgrind."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from c_library import EXAMPLES, build, run
 
 from nnvk import get_devices
+from nnvk.serve.installed import DELEGATE
 
 ROOT = Path(__file__).parents[2]
 SANITIZERS = "-fsanitize=address,undefined"
@@ -86,6 +87,19 @@ def test_a_host_of_the_delegate(libraries: Path, tmp_path: Path) -> None:
     host = build(Path(__file__).with_name("host.cpp"), tmp_path / "host", flags, libraries)
     for device in DEVICES:
         assert run(host, str(libraries / "libnnvk_delegate.so"), device, "4") == "right\n"
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_valgrind(tmp_path: Path) -> None:
+    """The libraries as they are installed, which sanitizers don't see."""
+    add = build(EXAMPLES / "add.c", tmp_path / "add", ["-g"])
+    host = build(
+        Path(__file__).with_name("host.cpp"), tmp_path / "host", ["-g", "-isystem", str(ROOT / "clib"), "-ldl"]
+    )
+    valgrind = Path(shutil.which("valgrind") or "")
+    options = ["-q", "--error-exitcode=9", "--fair-sched=yes"]
+    command(valgrind, *options, "--leak-check=full", "--errors-for-leak-kinds=definite", add, "1.5", "2.5")
+    assert command(valgrind, *options, host, DELEGATE, "nnapi-reference", "3") == "right"
 
 
 def test_litert(libraries: Path) -> None:
