@@ -114,6 +114,12 @@ void Kernel::prepare(TfLiteContext& context) {
   }
 }
 
+bool Kernel::isEmpty() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const Edge& output) {
+    return std::find(output.shape.begin(), output.shape.end(), 0) != output.shape.end();
+  });
+}
+
 void Kernel::forget() {
   execution_.reset();
   compilation_.reset();
@@ -181,7 +187,9 @@ void Kernel::buildNew(const TfLiteContext& context) {
     };
     inputs_ = edges(edges_.inputs);
     outputs_ = edges(edges_.outputs);
-    compile(options_.cache_dir.empty() ? nullptr : reply.bytes(ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN));
+    if (!isEmpty()) {
+      compile(options_.cache_dir.empty() ? nullptr : reply.bytes(ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN));
+    }
   });
   shapes_ = shapes;
 }
@@ -233,6 +241,9 @@ void Kernel::compute(TfLiteContext& context) {
   }
   if (model_ == nullptr) {  // or the server that it lived in has died
     build(context);
+  }
+  if (isEmpty()) {
+    return;
   }
   orForget([&] { computeOnce(context); }, [](int code) { return code == ANEURALNETWORKS_DEAD_OBJECT; });
 }

@@ -56,6 +56,8 @@ class Kernel {
   std::vector<std::vector<int>> inputShapes(const TfLiteContext& context) const;
   // Whether a custom operator writes it.
   bool isOfCustom(int tensor) const;
+  // Whether there is nothing to compute: no output has elements.
+  bool isEmpty() const;
   void build(const TfLiteContext& context);
   void buildNew(const TfLiteContext& context);
   void computeOnce(TfLiteContext& context);

@@ -249,7 +249,7 @@ void resizing() {
   {
     Graph graph(2);
     graph.give(mine);
-    for (const int rows : {2, 5, 1, 700, 1}) {
+    for (const int rows : {2, 5, 0, 1, 700, 0, 0, 1}) {
       graph.resizeInput(rows);
       expect(graph.prepare() == kTfLiteOk, "prepare");
       graph.isRightFor(0.5f);

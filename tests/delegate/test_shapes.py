@@ -71,12 +71,26 @@ def test_placeholders_are_not_taken_for_sizes(capfd: Log) -> None:
         np.testing.assert_allclose(model(values)[0], invoke(plain(data, shape), [values])[0], rtol=1e-5, atol=1e-6)
 
 
-def test_sizes_that_can_not_be_had_are_an_error() -> None:
-    model = Delegated(chain("NEG"))
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)])
+def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
+    model = Delegated(chain("NEG", "EXP"), device=CPU)
+    model.resize(shape)
+    for _ in range(2):
+        (got,) = model(np.zeros(shape, np.float32))
+        assert got.shape == shape
+    model.resize(VALUES.shape)
+    np.testing.assert_allclose(model(VALUES), [np.exp(-VALUES)], rtol=1e-5)
+
+
+def test_a_sum_of_nothing_is_an_error() -> None:
+    source, result = T("FLOAT32", (2, 3)), T("FLOAT32", (3,))
+    net = Net([source], [result])
+    net.op("SUM", [source, T("INT32", data=[0])], result, "ReducerOptions")
+    model = Delegated(write(net), device=CPU)
     with pytest.raises(RuntimeError, match="nnvk: compiling a partition failed"):
         model.resize((0, 3))
-    model.resize(VALUES.shape)
-    np.testing.assert_array_equal(model(VALUES), [-VALUES])
+    model.resize((1, 3))
+    np.testing.assert_array_equal(model(VALUES[:1]), VALUES[:1])
 
 
 def test_sizes_that_depend_on_data(capfd: Log) -> None:
@@ -88,7 +102,7 @@ def test_sizes_that_depend_on_data(capfd: Log) -> None:
     data = write(net)
     model = Delegated(data)
     assert "operator 0 stays with TensorFlow Lite: WHERE" in capfd.readouterr().err
-    for values in ([1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [1, 1, 1, 1, 1]):
+    for values in ([1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0] * 5, [1, 1, 1, 1, 1], [0] * 5):
         flags = np.array(values, bool)
         np.testing.assert_array_equal(model(flags), invoke(plain(data), [flags]))
 

@@ -22,6 +22,7 @@ from nnvk.importers.tflite.ports import Port
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
 from nnvk.serve.protocol import Malformed, Reader
+from nnvk.types.operand import Shape
 
 _NAME = "the graph"
 _BUILTINS = {number: name for name, number in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
@@ -233,12 +234,37 @@ def _foreign(builder: Builder, operator: Operator) -> str:
 
 def model(loaded: Loaded, relaxed: bool) -> Partition:
     """The model of a partition. `TfliteImportError` lists what can't be mapped."""
+    if not all(loaded.graph.tensors[index].elements for index in loaded.graph.inputs):
+        return _empty(loaded, relaxed)
     try:
         return _built(loaded.believed(), relaxed)
     except TfliteImportError as error:
         with suppress(TfliteImportError):
             return _built(loaded, relaxed)
         raise error
+
+
+def _empty(loaded: Loaded, relaxed: bool) -> Partition:
+    """The model where inputs have no elements, which is not for execution: outputs have none either, or it is an error.
+
+    NNAPI has no such sizes. Those of the outputs follow from what is there with one and with two in their place.
+    """
+    inputs = [loaded.graph.tensors[index].shape for index in loaded.graph.inputs]
+    one, two = (
+        _built(replace(loaded, graph=resized(loaded.graph, [_filled(shape, size) for shape in inputs])), relaxed)
+        for size in (1, 2)
+    )
+    outputs = [
+        replace(port, shape=tuple(2 * size - larger for size, larger in zip(port.shape, other.shape, strict=True)))
+        for port, other in zip(one.outputs, two.outputs, strict=True)
+    ]
+    if one.states or any(min(port.shape, default=1) != 0 for port in outputs):
+        raise TfliteImportError("NNAPI can't compute anything out of inputs that have no elements", _NAME)
+    return replace(one, outputs=tuple(outputs))
+
+
+def _filled(shape: Shape, size: int) -> Shape:
+    return tuple(known or size for known in shape)
 
 
 def _built(loaded: Loaded, relaxed: bool) -> Partition:
