@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 import struct
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -86,13 +86,14 @@ class FileKind:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """A file to write that is put in its place in one step, when all of it is on the disk; nobody finds a part of it.
 
-    OSError where that can't be done.
+    ``mode`` is that of the file, less what the process's mask takes away. OSError where that can't be done.
     """
     _remove_abandoned(path)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as file:
             yield file

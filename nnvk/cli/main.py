@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "devices": Entry("nnvk.cli.devices", "List the devices, and why one is absent."),
     "info": Entry("nnvk.cli.info", "Show what a model consists of, and where each part would run."),
     "run": Entry("nnvk.cli.run", "Run a model on images or arrays, or on random numbers."),
+    "map": Entry("nnvk.cli.map", "Run a model on many inputs, and keep the results in a folder."),
     "bench": Entry("nnvk.cli.bench", "Measure how long models take on devices, with random inputs."),
     "compare": Entry("nnvk.cli.compare", "Compare what two devices make of a model, operation by operation."),
     "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory, accuracy, on all devices."),
@@ -54,7 +55,7 @@ _open_closed_streams()
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 EXIT_CODES = {
     "0": "Done.",
-    "1": "A check failed: of compare, conformance, demo, info --check.",
+    "1": "A check failed: of compare, conformance, demo, info --check; rows of map did.",
     "2": "Wrong use or wrong input; one line on standard error says what.",
     "130": "Ctrl-C.",
     "141": "Nobody reads on, as in a pipe to head.",

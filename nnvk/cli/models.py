@@ -42,7 +42,7 @@ def load_model(path: Path, shapes: Sequence[str] | None = None, *, round_hybrid:
     """
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
-    return tflite.load(path, shapes=_parse_shapes(shapes or ()), round_hybrid=round_hybrid)
+    return tflite.load(path, shapes=parse_shapes(shapes or ()), round_hybrid=round_hybrid)
 
 
 def find_models(paths: Sequence[Path]) -> list[Path]:
@@ -68,7 +68,8 @@ def title(path: Path, among: Sequence[Path]) -> str:
     return path.name if same == 1 else f"{path.resolve().parent.name}/{path.name}"
 
 
-def _parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:
+def parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:
+    """Shapes by the names of inputs, from ``--shape``. Raises ValueError."""
     shapes: dict[str, list[int | None]] = {}
     for word in words:
         name, equals, text = word.rpartition("=")

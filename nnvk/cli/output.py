@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -89,10 +89,26 @@ def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
 
     The argument of the call is a note to show beside the bar.
     """
+    with _bar(description, total) as (bar, task):
+        yield lambda note: bar.update(task, advance=1, note=printable(note))
+
+
+@contextmanager
+def counted(description: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """A progress bar whose length comes later: call what it yields with that, and the result with each advance."""
+    with _bar(description, None) as (bar, task):
+
+        def begin(total: int) -> Callable[[int], None]:
+            bar.update(task, total=total)
+            return lambda count: bar.update(task, advance=count)
+
+        yield begin
+
+
+@contextmanager
+def _bar(description: str, total: int | None) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar that is shown where somebody looks."""
     console = _moving()
-    if console is None:
-        yield lambda note: None
-        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -100,9 +116,9 @@ def progress(description: str, total: int) -> Iterator[Callable[[str], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(escape(printable(description)), total=total, note="")
-        yield lambda note: bar.update(task, advance=1, note=printable(note))
+    bar = Progress(*columns, console=console, transient=True, disable=console is None)
+    with bar:
+        yield bar, bar.add_task(escape(printable(description)), total=total, note="")
 
 
 def working(description: str) -> AbstractContextManager[Any]:

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -28,6 +29,7 @@ CALLS = {
     "devices": [],
     "info": [INT8],
     "run": [INT8, "--input", SEVEN, "--top", 3],
+    "map": [INT8, SEVEN, "--out", "RESULTS", "--device", "cpu"],
     "bench": [FLOAT, INT8, "--runs", 1],
     "compare": [INT8],
     "report": [INT8, "--runs", 1, "--out", "PAGE"],
@@ -36,7 +38,7 @@ CALLS = {
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],
 }
-"""A call of each command that is for people. ``VECTORS``, ``OUT`` and ``PAGE`` are files of the test.
+"""A call of each command that is for people. ``VECTORS``, ``OUT``, ``PAGE`` and ``RESULTS`` are files of the test.
 
 What is tuned is not what info shows: it would say something else the next time.
 """
@@ -113,7 +115,9 @@ def apart(printed: str) -> list[str]:
 
 def calls(tmp_path: Path, *more: object) -> list[list[object]]:
     (tmp_path / "vectors.json").write_text(json.dumps(RELU))
-    files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out", "PAGE": tmp_path / "page.html"}
+    files = {"VECTORS": tmp_path / "vectors.json", "OUT": tmp_path / "out"}
+    shutil.rmtree(tmp_path / "results", ignore_errors=True)  # or the rows there would not be computed again
+    files |= {"PAGE": tmp_path / "page.html", "RESULTS": tmp_path / "results"}
     return [[name, *(files.get(str(word), word) for word in words), *more] for name, words in CALLS.items()]
 
 

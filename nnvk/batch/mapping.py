@@ -1,0 +1,116 @@
+"""A model on all rows of some files: what is done is kept and not done again."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from nnvk.api import Device, DeviceTypeCode, get_devices
+from nnvk.base.files import replacing
+from nnvk.batch import threads
+from nnvk.batch.results import Results
+from nnvk.batch.rows import Row, find_rows
+from nnvk.batch.task import Task
+
+ENGINES = ("threads", "ray")
+IN_FLIGHT = 2
+ERRORS = "errors.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row without a result."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it."""
+
+    done: int
+    """Rows that have a result now."""
+    before: int
+    """Rows that had one already."""
+    failures: tuple[Failure, ...]
+
+
+def default_devices() -> list[Device]:
+    """All GPUs, or else the preferred device."""
+    gpus = [device for device in get_devices() if device.type is DeviceTypeCode.GPU]
+    return gpus or get_devices()[:1]
+
+
+def map_files(
+    task: Task,
+    inputs: Sequence[Path],
+    folder: Path,
+    *,
+    devices: Sequence[Device] | None = None,
+    in_flight: int = IN_FLIGHT,
+    engine: str = "threads",
+    workers: int | None = None,
+    begin: Callable[[int], Callable[[int], object]] | None = None,
+) -> Outcome:
+    """Run a model on every row of ``inputs`` and keep the results in ``folder``, which `read_results` reads.
+
+    Inputs are images, ``.npy`` (one input, or many in rows), ``.npz`` (all inputs of a row), Parquet files (a column
+    for each input), and folders of these. Rows that ``folder`` has results of are not computed again, by their names.
+    A row that fails is a `Failure` and a line in ``errors.csv``, and the others go on; it is tried again next time.
+
+    ``devices``: all GPUs without; with ``engine="ray"`` at most one, which each of ``workers`` actors uses. ``begin``
+    is called with the number of rows to compute, and what it returns with the number of rows that came since.
+
+    Raises ValueError, OSError and ModuleNotFoundError for what is wrong with the files, the folder or the engine, and
+    what importing and computing raise where it is not a row's fault. What was computed before is kept.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if engine == "ray" and find_spec("ray") is None:
+        raise ModuleNotFoundError("to map on Ray, install it: pip install nnvk[ray]")
+    ports = task.load().inputs
+    rows = list(dict.fromkeys(find_rows(inputs, ports, folder)))
+    failures: list[Failure] = []
+    with Results(folder, task.about()) as results:
+        left = [row for row in rows if row.name not in results.done]
+        advance = begin(len(left)) if begin is not None else lambda count: None
+        batches = list(_batches(left, task.batch))
+        if engine == "ray":
+            named = devices[0].name if devices else None
+            answered = import_module("nnvk.batch.on_ray").run(task, batches, workers, named)
+        else:
+            answered = threads.run(task, batches, devices or default_devices(), in_flight)
+        with closing(answered):
+            for batch, answers in answered if batches else ():
+                for row, answer in zip(batch, answers, strict=True):
+                    if isinstance(answer, str):
+                        failures.append(Failure(row.name, answer))
+                    else:
+                        results.add(row.name, answer)
+                advance(len(batch))
+    _keep_failures(folder / ERRORS, failures)
+    return Outcome(len(left) - len(failures), len(rows) - len(left), tuple(failures))
+
+
+def _batches(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
+
+
+def _keep_failures(path: Path, failures: Sequence[Failure]) -> None:
+    if not failures:
+        path.unlink(missing_ok=True)
+        return
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["row", "error"])
+    writer.writerows((failure.name, failure.reason) for failure in failures)
+    with replacing(path, 0o666) as file:
+        file.write(text.getvalue().encode("utf-8", "surrogateescape"))

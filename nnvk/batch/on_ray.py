@@ -1,0 +1,63 @@
+"""Rows on the machines of a Ray cluster: an actor for each GPU, or for some processors where there is none."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import ray
+import ray.data
+
+from nnvk.api import Device, DeviceTypeCode, get_devices
+from nnvk.batch.rows import Row
+from nnvk.batch.task import Answer, Task, Worker
+from nnvk.batch.threads import Batch
+
+
+class Actor:
+    """A worker in a process of Ray's. What goes in and out is pickled by ourselves: Arrow knows no rows of ours."""
+
+    def __init__(self, task: Task, device: str | None) -> None:
+        self._worker = Worker(task, _device(device))
+
+    def __call__(self, item: dict[str, bytes]) -> dict[str, bytes]:
+        """The answers for a batch."""
+        rows: list[Row] = pickle.loads(item["batch"])
+        return {"batch": item["batch"], "answers": pickle.dumps(self._worker.run(rows))}
+
+
+def run(
+    task: Task, batches: Iterable[Batch], workers: int | None, device: str | None
+) -> Iterator[tuple[Batch, list[Answer]]]:
+    """The answers for each batch, from ``workers`` actors: without it one for each GPU, or else for each processor.
+
+    Takes the cluster that is there (``RAY_ADDRESS``), or starts one on this machine. All its machines must have nnvk,
+    and the files at the same paths.
+    """
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    there = ray.cluster_resources()
+    gpus = int(there.get("GPU", 0))
+    count = workers or gpus or int(there.get("CPU", 1))
+    items = [{"batch": pickle.dumps(list(batch))} for batch in batches]
+    if not items:
+        return
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    needs: dict[str, Any] = (
+        {"num_gpus": min(1.0, gpus / count)} if gpus else {"num_cpus": min(1.0, there["CPU"] / count)}
+    )
+    data = ray.data.from_items(items, override_num_blocks=max(1, min(len(items), 4 * count)))
+    answered = data.map(Actor, fn_constructor_args=(task, device), concurrency=count, **needs)
+    for item in answered.iter_rows():
+        yield pickle.loads(item["batch"]), pickle.loads(item["answers"])
+
+
+def _device(name: str | None) -> Device:
+    """The device of this name; else the GPU whose number Ray has given to this process, or the preferred device."""
+    devices = get_devices()
+    if name is not None:
+        return next(device for device in devices if device.name == name)
+    gpus = [device for device in devices if device.type is DeviceTypeCode.GPU]
+    own = [int(number) for number in ray.get_gpu_ids()]
+    return gpus[own[0] % len(gpus)] if own and gpus else devices[0]

@@ -1,0 +1,174 @@
+"""Rows: what a model is run on, one for each execution, out of files that may have many."""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from nnvk.base.text import dimensions
+from nnvk.importers.tflite import Port
+from nnvk.inputs.arrays import array_shape, load_array, load_array_rows, load_arrays
+from nnvk.inputs.images import Normalization, load_image
+
+parquet: Any = import_module("pyarrow.parquet") if find_spec("pyarrow") else None
+arrow: Any = import_module("pyarrow") if find_spec("pyarrow") else None
+
+PARQUET = ".parquet"
+_MOST_GROUPS = 8
+"""Groups of rows of Parquet files that are kept in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One set of inputs."""
+
+    name: str
+    """What it is known by: the file, and behind ``#`` the place in it where it has several."""
+    path: Path
+    place: int = -1
+    """The place in the file; -1 where the file is one row."""
+
+
+def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> Iterator[Row]:
+    """The rows of files, and of the images, arrays and Parquet files in folders, in the order of their names.
+
+    What lies in the folder ``without``, that of the results, is no row of a folder around it. A file that can't be read
+    is one row, whose error comes when it is read. Raises FileNotFoundError, and ModuleNotFoundError for Parquet without
+    pyarrow.
+    """
+    suffixes = {*Image.registered_extensions(), ".npy", ".npz", PARQUET}
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(2, "no such file or folder", str(path))
+        files = [path]
+        if path.is_dir():
+            found = (each for each in path.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
+            files = sorted(each for each in found if without.resolve() not in each.resolve().parents)
+        for file in files:
+            yield from _rows_of(file, ports)
+
+
+def _rows_of(path: Path, ports: Sequence[Port]) -> Iterator[Row]:
+    count = None
+    if path.suffix.lower() == PARQUET:
+        if parquet is None:
+            raise ModuleNotFoundError(f"to read {path}, install pyarrow: pip install pyarrow")
+        try:
+            count = parquet.ParquetFile(path).metadata.num_rows
+        except (OSError, arrow.ArrowException):
+            yield Row(str(path), path, 0)
+            return
+    elif path.suffix.lower() == ".npy" and len(ports) == 1:
+        try:
+            count = _rows_in(array_shape(path), ports[0])
+        except (OSError, ValueError):
+            count = None
+    if count is None:
+        yield Row(str(path), path)
+    else:
+        for place in range(count):
+            yield Row(f"{path}#{place}", path, place)
+
+
+def _rows_in(shape: Sequence[int], port: Port) -> int | None:
+    """How many rows an array of a shape has; None where it is one input, or none that fits."""
+
+    def long(sizes: Sequence[int]) -> list[int]:
+        return [size for size in sizes if size != 1]
+
+    is_one = long(shape) == long(port.shape)
+    return shape[0] if shape and not is_one and long(shape[1:]) == long(port.shape) else None
+
+
+class Reader:
+    """Reads rows as the inputs of a model; threads may share it."""
+
+    def __init__(self, ports: Sequence[Port], normalizations: Sequence[Normalization | None]) -> None:
+        self._ports = ports
+        self._normalizations = normalizations
+        self._groups: OrderedDict[tuple[Path, int], Any] = OrderedDict()
+        self._files: dict[Path, Any] = {}
+        self._lock = Lock()
+
+    def read(self, row: Row) -> list[np.ndarray]:
+        """The inputs, as the file of the model has them. Raises ValueError or OSError that says what is wrong."""
+        suffix = row.path.suffix.lower()
+        if suffix == PARQUET:
+            return self._from_parquet(row)
+        if suffix == ".npz":
+            return load_arrays(row.path, self._ports)
+        if len(self._ports) != 1:
+            raise ValueError(f"the model has {len(self._ports)} inputs, give a .npz or Parquet: {row.path}")
+        (port,), (normalization,) = self._ports, self._normalizations
+        if suffix != ".npy":
+            return [load_image(row.path, port.type, normalization)]
+        return [load_array(row.path, port) if row.place < 0 else load_array_rows(row.path, port, row.place)]
+
+    # --- Parquet -------------------------------------------------------------------------------------------------
+
+    def _from_parquet(self, row: Row) -> list[np.ndarray]:
+        try:
+            values = self._values(row)
+        except arrow.ArrowException as error:
+            raise ValueError(f"not a Parquet file that can be read: {row.path} ({error})") from error
+        names = list(values)
+        chosen = [port.name for port in self._ports]
+        if len(self._ports) == 1 and chosen[0] not in values and len(values) == 1:
+            chosen = names
+        if any(name not in values for name in chosen):
+            raise ValueError(f"the columns must be {', '.join(chosen)}: {row.path} (found {', '.join(names)})")
+        rows = zip(chosen, self._ports, self._normalizations, strict=True)
+        return [self._value(row, name, values[name], port, wanted) for name, port, wanted in rows]
+
+    def _values(self, row: Row) -> dict[str, Any]:
+        """The columns of a row: Python's objects."""
+        with self._lock:
+            file = self._files.get(row.path)
+            if file is None:
+                file = self._files[row.path] = parquet.ParquetFile(row.path)
+            first = 0
+            for number in range(file.metadata.num_row_groups):
+                count = file.metadata.row_group(number).num_rows
+                if row.place < first + count:
+                    break
+                first += count
+            else:
+                raise ValueError(f"there is no row {row.place}: {row.path}")
+            key = row.path, number
+            if key not in self._groups:
+                self._groups[key] = file.read_row_group(number)
+                if len(self._groups) > _MOST_GROUPS:
+                    self._groups.popitem(last=False)
+            group = self._groups[key]
+        (values,) = group.slice(row.place - first, 1).to_pylist()
+        return dict(values)
+
+    def _value(self, row: Row, name: str, value: Any, port: Port, normalization: Normalization | None) -> np.ndarray:
+        """An input: the bytes of an image, also as a dictionary has them that other packages write, or numbers."""
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+            value = value["bytes"]
+        if isinstance(value, bytes):
+            return load_image(Path(row.name), port.type, normalization, io.BytesIO(value))
+        what = f"column {name} of {row.name}"
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{what}: rows of unequal lengths are no array") from error
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{what}: expected numbers or the bytes of an image, got {type(value).__name__}")
+        if array.size != int(np.prod(port.shape)):
+            raise ValueError(f"{what}: expected {dimensions(port.shape)}, got {dimensions(array.shape)}")
+        converted = array.astype(port.dtype)
+        if port.dtype.kind in "iu" and (converted != array).any():
+            raise ValueError(f"{what}: expected numbers of {port.dtype}, got {array.min()} to {array.max()}")
+        return converted.reshape(port.shape)

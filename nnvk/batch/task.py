@@ -1,0 +1,144 @@
+"""What to do with each row: a model and how its inputs are read; it can be sent to other processes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnvk.api import Device, NnapiError, ResultCode, run
+from nnvk.batch.rows import Reader, Row
+from nnvk.importers import tflite
+from nnvk.importers.tflite import ImportedModel
+from nnvk.inputs.images import Normalization, own_normalizations
+from nnvk.inputs.randoms import random_ports
+from nnvk.insight.comparison import Tolerance, difference
+from nnvk.insight.placement import prepare
+
+_OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})
+"""Errors that may be a row's own fault."""
+_ALIKE = Tolerance(of_range=1e-3, steps=1)
+"""Between a row by itself and in a batch."""
+
+Answer = list[np.ndarray] | str
+"""The outputs for a row, or why there are none."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model, and how it is run."""
+
+    model: Path
+    batch: int = 1
+    """Rows of one execution."""
+    shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
+    """Of inputs, where they are not the file's; for one row."""
+    round_hybrid: bool = True
+    """As in the importer's ``load``."""
+    normalization: Normalization | None = None
+    """Of images; None: as the file says."""
+
+    def load(self) -> ImportedModel:
+        """The model for one row. Raises what the importer does."""
+        return tflite.load(self.model, shapes=dict(self.shapes), round_hybrid=self.round_hybrid)
+
+    def load_batched(self, one: ImportedModel) -> ImportedModel:
+        """The model for ``batch`` rows; ``one`` is that for one.
+
+        ValueError where it can't have several: an input's first dimension is not 1, or an output does not grow with it.
+        """
+        if self.batch == 1:
+            return one
+        for port in one.inputs:
+            if len(port.shape) < 2 or port.shape[0] != 1:
+                raise ValueError(f"batches need inputs whose first dimension is 1, {port} is {list(port.shape)}")
+        shapes = {port.name: (self.batch, *port.shape[1:]) for port in one.inputs}
+        batched = tflite.load(self.model, shapes=shapes, round_hybrid=self.round_hybrid)
+        for single, several in zip(one.outputs, batched.outputs, strict=True):
+            if several.shape != (self.batch, *single.shape[1:]) or single.shape[:1] != (1,):
+                raise ValueError(
+                    f"the model can't take batches: of one row output {single} is {list(single.shape)}, "
+                    f"of {self.batch} it is {list(several.shape)}"
+                )
+        return batched
+
+    def about(self) -> dict[str, Any]:
+        """What results depend on, for who wants to add more of the same."""
+        digest = hashlib.sha256(self.model.read_bytes()).hexdigest()
+        normal = self.normalization
+        return {
+            "model": digest,
+            "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
+            "round_hybrid": self.round_hybrid,
+            "normalization": None if normal is None else [list(normal.mean), list(normal.std)],
+        }
+
+
+class Worker:
+    """A task on a device. Several threads may use it at once."""
+
+    def __init__(self, task: Task, device: Device) -> None:
+        one = task.load()
+        self.device = device
+        self._batch = task.batch
+        self._imported = task.load_batched(one)
+        self._reader = Reader(one.inputs, [task.normalization or own for own in own_normalizations(one)])
+        self._compilation, _ = prepare(self._imported.model, device)
+        if task.batch > 1:
+            self._check_independent(one)
+
+    def run(self, rows: Sequence[Row]) -> list[Answer]:
+        """The answer for each row, of at most as many as are in a batch.
+
+        Raises `NnapiError` for what is the device's fault, and MemoryError.
+        """
+        inputs: list[list[np.ndarray] | str] = [self._read(row) for row in rows]
+        good = [each for each in inputs if not isinstance(each, str)]
+        results = iter(self._computed(good))
+        return [each if isinstance(each, str) else next(results) for each in inputs]
+
+    def _read(self, row: Row) -> list[np.ndarray] | str:
+        try:
+            return self._reader.read(row)
+        except OSError as error:
+            return f"{(error.strerror or str(error)).lower()}: {row.path}"
+        except ValueError as error:
+            return str(error)
+
+    def _computed(self, inputs: Sequence[list[np.ndarray]]) -> list[Answer]:
+        """What rows give, all together, or if that fails each by itself."""
+        if not inputs:
+            return []
+        try:
+            return list(self._executed(inputs))
+        except NnapiError as error:
+            if error.code not in _OF_DATA:
+                raise
+            if len(inputs) == 1:
+                return [error.reason]
+        return [answer for each in inputs for answer in self._computed([each])]
+
+    def _executed(self, inputs: Sequence[list[np.ndarray]]) -> list[list[np.ndarray]]:
+        """What an execution gives for each row; the last one fills up the batch."""
+        full = [*inputs, *[inputs[-1]] * (self._batch - len(inputs))]
+        joined = [np.concatenate(arrays) if self._batch > 1 else arrays[0] for arrays in zip(*full, strict=True)]
+        outputs, _ = self._imported.decode(run(self._compilation, self._imported.encode(joined)))
+        if self._batch > 1:
+            return [[output[place].copy() for output in outputs] for place in range(len(inputs))]
+        return [[output[0] if output.ndim > 1 and len(output) == 1 else output for output in outputs]]
+
+    def _check_independent(self, one: ImportedModel) -> None:
+        """Raise ValueError where a row's results in a batch are not its own, for models that mix rows."""
+        alone, _ = prepare(one.model, self.device)
+        rows = [random_ports(one, seed) for seed in range(self._batch)]
+        for place, together in enumerate(self._executed(rows)):
+            if place not in (0, self._batch - 1):
+                continue
+            outputs, _ = one.decode(run(alone, one.encode(rows[place])))
+            for port, got, want in zip(one.outputs, together, outputs, strict=True):
+                if difference((None, "", None, "", 0), port.type, got, want, _ALIKE).is_off:
+                    raise ValueError(f"the model can't take batches: rows depend on each other in output {port}")

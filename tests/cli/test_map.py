@@ -1,0 +1,84 @@
+"""``nnvk map``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nnvk.batch import read_results
+from nnvk.demo.assets import DATA
+
+INT8 = DATA / "digits_int8.tflite"
+CPU = ["--device", "nnapi-reference"]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for path in sorted(DATA.glob("*.png"))[:6]:
+        shutil.copy(path, folder)
+    return folder
+
+
+def test_all_then_nothing(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = nnvk_command("map", INT8, pictures, "--out", out, "--batch", 4, *CPU)
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert first.stdout.startswith("6 rows done in ")
+    assert first.stdout.endswith(f"\nwrote {out}\n")
+    labels = {Path(name).stem.partition("label")[2]: scores[0].argmax() for name, scores in read_results(out)}
+    assert all(int(label) == best for label, best in labels.items())
+    again = nnvk_command("map", INT8, pictures, "--out", out, *CPU, "--json")
+    content = json.loads(again.stdout)
+    assert (content["done"], content["before"], content["failures"]) == (0, 6, [])
+
+
+def test_errors_by_row(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for number in range(25):
+        (pictures / f"bad{number:02}.png").write_bytes(b"no image")
+    (pictures / "evil\x1b[2J\n.png").write_bytes(b"no image")
+    result = nnvk_command("map", INT8, pictures, "--out", out, *CPU, "--json", tmp_path / "x.json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    summary, header, *rows, more, _, wrote = result.stdout.splitlines()
+    assert summary.startswith("6 rows done in ") and summary.endswith(", 26 failed")
+    assert header.split() == ["row", "error"]
+    assert [row.split()[0] for row in rows] == [str(pictures / f"bad{number:02}.png") for number in range(20)]
+    assert more == f"and 6 more; all errors are in {out}/errors.csv"
+    assert wrote == f"wrote {tmp_path}/x.json"
+    content = json.loads((tmp_path / "x.json").read_text())
+    assert [one["row"] for one in content["failures"]][-1] == str(pictures / "evil\x1b[2J\n.png")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--device", "abacus"], "there is no device 'abacus'"),
+        (["--engine", "abacus"], "there is no engine 'abacus'; there are threads, ray"),
+        (["--engine", "ray", "--device", "cpu", "--device", "vulkan-0"], "give --device once"),
+        (["--mean", "x"], "mean must be a number"),
+        (["--shape", "image=4"], "image"),
+        (["--batch", "0"], "batch"),
+    ],
+)
+def test_wrong_use(nnvk_command: Any, pictures: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = nnvk_command("map", INT8, pictures, "--out", tmp_path / "out", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_other_files(nnvk_command: Any, pictures: Path, tmp_path: Path) -> None:
+    result = nnvk_command("map", INT8, tmp_path / "absent", "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: no such file: {tmp_path}/absent\n")
+    result = nnvk_command("map", INT8, pictures, "--out", pictures)
+    assert result.exit_code == 2
+    assert "is not empty, and not one of results" in result.stderr
+    result = nnvk_command("map", pictures / "none.tflite", pictures, "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (2, f"nnvk: no such file: {pictures}/none.tflite\n")
