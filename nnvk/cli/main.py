@@ -39,8 +39,10 @@ COMMANDS: Mapping[str, Entry] = {
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
-    "config": Entry("nnvk.cli.config", "Print where the C library and its headers are, in one line, for compilers."),
-    "serve": Entry("nnvk.cli.serve", "Serve one application of the C library, until it ends."),
+    "config": Entry(
+        "nnvk.cli.config", "Print where the C library, its headers and the delegate are, in one line, for compilers."
+    ),
+    "serve": Entry("nnvk.cli.serve", "Serve one application of the C library or the delegate, until it ends."),
 }
 
 
