@@ -18,6 +18,7 @@ from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
+from nnvk.conformance.export import export, find_sets
 from nnvk.conformance.paths import EXECUTION_PATHS
 from nnvk.conformance.pool import Result, run_cases
 from nnvk.conformance.runner import Status, connect
@@ -54,6 +55,14 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long a test may take.")
     ] = 120.0,
+    checkout: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="AOSP_FOLDER",
+            help="Run nothing, but make vectors in the folder PATH out of a checkout of AOSP's NeuralNetworks.",
+        ),
+    ] = None,
     execution_path: Annotated[
         str, typer.Option("--path", metavar="NAME", help=f"How to execute: {', '.join(EXECUTION_PATHS)}.")
     ] = "sync",
@@ -68,6 +77,9 @@ def command(
     if execution_path not in EXECUTION_PATHS:
         raise ValueError(f"there is no execution path {execution_path!r}; there are {', '.join(EXECUTION_PATHS)}")
     check_writable(json_file)
+    if checkout is not None:
+        _export(checkout, paths, json_file)
+        return
     name = find_device(device).name if device else get_devices()[0].name
     cases = find_cases(paths, pattern)
     started = time.monotonic()
@@ -88,6 +100,25 @@ def command(
     deliver(json_file, _report(name, execution_path, results, seconds), lambda: _print(name, results, seconds))
     if failures:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _export(checkout: Path, paths: Sequence[Path], json_file: Path | None) -> None:
+    """Make vectors, a folder for each set of specs, and show how many."""
+    if len(paths) != 1:
+        raise ValueError("--export takes one PATH, the folder for the vectors")
+    sets = find_sets(checkout)
+    counts: dict[str, dict[str, int]] = {}
+    with progress("Exporting", len(sets)) as advance:
+        for specs in sets:
+            written = (line.rpartition(": ") for line in export(checkout, specs, paths[0]))
+            counts[specs.name] = {spec: int(count) for spec, _, count in written}
+            advance(specs.name)
+
+    def show() -> None:
+        rows = [[name, str(len(specs)), str(sum(specs.values()))] for name, specs in counts.items()]
+        print_table(["set", "specs", "tests"], rows, right="specs tests")
+
+    deliver(json_file, {"sets": counts}, show, paths[0])
 
 
 def _with_status(results: Sequence[Result], status: Status) -> list[Result]:

@@ -1,0 +1,96 @@
+"""Finds a wake word in a recording: openWakeWord's three models, and a table of when it was heard.
+
+    pip install nnvk pyopen-wakeword==1.1.0
+    python wake_word.py recording.wav --word alexa
+
+The recording is a .wav of 16,000 samples a second, 16 bits, one channel. The models come with the package; ``--models``
+takes another folder that has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import wave
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+import nnvk
+from nnvk.importers import tflite
+
+RATE = 16000
+FRAME = 160
+"""Samples of a frame of the spectrogram: 10 ms."""
+WINDOW, STEP = 76, 8
+"""Frames that become a feature, and from one feature to the next."""
+FEATURES = 16
+"""Of which the word is recognised: 1.28 s, and a window."""
+
+
+def main() -> None:
+    """Spectrogram, features, scores; the first two models run once, on the whole recording."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recording", type=Path)
+    parser.add_argument("--word", default="alexa")
+    parser.add_argument("--models", type=Path, help="default: those in the package pyopen-wakeword")
+    parser.add_argument("--threshold", type=float, default=0.5)
+    arguments = parser.parse_args()
+    folder = arguments.models or packaged()
+
+    samples = read(arguments.recording)
+    spectrogram = Runner(folder / "melspectrogram.tflite", input=(1, len(samples)))(samples[None])
+    windows = slices(spectrogram.reshape(-1, 32) / 10 + 2, WINDOW, STEP)[..., None]
+    features = Runner(folder / "embedding_model.tflite", input_1=windows.shape)(windows)
+    recognise = Runner(folder / f"{arguments.word}.tflite")
+    parts = slices(features.reshape(len(windows), -1), FEATURES, 1)
+    scores = np.array([recognise(part[None]).item() for part in parts])
+
+    seconds = ((np.arange(len(scores)) + FEATURES - 1) * STEP + WINDOW) * FRAME / RATE
+    print("  until  score")
+    for second, score in zip(seconds, scores, strict=True):
+        mark = " <- heard" if score >= arguments.threshold else ""
+        print(f"{second:5.2f} s  {score:5.3f}  {'#' * round(score * 30)}{mark}")
+    print(f"{arguments.word}: best score {scores.max():.3f} at {seconds[scores.argmax()]:.2f} s")
+
+
+class Runner:
+    """A model of one input, for arrays of one shape."""
+
+    def __init__(self, path: Path, **shapes: tuple[int, ...]) -> None:
+        self.imported = tflite.load(path, shapes={f"serving_default_{name}:0": shape for name, shape in shapes.items()})
+        self.compilation = nnvk.Compilation(self.imported.model)
+        self.compilation.finish()
+
+    def __call__(self, array: np.ndarray) -> np.ndarray:
+        """The model's first output."""
+        outputs, _ = self.imported.decode(nnvk.run(self.compilation, self.imported.encode([array.astype(np.float32)])))
+        return outputs[0]
+
+
+def slices(array: np.ndarray, length: int, step: int) -> np.ndarray:
+    """All pieces of so many rows, so far apart."""
+    starts = range(0, len(array) - length + 1, step)
+    if not starts:
+        raise SystemExit("the recording is too short: it must have two seconds")
+    return np.stack([array[start : start + length] for start in starts])
+
+
+def read(path: Path) -> np.ndarray:
+    """The samples, in steps of 16 bits."""
+    with wave.open(str(path)) as file:
+        if (file.getframerate(), file.getsampwidth(), file.getnchannels()) != (RATE, 2, 1):
+            raise SystemExit(f"{path} must have {RATE} samples a second, 16 bits, one channel")
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32)
+
+
+def packaged() -> Path:
+    """The folder of models in the package pyopen-wakeword, which is not imported."""
+    found = find_spec("pyopen_wakeword")
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("pip install pyopen-wakeword==1.1.0, or give --models")
+    return Path(found.submodule_search_locations[0]) / "models"
+
+
+if __name__ == "__main__":
+    main()

