@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import ray
 import ray.data
+import ray.exceptions
 
-from nnvk.api import Device, DeviceTypeCode, get_devices
+from nnvk.api import Device, DeviceTypeCode, NnapiError, ResultCode, get_devices
 from nnvk.batch.rows import Row
 from nnvk.batch.task import Answer, Task, Worker
 from nnvk.batch.threads import Batch
@@ -40,7 +42,9 @@ def run(
     there = ray.cluster_resources()
     gpus = int(there.get("GPU", 0))
     count = workers or gpus or int(there.get("CPU", 1))
-    items = [{"batch": pickle.dumps(list(batch))} for batch in batches]
+    # Workers have other working folders.
+    task = replace(task, model=task.model.resolve())
+    items = [{"batch": pickle.dumps([replace(row, path=row.path.resolve()) for row in batch])} for batch in batches]
     if not items:
         return
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -49,8 +53,12 @@ def run(
     )
     data = ray.data.from_items(items, override_num_blocks=max(1, min(len(items), 4 * count)))
     answered = data.map(Actor, fn_constructor_args=(task, device), concurrency=count, **needs)
-    for item in answered.iter_rows():
-        yield pickle.loads(item["batch"]), pickle.loads(item["answers"])
+    try:
+        for item in answered.iter_rows():
+            yield pickle.loads(item["batch"]), pickle.loads(item["answers"])
+    except ray.exceptions.RayError as error:
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
+        raise NnapiError(ResultCode.OP_FAILED, f"a worker of Ray has failed: {lines[-1]}") from error
 
 
 def _device(name: str | None) -> Device:

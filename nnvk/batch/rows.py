@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -97,7 +99,8 @@ class Reader:
         self._ports = ports
         self._normalizations = normalizations
         self._groups: OrderedDict[tuple[Path, int], Any] = OrderedDict()
-        self._files: dict[Path, Any] = {}
+        self._starts: dict[Path, list[int]] = {}
+        """Of Parquet files, the first row of each group, and the number of all rows."""
         self._lock = Lock()
 
     def read(self, row: Row) -> list[np.ndarray]:
@@ -133,23 +136,19 @@ class Reader:
     def _values(self, row: Row) -> dict[str, Any]:
         """The columns of a row: Python's objects."""
         with self._lock:
-            file = self._files.get(row.path)
-            if file is None:
-                file = self._files[row.path] = parquet.ParquetFile(row.path)
-            first = 0
-            for number in range(file.metadata.num_row_groups):
-                count = file.metadata.row_group(number).num_rows
-                if row.place < first + count:
-                    break
-                first += count
-            else:
+            if row.path not in self._starts:
+                metadata = parquet.ParquetFile(row.path).metadata
+                counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+                self._starts[row.path] = [0, *accumulate(counts)]
+            starts = self._starts[row.path]
+            if row.place >= starts[-1]:
                 raise ValueError(f"there is no row {row.place}: {row.path}")
-            key = row.path, number
+            key = row.path, bisect_right(starts, row.place) - 1
             if key not in self._groups:
-                self._groups[key] = file.read_row_group(number)
+                self._groups[key] = parquet.ParquetFile(row.path).read_row_group(key[1])
                 if len(self._groups) > _MOST_GROUPS:
                     self._groups.popitem(last=False)
-            group = self._groups[key]
+            group, first = self._groups[key], starts[key[1]]
         (values,) = group.slice(row.place - first, 1).to_pylist()
         return dict(values)
 

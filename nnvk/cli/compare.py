@@ -134,7 +134,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
 def summary(comparison: Comparison) -> str:
     """Whether the engines agree, and if not, where that begins."""
     begins = comparison.begins
-    known = plural(len(comparison.inside), "result")
+    count = len(comparison.inside)
+    known = "1 result agrees" if count == 1 else f"{count} results agree"
     if begins is not None:
         layer = f", {layer_name(begins.layer)}" if begins.layer else ""
         how = "is the first that is off by itself" if comparison.alone else "is where it begins"
@@ -144,8 +145,8 @@ def summary(comparison: Comparison) -> str:
         return "nothing of it is known on both"
     if any(each.is_off for each in comparison.outputs):
         first = next(each for each in comparison.outputs if each.is_off)
-        return f"{known} agree, and output {first.output} of the model does not: {_size(first)}"
-    return f"{known} agree; the largest difference is {_size(worst)}" if worst.largest else f"{known} are equal"
+        return f"{known}, and output {first.output} of the model does not: {_size(first)}"
+    return f"{known}; the largest difference is {_size(worst)}" if worst.largest else f"{known} exactly"
 
 
 def _size(difference: Difference) -> str:

@@ -64,7 +64,9 @@ class OnDevice(Engine):
 
 
 class LiteRt(Engine):
-    """LiteRT's kernels on the CPU, without delegates: the reference ones, or where these lack an operator the others.
+    """LiteRT's kernels on the CPU: the reference ones, or where these lack an operator the others.
+
+    Operators that the default delegate alone has leave nothing to be seen inside: only the outputs are known then.
 
     Raises ModuleNotFoundError where it is not installed.
     """
@@ -77,7 +79,7 @@ class LiteRt(Engine):
 
     def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
         """The tensors of the file that are operands of the model. Raises ValueError where LiteRT fails."""
-        interpreter = self._interpreter(inputs, inside)
+        interpreter, shows_inside = self._interpreter(inputs, inside)
         try:
             for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
                 interpreter.set_tensor(detail["index"], array)
@@ -85,7 +87,7 @@ class LiteRt(Engine):
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"litert: {error}") from error
         values: Values = {}
-        details = interpreter.get_tensor_details() if inside else interpreter.get_output_details()
+        details = interpreter.get_tensor_details() if shows_inside else interpreter.get_output_details()
         for detail in details:
             operand = imported.tensors.get(detail["index"])
             if operand is None:
@@ -96,13 +98,15 @@ class LiteRt(Engine):
                 continue
         return values
 
-    def _interpreter(self, inputs: Sequence[np.ndarray], inside: bool) -> Any:
+    def _interpreter(self, inputs: Sequence[np.ndarray], inside: bool) -> tuple[Any, bool]:
+        """LiteRT with its memory, and whether it keeps what is inside."""
         kinds = litert.OpResolverType
         failure: Exception | None = None
-        for kind in (kinds.BUILTIN_REF, kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+        for kind in (kinds.BUILTIN_REF, kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES, kinds.AUTO):
+            shows_inside = inside and kind is not kinds.AUTO
             try:
                 interpreter = litert.Interpreter(
-                    str(self._path), experimental_op_resolver_type=kind, experimental_preserve_all_tensors=inside
+                    str(self._path), experimental_op_resolver_type=kind, experimental_preserve_all_tensors=shows_inside
                 )
                 for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
                     if tuple(detail["shape"]) != array.shape:
@@ -111,5 +115,5 @@ class LiteRt(Engine):
             except (ValueError, RuntimeError) as error:
                 failure = error
             else:
-                return interpreter
+                return interpreter, shows_inside
         raise ValueError(f"litert: {failure}")

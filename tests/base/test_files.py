@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nnvk.base.files import FileKind, UnusableFileError
+from nnvk.base.files import FileKind, UnusableFileError, replacing
 
 KIND = FileKind(b"testkind", 3)
 HEADER, BODY = b"header", [b"first ", memoryview(b"second")]
@@ -83,3 +83,22 @@ def test_what_others_may_have_written(path: Path) -> None:
             os.seteuid(0)
         with pytest.raises(UnusableFileError, match="others may have written it"):
             read(path)
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("before")
+    with pytest.raises(RuntimeError, match="in the middle"), replacing(path) as file:
+        file.write(b"half")
+        file.flush()
+        assert path.read_text() == "before"
+        raise RuntimeError("in the middle")
+    assert [each.name for each in tmp_path.iterdir()] == ["x.txt"]
+    assert path.read_text() == "before"
+    for mode in (0o600, 0o666):
+        with replacing(path, mode) as file:
+            file.write(b"after")
+        assert path.read_text() == "after"
+        mask = os.umask(0)
+        os.umask(mask)
+        assert path.stat().st_mode & 0o777 == mode & ~mask

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nnvk
+from nnvk import NnapiError
 from nnvk.batch import map_files, mapping, read_results
 
 ray = pytest.importorskip("ray")
@@ -53,6 +54,19 @@ def test_results_are_those_of_this_process(task, digits, wanted, tmp_path: Path,
     assert found.keys() == wanted.keys()
     for name, (array,) in found.items():
         np.testing.assert_array_equal(array, wanted[name])
+
+
+def test_a_worker_that_fails_says_why(task, digits, tmp_path: Path) -> None:
+    """An error of the model, and no row's."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes(task.model.read_bytes())
+
+    def begin(total: int):
+        model.write_bytes(b"no model any more")
+        return lambda count: None
+
+    with pytest.raises(NnapiError, match=r"a worker of Ray has failed: .*not a .tflite file"):
+        map_files(replace(task, model=model), digits[:2], tmp_path / "out", engine="ray", workers=1, begin=begin)
 
 
 def test_nothing_to_do(task, digits, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tflite_net import Net, T, write
 
 import nnvk
 from nnvk import NnapiError, OperandCode, OperandType
@@ -89,6 +90,23 @@ def test_against_litert(alone, subtracts) -> None:
     assert wrong.outputs[0].is_off
     if alone:
         assert wrong.inside[-1] is wrong.begins
+
+
+def test_what_only_a_delegate_runs_shows_its_outputs(tmp_path, reference) -> None:
+    pytest.importorskip("ai_edge_litert.interpreter")
+    image = T("FLOAT32", (1, 3, 3, 1))
+    weights, bias = T("FLOAT32", data=np.ones((2, 2, 2, 1))), T("FLOAT32", data=[1, 2])
+    result, last = T("FLOAT32", (1, 6, 6, 2)), T("FLOAT32", (1, 6, 6, 2))
+    net = Net([image], [last])
+    options = np.array([1, 2, 2], np.int32).tobytes()  # TfLiteTransposeConvParams: padding SAME, strides
+    net.op("Convolution2DTransposeBias", [image, weights, bias], [result], custom=options)
+    net.op("NEG", [result], [last])
+    (tmp_path / "model.tflite").write_bytes(write(net))
+    imported = tflite.load(tmp_path / "model.tflite")
+    comparison = compare(imported, nnvk.get_devices()[0], LiteRt(tmp_path / "model.tflite"))
+    assert not comparison.is_off
+    assert [each.operation for each in comparison.inside] == ["NEG"]
+    assert len(comparison.outputs) == 1
 
 
 def test_alone_is_for_devices(reference) -> None:

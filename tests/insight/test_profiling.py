@@ -19,6 +19,7 @@ from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.limits import Limits
 from nnvk.insight.placement import compile_model, device_of_operations, step_of_operations
 from nnvk.insight.profiling import Profile, take_profile
+from nnvk.insight.report import memory_of
 from nnvk.types.model import Model
 
 DEVICES = nnvk.get_devices()
@@ -113,3 +114,17 @@ def test_a_step_has_the_time_of_what_it_waits_for() -> None:
     (step,) = found.steps
     assert step.operations == tuple(range(len(compilation.model.operations)))
     assert step.mean_ns >= found.mean_ns * 0.5
+
+
+def test_memory_of_what_is_prepared() -> None:
+    """The Vulkan driver says how much there is of each storage; constants are at least the model's."""
+    model = tflite.load(DATA / "digits_float.tflite").model
+    constants = sum(operand.value.nbytes for operand in model.frozen.operands if operand.value is not None)
+    for device in DEVICES:
+        memory = memory_of(compile_model(model, [device]))
+        if device.name == "nnapi-reference":
+            assert memory == {}
+        else:
+            assert memory["constants"] >= 0.9 * constants
+            assert memory["arena"] > 0
+            assert set(memory) == {"arena", "constants", "staging"}

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 import nnvk
+import nnvk.batch
 import nnvk.hal
 import nnvk.importers.tflite
+import nnvk.insight.comparison
+import nnvk.insight.engines
+import nnvk.insight.limits
+import nnvk.insight.measuring
+import nnvk.insight.profiling
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
 
