@@ -145,6 +145,8 @@ def summary(comparison: Comparison) -> str:
         return "nothing of it is known on both"
     if any(each.is_off for each in comparison.outputs):
         first = next(each for each in comparison.outputs if each.is_off)
+        if comparison.alone:
+            return f"no operation is off by itself; added up, output {first.output} of the model is: {_size(first)}"
         return f"{known}, and output {first.output} of the model does not: {_size(first)}"
     return f"{known}; the largest difference is {_size(worst)}" if worst.largest else f"{known} exactly"
 

@@ -22,7 +22,8 @@ _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem;
   background: light-dark(#ffffff, #16181c); color: light-dark(#1b1d21, #e4e6ea); }
-h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; overflow-wrap: anywhere; }
+h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; }
+h1, h2, h3, p { overflow-wrap: anywhere; }
 a { color: light-dark(#1a5a96, #8ab8e6); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: .6rem 0 1.2rem; font-size: 13.5px; }
@@ -37,6 +38,7 @@ summary { cursor: pointer; }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _LONGEST = 120
 """Characters of a name."""
+_LONGEST_REASON = 1000
 _MOST_BARS = 40
 """Of a chart; tables have all rows."""
 _LEAST_SHARE = 1e-9
@@ -52,7 +54,7 @@ def page(devices: Sequence[Device], models: Sequence[ModelReport], failures: Seq
     if models:
         body.append(_summary(models))
     if failures:
-        body.append(_table("failures", "What could not be done", ["what", "why"], failures))
+        body.append(_table("failures", "What could not be done", ["what", "why"], failures, longest=_LONGEST_REASON))
     for number, model in enumerate(models):
         body.extend(_model(number, model))
     head = _tag(
@@ -171,7 +173,7 @@ def _accuracy(key: str, comparison: Comparison) -> Iterator[Element]:
     begins = comparison.begins
     if begins is not None:
         said = f"Differences begin at operation {begins.number}, {begins.operation} ({_layer(begins.layer)})."
-        yield _tag("p", said, **{"class": "off"})
+        yield _tag("p", printable(said, 2 * _LONGEST), **{"class": "off"})
     outputs = [(f"output {each.output}", *_numbers(each)) for each in comparison.outputs]
     inside = [(f"{each.number} {each.operation}", *_numbers(each)) for each in comparison.inside]
     columns = ["what", "layer", "output", "largest", "of range", "steps"]
@@ -213,10 +215,15 @@ def _tag(tag: str, *children: Cell, **attributes: str) -> Element:
 
 
 def _table(
-    key: str, title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: Sequence[int] = ()
+    key: str,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    numbers: Sequence[int] = (),
+    longest: int = _LONGEST,
 ) -> Element:
     def cell(tag: str, place: int, content: Cell) -> Element:
-        shown = printable(content, _LONGEST) if isinstance(content, str) else content
+        shown = printable(content, longest) if isinstance(content, str) else content
         return _tag(tag, shown, **({"class": "n"} if place in numbers else {}))
 
     head = _tag("tr", *(cell("th", place, name) for place, name in enumerate(columns)))

@@ -127,6 +127,7 @@ def test_a_folder_with_what_is_no_model(nnvk_command: Any, tmp_path: Path) -> No
     (failure,) = page.tables["failures"][1:]
     assert failure[0] == "bad.tflite"
     assert failure[1].startswith("not a .tflite file")
+    assert failure[1] == content["failures"][0]["why"]
     assert [each["what"] for each in content["failures"]] == ["bad.tflite"]
 
 
