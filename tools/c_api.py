@@ -34,6 +34,7 @@ def _enter_package() -> None:
 
 _enter_package()
 
+from nnvk.base import packets  # noqa: E402
 from nnvk.serve import protocol  # noqa: E402
 from nnvk.serve.extensions import ALL_FUNCTIONS, EXTENSIONS  # noqa: E402
 from nnvk.serve.functions import FUNCTIONS  # noqa: E402
@@ -186,17 +187,17 @@ def tables() -> str:
     parts = [GENERATED, "#pragma once", "", "#include <android/NeuralNetworksExtensions.h>", "", "#include <cstdint>"]
     parts += ["", "namespace nnvk {", "", f"constexpr uint32_t kFingerprint = {protocol.fingerprint()}u;"]
     parts += [
-        f"constexpr uint32_t kIndirect = {protocol.INDIRECT}u;",
-        f"constexpr size_t kLargestPacket = {protocol.LARGEST_PACKET};",
-        f"constexpr size_t kMostDescriptors = {protocol.MOST_DESCRIPTORS};",
-        f"constexpr size_t kAlignment = {protocol.ALIGNMENT};",
+        f"constexpr uint32_t kIndirect = {packets.INDIRECT}u;",
+        f"constexpr size_t kLargestPacket = {packets.LARGEST_PACKET};",
+        f"constexpr size_t kMostDescriptors = {packets.MOST_DESCRIPTORS};",
+        f"constexpr size_t kAlignment = {packets.ALIGNMENT};",
         f"constexpr uint64_t kDefaultLoopTimeout = {request.DEFAULT_LOOP_TIMEOUT_NS};",
         f"constexpr uint64_t kMaximumLoopTimeout = {request.MAXIMUM_LOOP_TIMEOUT_NS};",
         f"constexpr int64_t kFeatureLevel = {int(max(codes.FeatureLevelCode))};",
         "",
     ]
     parts += [f"constexpr uint32_t {request_name(row)} = {number};" for number, row in enumerate(rows)]
-    parts += [f"constexpr uint32_t kRequest{number_name(asked)} = {int(asked)};" for asked in protocol.Request]
+    parts += [f"constexpr uint32_t kRequest{number_name(asked)} = {int(asked)};" for asked in protocol.REQUESTS]
     parts += [
         "",
         "// Written by hand: arguments are no NULL that must not be. Errors are thrown.",
@@ -210,7 +211,7 @@ def tables() -> str:
     return "\n".join([*parts, "", "}  // namespace by_hand", "}  // namespace nnvk", ""])
 
 
-def number_name(asked: protocol.Request) -> str:
+def number_name(asked: IntEnum) -> str:
     """A request's name as C++ has it."""
     return asked.name.title().replace("_", "")
 

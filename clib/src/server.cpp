@@ -2,10 +2,14 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <set>
 
 #include "request.hpp"
@@ -85,6 +89,10 @@ bool isReady(int file, int milliseconds) {
   return ready > 0;
 }
 
+struct Unlimited : Patience {
+  void look() override {}
+} unlimited;
+
 std::shared_ptr<Server> start() {
   const std::string command = findServer();
   if (command.empty()) {
@@ -96,10 +104,11 @@ std::shared_ptr<Server> start() {
     Descriptor& socket;
     ~Closing() { closeSocket(socket); }
   } closing{mine};
-  startServer(command, its.get());
+  const pid_t number = startServer(command, its.get());
   its.close();
   uint32_t greeting[3] = {};
   if (!isReady(mine.get(), kMillisecondsToStart)) {
+    kill(number, SIGKILL);
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s does not answer", command.c_str());
   }
   ssize_t size;
@@ -111,7 +120,20 @@ std::shared_ptr<Server> start() {
   if (greeting[0] != kFingerprint) {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s is of another version than the library", command.c_str());
   }
-  return std::make_shared<Server>(std::move(mine), generation.load());
+  auto [watched, answering] = socketPair();
+  Closing closing_watched{watched};
+  const int descriptor = answering.get();
+  Packet packet(kRequestLane);
+  packet.descriptor(descriptor);
+  limitWaits(mine);
+  try {
+    Lane::sendTo(mine.get(), packet, unlimited);
+  } catch (const Lane::Broken& broken) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s ends at once: %s", command.c_str(), broken.reason.c_str());
+  }
+  // What the command has started in its turn is not ours to end.
+  const bool is_it = static_cast<pid_t>(greeting[2]) == number;
+  return std::make_shared<Server>(std::move(mine), std::move(watched), generation.load(), is_it ? number : 0);
 }
 
 }  // namespace
@@ -177,14 +199,61 @@ auto Borrowed::alive(Call call) {
 
 void Borrowed::send(const Packet& packet) {
   is_waiting_ = true;
-  alive([&] { lane_->send(packet); });
+  alive([&] { lane_->send(packet, *server_); });
 }
 
 Lane::Received Borrowed::receive() {
   is_waiting_ = true;
-  auto received = alive([&] { return lane_->receive(); });
+  auto received = alive([&] { return lane_->receive(*server_); });
   is_waiting_ = false;
   return received;
+}
+
+// --- whether it lives ---
+
+namespace {
+
+constexpr int kPatience = 10;
+
+int patienceInSeconds() {
+  const char* text = getenv("NNVK_PATIENCE");
+  char* end = nullptr;
+  const long value = text == nullptr || *text == '\0' ? kPatience : strtol(text, &end, 10);
+  return value < 0 || value > INT_MAX || (end != nullptr && *end != '\0') ? kPatience : static_cast<int>(value);
+}
+
+}  // namespace
+
+Watch::Watch(Descriptor lane) : lane_(std::move(lane)), patience_(patienceInSeconds()) {}
+
+bool Watch::isSilent() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // else another one looks
+  if (!lock || patience_.count() == 0) {
+    return false;
+  }
+  const auto now = Clock::now();
+  if (is_asked_ && !isReady(lane_.get(), 0)) {
+    silence_ += std::min<Clock::duration>(now - looked_, std::chrono::milliseconds(2 * kSliceMilliseconds));
+  } else {
+    silence_ = {};
+    is_asked_ = true;
+    uint8_t answer[64];
+    static_cast<void>(recv(lane_.get(), answer, sizeof answer, MSG_DONTWAIT));  // an end is for others to notice
+    static_cast<void>(send(lane_.get(), &kRequestPing, sizeof kRequestPing, MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+  looked_ = now;
+  return silence_ >= patience_;
+}
+
+void Server::look() {
+  check();
+  if (!watch_.isSilent()) {
+    return;
+  }
+  if (number_ > 0 && !seesHangup()) {  // as long as it has its socket the number is its own
+    kill(number_, SIGKILL);
+  }
+  throw died("it has not answered anything for " + std::to_string(watch_.patience()) + " seconds");
 }
 
 // --- the server ---
@@ -213,17 +282,20 @@ std::shared_ptr<Server> Server::running() {
   return here.server;
 }
 
-Server::Server(Descriptor control, unsigned process) : control_(std::move(control)), process_(process) {}
+Server::Server(Descriptor control, Descriptor watched, unsigned process, pid_t number)
+    : control_(std::move(control)), process_(process), number_(number), watch_(std::move(watched)) {}
 
 Server::~Server() {
   if (!isOurs()) {
     control_.release();
+    watch_.lane().release();
     for (auto& lane : idle_) {
       lane.release();  // the descriptors are closed already, and their numbers may be others'
     }
     return;
   }
   closeSocket(control_);
+  closeSocket(watch_.lane());
   for (auto& lane : idle_) {
     lane->closeWith(closeSocket);
   }
@@ -268,7 +340,7 @@ Borrowed Server::lane() {
   packet.descriptor(its.get());
   try {
     const std::lock_guard lock(mutex_);
-    Lane::sendTo(control_.get(), packet);
+    Lane::sendTo(control_.get(), packet, *this);
   } catch (const Lane::Broken& broken) {
     lane->closeWith(closeSocket);
     throw died(broken.reason);
@@ -283,7 +355,7 @@ void Server::release(uint64_t number) noexcept {
   try {
     if (isOurs() && !is_dead_) {
       const std::lock_guard lock(mutex_);
-      Lane::sendTo(control_.get(), Packet(kRequestRelease).u32(1).u64(number));
+      Lane::sendTo(control_.get(), Packet(kRequestRelease).u32(1).u64(number), *this);
     }
   } catch (const Lane::Broken& broken) {
     died(broken.reason);

@@ -1,7 +1,10 @@
 // The server process as the library sees it: lanes to it, numbers of objects there, and shared memory with it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,12 +66,36 @@ class Borrowed {
   bool is_waiting_ = false;  // for a reply
 };
 
-class Server : public std::enable_shared_from_this<Server> {
+// Tells a server that takes long from one that has stopped: a lane of its own, on which it is asked now and then.
+// Silence counts while somebody waits, and by the time that a wait should have taken: where the application was stopped
+// itself, or the whole machine, the server gets its chance to answer.
+class Watch {
+ public:
+  explicit Watch(Descriptor lane);
+
+  // Whether it has not answered for NNVK_PATIENCE seconds. To be called every slice of a wait.
+  bool isSilent();
+  int patience() const { return static_cast<int>(patience_.count()); }
+  Descriptor& lane() { return lane_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Descriptor lane_;
+  std::chrono::seconds patience_;
+  std::mutex mutex_;
+  bool is_asked_ = false;
+  Clock::time_point looked_{};
+  Clock::duration silence_{};
+};
+
+class Server final : public std::enable_shared_from_this<Server>, private Patience {
  public:
   // The server of this process; it is started where there is none, or the last one has died. Throws.
   static std::shared_ptr<Server> running();
 
-  Server(Descriptor control, unsigned process);
+  // `number`: the process to end where it does not answer any more, or 0.
+  Server(Descriptor control, Descriptor watched, unsigned process, pid_t number);
   ~Server();
 
   Borrowed lane();
@@ -89,6 +116,9 @@ class Server : public std::enable_shared_from_this<Server> {
   friend class Block;
   friend class Borrowed;
 
+  // After a wait without an answer. Throws DEAD_OBJECT where the server has died, or has stopped answering at all.
+  void look() override;
+
   void giveBack(std::unique_ptr<Lane> lane, bool is_idle) noexcept;
   void giveBack(std::shared_ptr<Segment> segment, size_t offset, size_t size) noexcept;
   std::shared_ptr<Segment> newSegment(size_t size);
@@ -96,6 +126,8 @@ class Server : public std::enable_shared_from_this<Server> {
 
   Descriptor control_;
   const unsigned process_;  // in which it was started: a child that was forked has none of it
+  const pid_t number_;
+  Watch watch_;
   std::atomic<bool> is_dead_{false};
   std::atomic<uint64_t> numbers_{1};
   std::atomic<uint32_t> segments_{1};

@@ -82,6 +82,7 @@ struct Start {
   char* const* environment;
   int socket;
   volatile int error;
+  volatile pid_t server;
 };
 
 // In the process that becomes the server. It shares the memory of the application until it executes the command, and
@@ -133,6 +134,7 @@ int between(void* argument) {
   if (server < 0) {
     start.error = errno;
   }
+  start.server = server;
   _exit(0);
 }
 
@@ -147,7 +149,7 @@ std::string findServer() {
   return found.empty() ? inPath() : found;
 }
 
-void startServer(const std::string& command, int socket) {
+pid_t startServer(const std::string& command, int socket) {
   std::vector<char*> environment;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     if (isForServer(*variable)) {
@@ -158,7 +160,7 @@ void startServer(const std::string& command, int socket) {
   std::string name = command;
   char serve[] = "serve", option[] = "--socket", number[] = {'0' + kSocket, '\0'};
   char* arguments[] = {name.data(), serve, option, number, nullptr};
-  Start start{command.c_str(), arguments, environment.data(), socket, 0};
+  Start start{command.c_str(), arguments, environment.data(), socket, 0, 0};
 
   void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) {
@@ -184,6 +186,7 @@ void startServer(const std::string& command, int socket) {
   if (start.error != 0) {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s can't be started: %s", command.c_str(), strerror(start.error));
   }
+  return start.server;
 }
 
 }  // namespace nnvk

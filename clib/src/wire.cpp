@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -82,9 +83,15 @@ void writeAll(int file, std::vector<iovec> parts) {
 
 }  // namespace
 
-void Lane::sendTo(int socket, const Packet& packet) {
+void limitWaits(const Descriptor& socket) {
+  const timeval slice{0, kSliceMilliseconds * 1000};
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
+}
+
+void Lane::sendTo(int socket, const Packet& packet, Patience& patience) {
   if (packet.references_.empty() && packet.size() <= kLargestPacket) {
-    sendSmall(socket, packet.bytes_.data(), packet.bytes_.size(), packet.descriptors_);
+    sendSmall(socket, packet.bytes_.data(), packet.bytes_.size(), packet.descriptors_, patience);
     return;
   }
   std::vector<iovec> parts;
@@ -107,10 +114,11 @@ void Lane::sendTo(int socket, const Packet& packet) {
   descriptors.insert(descriptors.begin(), memory.get());
   Packet indirect(kIndirect);
   indirect.u64(packet.size());
-  sendSmall(socket, indirect.bytes_.data(), indirect.bytes_.size(), descriptors);
+  sendSmall(socket, indirect.bytes_.data(), indirect.bytes_.size(), descriptors, patience);
 }
 
-void Lane::sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors) {
+void Lane::sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors,
+                     Patience& patience) {
   iovec part{const_cast<void*>(data), size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)] = {};
   msghdr message{};
@@ -129,13 +137,15 @@ void Lane::sendSmall(int socket, const void* data, size_t size, const std::vecto
     if (errno == ENOMEM || errno == ENOBUFS || errno == ETOOMANYREFS) {
       failSystem("a request can't be sent", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
     }
-    if (errno != EINTR) {
+    if (errno == EAGAIN) {
+      patience.look();
+    } else if (errno != EINTR) {
       throw Broken{std::string("a request can't be sent: ") + strerror(errno)};
     }
   }
 }
 
-Lane::Received Lane::receive() {
+Lane::Received Lane::receive(Patience& patience) {
   unmap();
   iovec part{buffer_.get(), kLargestPacket};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
@@ -146,7 +156,10 @@ Lane::Received Lane::receive() {
   message.msg_controllen = sizeof control;
   ssize_t size;
   while ((size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
-    if (errno != EINTR) {
+    if (errno == EAGAIN) {
+      patience.look();
+      message.msg_controllen = sizeof control;
+    } else if (errno != EINTR) {
       throw Broken{std::string("nothing can be received: ") + strerror(errno)};
     }
   }

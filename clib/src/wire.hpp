@@ -125,6 +125,19 @@ class Reader {
   size_t position_ = 0;
 };
 
+// What is asked every kSliceMilliseconds of a wait; it throws where there is nothing to wait for any more.
+class Patience {
+ public:
+  virtual void look() = 0;
+
+ protected:
+  ~Patience() = default;
+};
+
+constexpr int kSliceMilliseconds = 250;
+// Sends and receives return after a slice.
+void limitWaits(const Descriptor& socket);
+
 // A socket with one request under way at a time.
 class Lane {
  public:
@@ -139,7 +152,9 @@ class Lane {
     Reader rest;
   };
 
-  explicit Lane(Descriptor socket) : socket_(std::move(socket)), buffer_(new uint8_t[kLargestPacket]) {}
+  explicit Lane(Descriptor socket) : socket_(std::move(socket)), buffer_(new uint8_t[kLargestPacket]) {
+    limitWaits(socket_);
+  }
   Lane(const Lane&) = delete;
   ~Lane() { unmap(); }
 
@@ -148,12 +163,13 @@ class Lane {
   void closeWith(Close close) {
     close(socket_);
   }
-  void send(const Packet& packet) { sendTo(socket_.get(), packet); }
-  static void sendTo(int socket, const Packet& packet);
-  Received receive();
+  void send(const Packet& packet, Patience& patience) { sendTo(socket_.get(), packet, patience); }
+  static void sendTo(int socket, const Packet& packet, Patience& patience);
+  Received receive(Patience& patience);
 
  private:
-  static void sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors);
+  static void sendSmall(int socket, const void* data, size_t size, const std::vector<int>& descriptors,
+                        Patience& patience);
   void unmap();
 
   Descriptor socket_;

@@ -34,6 +34,10 @@ class Settings:
     user's cache folder; 0: none."""
     tune: bool = field(default=False, metadata={"allowed": ("0", "1")})
     """Measure at compilation which ways to compute products are the fastest on the device, and keep that."""
+    driver_process: bool = field(default=False, metadata={"allowed": ("0", "1")})
+    """Run the Vulkan driver in a process of its own."""
+    patience: int = field(default=10, metadata={"least": 0})
+    """Seconds without a sign of life after which another process of nnvk's is ended; 0: never."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -49,12 +53,20 @@ class Settings:
                 *others, last = allowed
                 wanted = f"{', '.join(others)} or {last}" if others else last
                 raise ValueError(f"{name} must be {wanted}, or empty, got {text!r}")
+            least = setting.metadata.get("least")
+            if least is not None and not (text.isascii() and text.isdigit() and int(text) >= least):
+                raise ValueError(f"{name} must be a whole number from {least} on, or empty, got {text!r}")
             values[setting.name] = type(setting.default)(int(text)) if isinstance(setting.default, int) else text
         try:
             tags(str(values.get("vlog", "")))
         except ValueError as error:
             raise ValueError(f"NNVK_VLOG {error}") from None
         return cls(**values)  # type: ignore[arg-type]
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which another process has the same settings."""
+        values = {f"NNVK_{setting.name.upper()}": getattr(self, setting.name) for setting in fields(self)}
+        return {name: str(int(value) if isinstance(value, bool) else value) for name, value in values.items()}
 
 
 def tags(vlog: str) -> tuple[str, ...]:

@@ -18,19 +18,10 @@ from nnvk.api import (
     ResultCode,
     get_devices,
 )
-from nnvk.serve.protocol import Malformed, Reader, Request, text
-from nnvk.serve.session import (
-    OK,
-    SUCCESS,
-    Descriptors,
-    Handler,
-    Reply,
-    Session,
-    failure,
-    map_sealed,
-    operand_type,
-    table_handlers,
-)
+from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session, failure
+from nnvk.base.packets import Descriptors, Reader, Writer
+from nnvk.serve.protocol import Request
+from nnvk.serve.rows import operand_type, table_handlers
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN
 
 _SMALL = failure(NnapiError(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "the output's buffer is too small"))
@@ -212,26 +203,6 @@ def _outcome(execution: _Served, compute: Callable[[], None]) -> bytes:
 # --- memory, fences, devices ---------------------------------------------------------------------------------------
 
 
-def _map(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number, size = reader.u32(), reader.u64()
-    reader.end()
-    descriptor = descriptors.take()
-    try:
-        segment = memoryview(map_sealed(descriptor, size))
-    finally:
-        os.close(descriptor)
-    if session.segments.setdefault(number, segment) is not segment:
-        raise Malformed(f"there is a segment {number} already")
-    return OK
-
-
-def _unmap(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
-    number = reader.u32()
-    reader.end()
-    session.segments.pop(number, None)
-    return OK
-
-
 def _add_memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     number, size, protect, offset = reader.u64(), reader.u64(), reader.i32(), reader.u64()
     reader.end()
@@ -260,12 +231,13 @@ def _fence(descriptors: Descriptors) -> Event:
 
 def _list_devices(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
     reader.end()
-    parts = [SUCCESS, struct.pack("<I", len(get_devices()))]
+    writer = Writer(len(get_devices()))
     for device in get_devices():
-        extensions = device.extensions
-        parts += [text(device.name), text(device.version), struct.pack("<iq", device.type, device.feature_level)]
-        parts += [struct.pack("<I", len(extensions)), *(text(extension) for extension in extensions)]
-    return Reply(b"".join(parts))
+        writer.string(device.name).string(device.version).i32(device.type).i64(device.feature_level)
+        writer.u32(len(device.extensions))
+        for extension in device.extensions:
+            writer.string(extension)
+    return Reply(SUCCESS + b"".join(writer.parts))
 
 
 def handlers() -> dict[int, Handler]:
@@ -288,8 +260,6 @@ def handlers() -> dict[int, Handler]:
     }
     return {
         **table_handlers(by_name),
-        Request.MAP: _map,
-        Request.UNMAP: _unmap,
         Request.DEVICES: _list_devices,
         Request.MEMORY: _add_memory,
         Request.FENCE: _add_fence,

@@ -120,6 +120,117 @@ def test_what_waits_ends() -> None:
         os.close(descriptor)
 
 
+STOPPED = """
+import ctypes, os, select, signal, threading, time
+from c_library import Adding, await_end, code_of, servers
+from nnvk.serve.client import library
+
+adding = Adding(reusable=True)
+adding.execution.compute()
+many = [Adding() for _ in range(400)]
+readable, writable = os.pipe()
+begin = library().make("Event_createFromSyncFenceFd", readable)
+waiting, given = Adding(), (ctypes.c_void_p * 1)(begin.value)
+event = library().make("Execution_startComputeWithDependencies", waiting.handle, given, 1, 0)
+fence = ctypes.c_int()
+library().call("Event_getSyncFenceFd", event, ctypes.byref(fence))
+stopped = servers()[-1]
+os.kill(stopped, signal.SIGSTOP)
+codes = []
+calls = [
+    ("Execution_compute", adding.handle),
+    ("Event_wait", event),
+    ("Compilation_create", adding.model.handle, ctypes.byref(ctypes.c_void_p())),
+    ("Execution_create", adding.compilation.handle, ctypes.byref(ctypes.c_void_p())),
+]
+threads = [threading.Thread(target=lambda call=call: codes.append(code_of(*call))) for call in calls]
+began = time.monotonic()
+for thread in threads:
+    thread.start()
+many.clear()  # more than the control socket holds
+for thread in threads:
+    thread.join(8)
+assert time.monotonic() - began < 8
+assert [code.name for code in codes] == ["DEAD_OBJECT"] * 4, codes
+poll = select.poll()
+poll.register(fence.value, select.POLLIN)
+assert poll.poll(1000)
+await_end(stopped)
+again = Adding()
+again.execution.compute()
+assert again.is_right()
+assert len(servers()) == 2
+"""
+
+
+def test_a_server_that_is_stopped_is_ended(tmp_path: Path) -> None:
+    """Nothing hangs that it is asked, waited for, or told to forget."""
+    run_application(STOPPED, tmp_path, NNVK_PATIENCE="2")
+
+
+PATIENT = """
+import os, signal, threading, time
+import numpy as np
+from c_library import Adding, servers
+adding = Adding(reusable=True)
+for _ in range(2):
+    os.kill(servers()[-1], signal.SIGSTOP)
+    threading.Timer(1.5, os.kill, (servers()[-1], signal.SIGCONT)).start()
+    adding.execution.compute()
+    assert adding.is_right()
+assert len(servers()) == 1
+"""
+
+
+@pytest.mark.parametrize("patience", ["30", "0"])
+def test_a_server_that_goes_on_is_not_ended(tmp_path: Path, patience: str) -> None:
+    run_application(PATIENT, tmp_path, NNVK_PATIENCE=patience)
+
+
+LONG = """
+import time
+import numpy as np
+from c_library import code_of, servers
+from nnvk import OperandCode, OperandType
+from nnvk.serve.client import CCompilation, CExecution, CModel, library
+COUNTER, FOUR, BOOL = (OperandType(*type_) for type_ in (
+    (OperandCode.TENSOR_INT32, (1,)), (OperandCode.TENSOR_FLOAT32, (4,)), (OperandCode.TENSOR_BOOL8, (1,))))
+from nnvk import OperationCode
+
+def model(types, values, operations, inputs, outputs):
+    made = CModel()
+    for type_ in types:
+        made.add_operand(type_)
+    for index, value in values.items():
+        (made.set_operand_value_from_model if isinstance(value, CModel) else made.set_operand_value)(index, value)
+    for operation in operations:
+        made.add_operation(*operation)
+    made.identify_inputs_and_outputs(inputs, outputs)
+    made.finish()
+    return made
+
+zero = np.zeros(1, np.int32)
+condition = model([COUNTER, COUNTER, BOOL], {1: zero}, [(OperationCode.GREATER_EQUAL, [0, 1], [2])], [0], [2])
+body = model([COUNTER, COUNTER, OperandType(OperandCode.INT32), COUNTER], {1: zero, 2: zero},
+    [(OperationCode.ADD, [0, 1, 2], [3])], [0], [3])
+subgraph = OperandType(OperandCode.MODEL)
+loop = model([subgraph, subgraph, COUNTER, COUNTER], {0: condition, 1: body},
+    [(OperationCode.WHILE, [0, 1, 2], [3])], [2], [3])
+execution = CExecution(CCompilation(loop, "nnapi-reference"))
+library().call("Execution_setLoopTimeout", execution.handle, 4 * 10**9)
+execution.set_input(0, np.ones(1, np.int32))
+execution.set_output(0, np.zeros(1, np.int32))
+began = time.monotonic()
+assert code_of("Execution_compute", execution.handle).name == "MISSED_DEADLINE_TRANSIENT"
+assert time.monotonic() - began > 3.5
+assert len(servers()) == 1
+"""
+
+
+def test_a_server_that_computes_long_is_not_ended(tmp_path: Path) -> None:
+    run_application(LONG, tmp_path, NNVK_PATIENCE="1")
+
+
 @pytest.mark.parametrize("seed", range(MOMENTS))
 def test_killed_at_a_random_moment(seed: int) -> None:
     """While it builds, compiles and computes: nothing hangs, and what fails is DEAD_OBJECT."""
@@ -164,15 +275,27 @@ while True:
 """
 
 
-def start_application(script: str, folder: Path) -> tuple[subprocess.Popen[str], Path]:
+def start_application(script: str, folder: Path, **variables: str) -> tuple[subprocess.Popen[str], Path]:
     """A process that uses the library; the file of its servers' processes."""
     server = write_server(folder)
     roots = [str(Path(nnvk.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": os.pathsep.join(roots)}
+    environment = {**os.environ, "NNVK_SERVER": str(server), "PYTHONPATH": os.pathsep.join(roots), **variables}
     application = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment, cwd="/"
     )
     return application, Path(f"{server}.pids")
+
+
+def run_application(script: str, folder: Path, **variables: str) -> None:
+    """Run it to its end, which must be a good one, and its servers' too."""
+    application, pids = start_application(script, folder, **variables)
+    try:
+        application.wait(100)
+    finally:
+        application.kill()
+    assert application.returncode == 0
+    for pid in pids.read_text().split():
+        await_end(int(pid))
 
 
 @pytest.mark.parametrize("seed", range(max(2, MOMENTS // 4)))

@@ -18,10 +18,11 @@ import pytest
 
 import nnvk
 from nnvk import OperandCode, ResultCode
+from nnvk.base.lanes import GREETING, LaneRequest, Session
+from nnvk.base.packets import ALIGNMENT, INDIRECT, LARGEST_PACKET, Descriptors
 from nnvk.serve.functions import FUNCTIONS
-from nnvk.serve.protocol import ALIGNMENT, INDIRECT, LARGEST_PACKET, Request, fingerprint
+from nnvk.serve.protocol import REQUESTS, Request, fingerprint
 from nnvk.serve.requests import handlers
-from nnvk.serve.session import Descriptors, Session
 
 NUMBERS = {row.name.removeprefix("ANeuralNetworks"): number for number, row in enumerate(FUNCTIONS)}
 SEEDS = range(int(os.environ.get("NNVK_TEST_SEEDS", "40")))
@@ -94,7 +95,7 @@ def mutated(generator: random.Random, original: bytes) -> bytes:
         elif kind == 4:
             changed[place : place + 8] = u64(generator.choice(ODD))
         else:
-            changed[:4] = u32(generator.choice([*NUMBERS.values(), *Request, generator.randrange(2**32)]))
+            changed[:4] = u32(generator.choice([*NUMBERS.values(), *REQUESTS, generator.randrange(2**32)]))
     return bytes(changed)
 
 
@@ -134,7 +135,7 @@ def test_random_packets(seed: int) -> None:
     generator = random.Random(seed)
     session = new_session()
     for _ in range(200):
-        number = generator.choice([*NUMBERS.values(), *Request])
+        number = generator.choice([*NUMBERS.values(), *REQUESTS])
         parts = [u64(generator.choice(ODD)) if generator.random() < 0.7 else generator.randbytes(3) for _ in range(6)]
         answer(session, u32(number) + b"".join(parts[: generator.randrange(7)]))
     assert answer(session, b"") is ResultCode.BAD_DATA
@@ -153,7 +154,7 @@ class Served:
     def lane(self) -> socket.socket:
         """A new lane."""
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        send(self.control, u32(Request.LANE), its.fileno())
+        send(self.control, u32(LaneRequest.LANE), its.fileno())
         its.close()
         mine.settimeout(30)
         return mine
@@ -181,7 +182,7 @@ def served() -> Iterator[Served]:
     )
     its.close()
     mine.settimeout(100)
-    assert struct.unpack("<IIi", mine.recv(64)) == (fingerprint(), 0, process.pid)
+    assert GREETING.unpack(mine.recv(64)) == (fingerprint(), 0, process.pid)
     yield Served(process, mine)
     mine.close()
     assert process.wait(30) in (0, -14)  # SIGALRM: what was under way did not end
@@ -200,8 +201,8 @@ def test_garbage_on_the_control_socket(served: Served) -> None:
     read, write = os.pipe()
     for content in (
         b"\0",
-        u32(Request.LANE),
-        u32(Request.RELEASE) + u32(2**32 - 1),
+        u32(LaneRequest.LANE),
+        u32(LaneRequest.RELEASE) + u32(2**32 - 1),
         u32(INDIRECT),
         u32(INDIRECT) + u64(9),
     ):
@@ -229,7 +230,7 @@ def test_shared_memory_that_can_not_be_trusted(served: Served, sealed: bool, siz
     """As a segment, and as a packet: it could shrink, or is too small."""
     descriptor = memfd(size, sealed=sealed)
     with served.lane() as lane:
-        for content in (u32(Request.MAP, 77) + u64(announced), u32(INDIRECT) + u64(announced)):
+        for content in (u32(LaneRequest.MAP, 77) + u64(announced), u32(INDIRECT) + u64(announced)):
             send(lane, content, descriptor)
             assert struct.unpack_from("<i", lane.recv(LARGEST_PACKET)) == (ResultCode.BAD_DATA,)
     os.close(descriptor)
@@ -245,7 +246,7 @@ def test_descriptors_that_nobody_takes_are_closed(served: Served) -> None:
             for _ in range(count):
                 send(lane, u32(Request.DEVICES), read, read, read)
                 lane.recv(LARGEST_PACKET)
-                send(served.control, u32(Request.LANE), write, write)
+                send(served.control, u32(LaneRequest.LANE), write, write)
             return len(list(folder.iterdir()))
 
         before = ask(2)

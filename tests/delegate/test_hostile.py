@@ -8,9 +8,10 @@ import struct
 import pytest
 
 from nnvk.api import ResultCode
+from nnvk.base.lanes import Session
+from nnvk.base.packets import ALIGNMENT, Descriptors
 from nnvk.importers.tflite.delegate import HANDLERS
-from nnvk.serve.protocol import ALIGNMENT, Request
-from nnvk.serve.session import Descriptors, Session
+from nnvk.serve.protocol import Request
 
 SEEDS = range(60)
 ODD = (0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)

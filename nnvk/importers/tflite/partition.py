@@ -14,6 +14,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import Model
+from nnvk.base.packets import Malformed, Reader
 from nnvk.importers.tflite.budget import Budget
 from nnvk.importers.tflite.c_options import Options
 from nnvk.importers.tflite.errors import OverBudget, TfliteImportError, Unmapped
@@ -21,7 +22,6 @@ from nnvk.importers.tflite.importer import Builder, Finished, Import
 from nnvk.importers.tflite.ports import Port
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
-from nnvk.serve.protocol import Malformed, Reader
 from nnvk.types.operand import Shape
 
 _NAME = "the graph"

@@ -1,0 +1,259 @@
+"""A process that serves another one through sockets: the C library's server, and a driver's.
+
+A request is a packet: a number, and what belongs to it. A reply is a result code, the length of a reason and the
+reason, and what belongs to it. Objects have numbers, which the other process gives them. A socket, called a lane, has
+one request under way at a time; the first one, which the process is started with, is for control: a greeting, lanes,
+and what is released. A lane on which nothing but `LaneRequest.PING` is asked tells whether the process lives, however
+long what it does takes.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.log import logger
+from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
+
+T = TypeVar("T")
+_log = logger("manager")
+_HEAD = struct.Struct("<iI")
+GREETING = struct.Struct("<IIi")
+"""What comes first: what both must agree on, 0, and the process."""
+SUCCESS = _HEAD.pack(0, 0)
+_LONGEST_REASON = 4096
+_SECONDS_TO_END = 2
+
+
+class LaneRequest(IntEnum):
+    """What every such process is asked."""
+
+    LANE = 1000
+    """Control: serve the socket that comes with it."""
+    RELEASE = 1001
+    """Control, without a reply: forget objects."""
+    MAP = 1002
+    """A segment of shared memory for arguments: number, size; the memfd comes with it."""
+    UNMAP = 1003
+    """Forget a segment. Without a reply on the control socket."""
+    PING = 1004
+    """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent back, with descriptors, which are closed then; what follows ``then`` is sent after it."""
+
+    content: bytes
+    then: Callable[[], bytes] | None = None
+    descriptors: tuple[int, ...] = ()
+
+
+OK = Reply(SUCCESS)
+Handler = Callable[[Any, Reader, Descriptors], Reply]
+"""Answers a request of a session."""
+
+
+@dataclass
+class Session:
+    """What the other process has made. Requests may be answered on several threads at once."""
+
+    handlers: dict[int, Handler]
+    objects: dict[int, Any] = field(default_factory=dict)
+    segments: dict[int, memoryview] = field(default_factory=dict)
+    """Shared memory for arguments."""
+    under_way: int = 0
+    """Requests that are being answered."""
+    is_idle: threading.Condition = field(default_factory=threading.Condition)
+    """Notified when there are none."""
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While a request is answered, and what follows."""
+        with self.is_idle:
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self.is_idle:
+                self.under_way -= 1
+                self.is_idle.notify_all()
+
+    def answer(self, packet: memoryview, descriptors: Descriptors) -> Reply:
+        """Do what a packet asks. Never raises: what is wrong is in the reply."""
+        try:
+            reader = Reader(packet)
+            number = reader.u32()
+            handler = self.handlers.get(number) or _COMMON.get(number)
+            if handler is None:
+                raise Malformed(f"there is no request {number}")
+            return handler(self, reader, descriptors)
+        except Exception as error:
+            return Reply(self.failure(error))
+
+    def failure(self, error: Exception) -> bytes:
+        """The reply for an exception, whatever it is."""
+        return failure(error)
+
+    def get(self, number: int, kind: type[T]) -> T:
+        """An object by its number. Malformed: there is none, or of another class."""
+        found = self.objects.get(number)
+        if not isinstance(found, kind):
+            raise Malformed(f"object {number} is no {kind.__name__}")
+        return found
+
+    def put(self, number: int, made: object) -> None:
+        """Keep an object under a number that the other process has chosen. Malformed: it is taken."""
+        if self.objects.setdefault(number, made) is not made:
+            raise Malformed(f"there is an object {number} already")
+
+    def segment(self, number: int, offset: int, length: int) -> memoryview:
+        """A part of a segment. Malformed: it lies outside."""
+        segment = self.segments.get(number)
+        if segment is None or offset + length > segment.nbytes:
+            raise Malformed(f"bytes {offset} to {offset + length} of segment {number} are none")
+        return segment[offset : offset + length]
+
+
+def failure(error: Exception, more: bytes = b"") -> bytes:
+    """The reply for an exception, whatever it is; ``more`` belongs to it."""
+    if isinstance(error, NnapiError):
+        code, reason = error.code, error.reason
+    elif isinstance(error, Malformed):
+        code, reason = ResultCode.BAD_DATA, f"the two processes don't understand each other: {error}"
+    elif isinstance(error, MemoryError):
+        code, reason = ResultCode.OUT_OF_MEMORY, f"the process has not enough memory: {error}"
+    else:
+        code, reason = ResultCode.OP_FAILED, f"{type(error).__name__}: {error}"
+    encoded = reason.encode(errors="replace")[:_LONGEST_REASON]
+    return _HEAD.pack(code, len(encoded)) + encoded + more
+
+
+def serve(control: socket.socket, session: Session, fingerprint: int) -> None:
+    """Serve the process at the other end of ``control`` until it has gone."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the other process's own limit is what counts
+    control.send(GREETING.pack(fingerprint, 0, os.getpid()))
+    while True:
+        received = receive(control)
+        if received is None:
+            break
+        _control(session, *received)
+    # Nobody wants what is under way, and what hangs shall not keep the process: SIGALRM ends it whatever it does.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_SECONDS_TO_END)
+    with session.is_idle:
+        session.is_idle.wait_for(lambda: not session.under_way)
+
+
+def _control(session: Session, packet: memoryview, descriptors: Descriptors) -> None:
+    """A new lane, or what is not needed any more. Nothing is answered; what is wrong is ignored."""
+    try:
+        reader = Reader(packet)
+        number = reader.u32()
+        if number == LaneRequest.LANE:
+            lane = _socket(descriptors)
+            threading.Thread(target=_serve_lane, args=(session, lane), name="nnvk-lane", daemon=True).start()
+        elif number == LaneRequest.RELEASE:
+            for released in reader.u64s():
+                session.objects.pop(released, None)
+        elif number == LaneRequest.UNMAP:
+            _unmap(session, reader, descriptors)
+    except (Malformed, NnapiError, OSError, RuntimeError) as error:  # without a thread or descriptor the lane is closed
+        _log.warning("on the control socket: %s", error)
+    finally:
+        descriptors.close()
+
+
+def _socket(descriptors: Descriptors) -> socket.socket:
+    """The socket that came with a packet. OSError: it is none."""
+    descriptor = descriptors.take()
+    try:
+        return socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def _serve_lane(session: Session, lane: socket.socket) -> None:
+    """Answer one request after the other, until the other process closes the lane."""
+    with lane:
+        try:
+            while True:
+                received = receive(lane)
+                if received is None:
+                    return
+                packet, descriptors = received
+                with session.working():
+                    try:
+                        reply = session.answer(packet, descriptors)
+                    finally:
+                        descriptors.close()
+                    del packet, received
+                    _send(lane, reply)
+                    if reply.then is not None:
+                        send(lane, [reply.then()])
+                    del reply
+        except OSError as error:
+            _log.debug("a lane has ended: %s", error)
+
+
+def _send(lane: socket.socket, reply: Reply) -> None:
+    try:
+        send(lane, [reply.content], reply.descriptors)
+    finally:
+        for descriptor in reply.descriptors:
+            os.close(descriptor)
+
+
+# --- what every session answers ------------------------------------------------------------------------------------
+
+
+def _map(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    number, size = reader.u32(), reader.u64()
+    reader.end()
+    descriptor = descriptors.take()
+    try:
+        segment = memoryview(map_sealed(descriptor, size))
+    finally:
+        os.close(descriptor)
+    if session.segments.setdefault(number, segment) is not segment:
+        raise Malformed(f"there is a segment {number} already")
+    return OK
+
+
+def _unmap(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    number = reader.u32()
+    reader.end()
+    session.segments.pop(number, None)
+    return OK
+
+
+def _ping(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    reader.end()
+    return OK
+
+
+_COMMON: dict[int, Handler] = {LaneRequest.MAP: _map, LaneRequest.UNMAP: _unmap, LaneRequest.PING: _ping}
+
+
+def read_head(packet: memoryview) -> tuple[int, str, Reader]:
+    """A reply's result code, its reason, and what belongs to it. Malformed: it is none."""
+    reader = Reader(packet)
+    code, length = reader.unpack(_HEAD)
+    return code, bytes(reader.bytes(length)).decode(errors="replace"), reader
+
+
+def released(numbers: Sequence[int]) -> bytes:
+    """The packet that releases objects."""
+    return struct.pack(f"<II{len(numbers)}Q", LaneRequest.RELEASE, len(numbers), *numbers)

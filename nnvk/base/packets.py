@@ -1,0 +1,317 @@
+"""Packets of a SOCK_SEQPACKET socket pair between two processes, little-endian, with descriptors beside them.
+
+A packet that is too long is a memfd, which the packet `INDIRECT` and its length stand for. Descriptors come with the
+packet that speaks of them. Who reads trusts nothing: shared memory must be sealed against shrinking, and what can't be
+understood is `Malformed`.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from nnvk.base.errors import NnapiError, ResultCode
+
+INDIRECT = 0xFFFFFFFF
+"""In the place of a request's number, or a result code: the packet is in a memfd. Its size, 8 bytes, follows."""
+LARGEST_PACKET = 1 << 16
+MOST_DESCRIPTORS = 4
+"""That come with one packet."""
+ALIGNMENT = 64
+"""Bytes, from the packet's beginning, to which large data in a packet is aligned."""
+Buffer = bytes | bytearray | memoryview
+_INDIRECT = struct.Struct("<IQ")
+_INDIRECT_MARK = struct.pack("<I", INDIRECT)
+_ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
+_MOST_PARTS = os.sysconf("SC_IOV_MAX")
+_U8, _U32, _I32, _U64, _I64, _F32, _F64 = (struct.Struct(f"<{code}") for code in "BIiQqfd")
+
+
+class Malformed(ValueError):
+    """A packet that does not follow the rules."""
+
+
+class Reader:
+    """Reads a packet from its beginning to its end."""
+
+    def __init__(self, packet: memoryview, position: int = 0) -> None:
+        self._packet = packet
+        self._position = position
+
+    def _take(self, form: struct.Struct) -> Any:
+        return self.unpack(form)[0]
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        """What a structure has."""
+        try:
+            values = form.unpack_from(self._packet, self._position)
+        except struct.error:
+            raise Malformed(f"the packet of {len(self._packet)} bytes ends too early") from None
+        self._position += form.size
+        return values
+
+    def u8(self) -> int:
+        """A byte."""
+        return self._take(_U8)
+
+    def u32(self) -> int:
+        """An unsigned number of 32 bits."""
+        return self._take(_U32)
+
+    def i32(self) -> int:
+        """A number of 32 bits."""
+        return self._take(_I32)
+
+    def u64(self) -> int:
+        """An unsigned number of 64 bits."""
+        return self._take(_U64)
+
+    def i64(self) -> int:
+        """A number of 64 bits."""
+        return self._take(_I64)
+
+    def f32(self) -> float:
+        """A float of 32 bits."""
+        return self._take(_F32)
+
+    def f64(self) -> float:
+        """A float of 64 bits."""
+        return self._take(_F64)
+
+    def bytes(self, length: int) -> memoryview:
+        """So many bytes, as they lie in the packet."""
+        end = self._position + length
+        if end > len(self._packet):
+            raise Malformed(f"{length} bytes are announced, {len(self._packet) - self._position} come")
+        found = self._packet[self._position : end]
+        self._position = end
+        return found
+
+    def aligned(self, length: int) -> memoryview:
+        """So many bytes, which begin at the next multiple of `ALIGNMENT`."""
+        self._position += -self._position % ALIGNMENT
+        return self.bytes(length)
+
+    def string(self) -> str:
+        """Text, or a path: its length, and as Python has names of files that are no UTF-8."""
+        return os.fsdecode(bytes(self.bytes(self.u32())))
+
+    def u32s(self) -> tuple[int, ...]:
+        """Unsigned numbers of 32 bits: how many, and they."""
+        count = self.u32()
+        return struct.unpack(f"<{count}I", self.bytes(4 * count))
+
+    def f32s(self) -> tuple[float, ...]:
+        """Floats of 32 bits: how many, and they."""
+        count = self.u32()
+        return struct.unpack(f"<{count}f", self.bytes(4 * count))
+
+    def f64s(self) -> tuple[float, ...]:
+        """Floats of 64 bits: how many, and they."""
+        count = self.u32()
+        return struct.unpack(f"<{count}d", self.bytes(8 * count))
+
+    def u64s(self) -> tuple[int, ...]:
+        """Unsigned numbers of 64 bits: how many, and they."""
+        count = self.u32()
+        return struct.unpack(f"<{count}Q", self.bytes(8 * count))
+
+    def rest(self) -> memoryview:
+        """All that is left."""
+        return self.bytes(len(self._packet) - self._position)
+
+    def end(self) -> None:
+        """Malformed unless all was read."""
+        if self._position != len(self._packet):
+            raise Malformed(f"{len(self._packet) - self._position} bytes too many")
+
+
+class Writer:
+    """Makes a packet, which a `Reader` takes apart by the same names. Each method returns the writer."""
+
+    def __init__(self, *numbers: int) -> None:
+        """``numbers``: unsigned ones of 32 bits, to begin with."""
+        self.parts: list[Buffer] = []
+        """What it consists of. Large data is referred to until it is sent, not copied."""
+        self.size = 0
+        """Bytes."""
+        for number in numbers:
+            self.u32(number)
+
+    def put(self, data: Buffer) -> Writer:
+        """Bytes as they are."""
+        self.parts.append(data)
+        self.size += len(data)
+        return self
+
+    def u8(self, value: int) -> Writer:
+        """A byte."""
+        return self.put(_U8.pack(value))
+
+    def u32(self, value: int) -> Writer:
+        """An unsigned number of 32 bits."""
+        return self.put(_U32.pack(value))
+
+    def i32(self, value: int) -> Writer:
+        """A number of 32 bits."""
+        return self.put(_I32.pack(value))
+
+    def u64(self, value: int) -> Writer:
+        """An unsigned number of 64 bits."""
+        return self.put(_U64.pack(value))
+
+    def i64(self, value: int) -> Writer:
+        """A number of 64 bits."""
+        return self.put(_I64.pack(value))
+
+    def f64(self, value: float) -> Writer:
+        """A float of 64 bits."""
+        return self.put(_F64.pack(value))
+
+    def aligned(self, data: Buffer) -> Writer:
+        """Bytes that begin at the next multiple of `ALIGNMENT`."""
+        return self.put(bytes(-self.size % ALIGNMENT)).put(data)
+
+    def string(self, value: str) -> Writer:
+        """Text, or a path."""
+        return self.put(text(value))
+
+    def u32s(self, values: Sequence[int]) -> Writer:
+        """Unsigned numbers of 32 bits, and before them how many."""
+        return self.put(struct.pack(f"<{1 + len(values)}I", len(values), *values))
+
+    def u64s(self, values: Sequence[int]) -> Writer:
+        """Unsigned numbers of 64 bits, and before them how many."""
+        return self.put(struct.pack(f"<I{len(values)}Q", len(values), *values))
+
+    def f64s(self, values: Sequence[float]) -> Writer:
+        """Floats of 64 bits, and before them how many."""
+        return self.put(struct.pack(f"<I{len(values)}d", len(values), *values))
+
+
+def text(value: str) -> bytes:
+    """What `Reader.string` reads."""
+    encoded = os.fsencode(value)
+    return _U32.pack(len(encoded)) + encoded
+
+
+class Descriptors:
+    """The descriptors that came with a packet; those that nobody takes are closed."""
+
+    def __init__(self, numbers: Sequence[int] = (), *, are_all: bool = True) -> None:
+        self._numbers = list(numbers)
+        self._are_all = are_all
+
+    def take(self) -> int:
+        """The next one, which the caller closes.
+
+        Malformed: there is none left. RESOURCE_EXHAUSTED_TRANSIENT: there was no room for it in this process.
+        """
+        if not self._numbers and not self._are_all:
+            raise NnapiError(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, "the process has no descriptors left")
+        if not self._numbers:
+            raise Malformed("a descriptor is missing")
+        return self._numbers.pop(0)
+
+    def close(self) -> None:
+        """Close those that are left."""
+        while self._numbers:
+            os.close(self._numbers.pop())
+
+
+def receive(source: socket.socket) -> tuple[memoryview, Descriptors] | None:
+    """The next packet; None: the other end is closed.
+
+    A memfd that can't be used in its place is an empty packet, which nobody understands. OSError: the socket fails, or
+    its timeout has passed.
+    """
+    try:
+        content, ancillary, flags, _ = source.recvmsg(LARGEST_PACKET, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        return None
+    if not content and not ancillary:
+        return None
+    numbers = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
+    descriptors = Descriptors(numbers, are_all=not flags & socket.MSG_CTRUNC)
+    packet = memoryview(content)
+    if content.startswith(_INDIRECT_MARK):
+        try:
+            packet = _mapped(packet, descriptors)
+        except (Malformed, NnapiError, OSError):
+            descriptors.close()
+            packet = memoryview(b"")
+    return packet, descriptors
+
+
+def _mapped(packet: memoryview, descriptors: Descriptors) -> memoryview:
+    """A packet that lies in shared memory, which stays as long as something refers to it."""
+    try:
+        _, size = _INDIRECT.unpack(packet)
+    except struct.error as error:
+        raise Malformed(str(error)) from None
+    descriptor = descriptors.take()
+    try:
+        return memoryview(map_sealed(descriptor, size, is_writable=False))
+    finally:
+        os.close(descriptor)
+
+
+def send(target: socket.socket, parts: Sequence[Buffer], descriptors: Sequence[int] = (), flags: int = 0) -> None:
+    """Send a packet; the descriptors stay the caller's. OSError: the other end is closed, say."""
+    size = sum(map(len, parts))
+    if size <= LARGEST_PACKET and not descriptors:
+        target.send(parts[0] if len(parts) == 1 else b"".join(parts), flags)
+    elif size <= LARGEST_PACKET:
+        target.sendmsg([b"".join(parts)], _rights(descriptors), flags)
+    else:
+        memory = _shared(parts)
+        try:
+            target.sendmsg([_INDIRECT.pack(INDIRECT, size)], _rights([memory, *descriptors]), flags)
+        finally:
+            os.close(memory)
+
+
+def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+
+
+def _shared(parts: Sequence[Buffer]) -> int:
+    """A sealed memfd with a packet."""
+    descriptor = os.memfd_create("nnvk-packet", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        left = [memoryview(part) for part in parts if len(part)]
+        while left:
+            written = os.writev(descriptor, left[:_MOST_PARTS])
+            while left and written >= len(left[0]):
+                written -= len(left.pop(0))
+            if left:
+                left[0] = left[0][written:]
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def map_sealed(descriptor: int, size: int, *, is_writable: bool = True) -> mmap.mmap:
+    """Map a memfd that can't shrink under one's hands. Malformed: it can, or is too small."""
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError as error:
+        raise Malformed(f"the descriptor is of no shared memory: {error}") from None
+    if not seals & fcntl.F_SEAL_SHRINK:
+        raise Malformed("the shared memory is not sealed against shrinking")
+    if not 0 < size <= os.fstat(descriptor).st_size:
+        raise Malformed(f"the shared memory has not the {size} bytes that were announced")
+    if is_writable:
+        return mmap.mmap(descriptor, size, mmap.MAP_SHARED)
+    return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ)
