@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import multiprocessing.spawn
+import os
+import socket
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +18,7 @@ from nnvk.base.checks import instance
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
+from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import find_devices
 from nnvk.hal import IDevice
@@ -90,7 +95,19 @@ PLUGINS = "nnvk.drivers"
 def _vulkan() -> tuple[Sequence[IDevice], str]:
     if not settings().vulkan:
         return (), "Vulkan is switched off by NNVK_VULKAN=0"
-    return find_devices()
+    return process.find_devices(_driver_command) if settings().driver_process else find_devices()
+
+
+def _driver_command(descriptor: int) -> list[str]:
+    """The command that calls `serve_vulkan`: with this Python, and modules from where this process has them."""
+    script = "import sys; sys.path[:] = sys.argv[2:]; from nnvk.api import serve_vulkan; serve_vulkan(int(sys.argv[1]))"
+    return [os.fsdecode(multiprocessing.spawn.get_executable()), "-c", script, str(descriptor), *map(str, sys.path)]
+
+
+def serve_vulkan(descriptor: int) -> None:
+    """Serve the Vulkan devices to the process at the other end of a socket, until that ends."""
+    with socket.socket(fileno=descriptor) as control:
+        process.serve(*find_devices(), control)
 
 
 def _plugins() -> tuple[Sequence[IDevice], str]:
