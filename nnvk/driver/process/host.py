@@ -134,6 +134,7 @@ def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Hand
         Request.EXECUTE: _execute,
         Request.EXECUTE_FENCED: _execute_fenced,
         Request.EXPORT: _export,
+        Request.MEMORY: _memory,
     }
 
 
@@ -206,6 +207,16 @@ def _output(session: Session, segment: int, reader: Reader) -> OutputArgument:
         return OutputArgument(None)
     offset, nbytes = reader.u64(), reader.u64()
     return OutputArgument(np.ndarray(nbytes, np.uint8, session.segment(segment, offset, nbytes)))
+
+
+def _memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+    prepared = session.get(reader.u64(), IPreparedModel)  # type: ignore[type-abstract]
+    reader.end()
+    held = prepared.memory_bytes()
+    writer = Writer(len(held))
+    for purpose, nbytes in held.items():
+        writer.string(purpose).u64(nbytes)
+    return _reply(writer)
 
 
 def _burst(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:

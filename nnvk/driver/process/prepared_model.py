@@ -60,6 +60,12 @@ class RemotePreparedModel(IPreparedModel):
         connection, number = self._place()
         return RemoteExecution(self.model, connection, number, request, self._remote_token)
 
+    def memory_bytes(self) -> dict[str, int]:
+        """What the driver says."""
+        connection, number = self._place()
+        reader = connection.ask(Writer(Request.MEMORY).u64(number))
+        return {reader.string(): reader.u64() for _ in range(reader.u32())}
+
     def configure_execution_burst(self) -> IBurst:
         """The driver's burst."""
         connection, prepared = self._place()

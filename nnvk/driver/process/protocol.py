@@ -38,6 +38,8 @@ class Request(IntEnum):
     way, a second one with the result."""
     EXPORT = 2012
     """A fenced execution: whether there is a sync file, which comes along."""
+    MEMORY = 2013
+    """A prepared model: what its memory is for, and how many bytes."""
 
 
 EXECUTE = struct.Struct("<IQQBqQQ")

@@ -55,6 +55,7 @@ def conversation() -> list[bytes]:
         Writer(Request.COPY_FROM).u64(2).u32(1).u64(0).u64(16),
         Writer(Request.COPY_TO).u64(2).u32(1).u64(0).u64(16),
         Writer(Request.WAIT).string(device),
+        Writer(Request.MEMORY).u64(1),
         Writer(LaneRequest.PING),
     ]
     return [b"".join(writer.parts) for writer in writers]

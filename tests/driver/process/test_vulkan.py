@@ -35,7 +35,9 @@ def test_the_driver_is_not_in_this_process() -> None:
     apart("""
         name = nnvk.get_devices()[0].name
         assert name == "vulkan-0" and nnvk.get_devices()[-1].name == "nnapi-reference"
-        add(name, 100)
+        compilation = compiled(name, 100)
+        add(name, 100, compilation)
+        assert compilation.steps[0].prepared.memory_bytes()["staging"] > 0
         assert "libvulkan" not in open("/proc/self/maps").read()
         assert "libvulkan" in open(f"/proc/{pid()}/maps").read()
     """)
