@@ -37,6 +37,10 @@ Device::Device(std::shared_ptr<PhysicalDevice> physical_, const std::vector<std:
     chain.restrict_to(features);
 
     std::vector<const char*> extensions = chain.extensions();
+    if (physical->api_version < VK_API_VERSION_1_2 &&
+        physical->has_extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
+        extensions.push_back(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME); // rounding modes are properties, not features
+    }
     if (physical->has_extension(VK_KHR_EXTERNAL_FENCE_FD_EXTENSION_NAME)) {
         extensions.push_back(VK_KHR_EXTERNAL_FENCE_FD_EXTENSION_NAME);
     }

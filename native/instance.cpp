@@ -194,6 +194,11 @@ void PhysicalDevice::read_properties() {
         *tail = &driver;
         tail = &driver.pNext;
     }
+    VkPhysicalDeviceFloatControlsProperties floats{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+    if (api_version >= VK_API_VERSION_1_2 || has_extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
+        *tail = &floats;
+        tail = &floats.pNext;
+    }
     if (api_version >= VK_API_VERSION_1_3 || has_extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
         *tail = &sizes;
     }
@@ -210,6 +215,9 @@ void PhysicalDevice::read_properties() {
     features = chain.enabled();
     for (std::string& name : subgroup_features(subgroup)) {
         features.push_back(std::move(name));
+    }
+    if (floats.shaderRoundingModeRTEFloat16) {
+        features.emplace_back("shaderRoundingModeRTEFloat16");
     }
 
     const VkPhysicalDeviceLimits& l = properties.limits;

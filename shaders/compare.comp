@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#define EXACT_HALVES
 #include "include/tensors.glsl"
 #include "include/broadcast.glsl"
 #include "include/indexing.glsl"

@@ -23,6 +23,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool TRUNCATE = false;
+layout(constant_id = 4) const bool SATURATE = false;    // numbers beyond 16-bit floats, too
 
 READS(0, Src, src)
 #if defined(DST_F32)
@@ -31,6 +32,8 @@ layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
 #elif defined(DST_Q8)
 layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
+#elif defined(DST_F16)
+layout(set = 0, binding = 1) writeonly buffer Dst { HALF4 dst[]; };
 #else
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };
 #endif
@@ -109,7 +112,10 @@ void main() {
 #if defined(DST_F32)
     dst[dst_offset / 4 + i] = real(i);
 #elif defined(DST_F16)
-    dst[dst_offset / 2 + i] = pack_halves(real(i));
+    vec4 x = real(i);
+    bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
+    if (SATURATE) x = mix(x, clamp(x, -65504.0, 65504.0), is_number);
+    dst[dst_offset / 2 + i] = TO_HALF4(x);
 #elif defined(DST_I32)
     dst[dst_offset / 4 + i] = whole(real(i));
 #elif defined(DST_Q8)

@@ -38,7 +38,7 @@ const uint MAX_COLUMN_HEIGHT = 12;
 
 READS(0, Src, src)
 #ifdef IS_FLOAT
-layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { WEIGHT4 weights[]; };
 #else
 layout(set = 0, binding = 1) readonly buffer Weights { uint weights[]; };
 #endif
@@ -121,7 +121,7 @@ ACC4 load_input(Input from, int y, int x) {
 ACC4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
 #ifdef IS_FLOAT
-    return weights[(weights_offset >> 2) + at];
+    return ACC4(weights[weights_offset / WEIGHT_WORDS + at]);
 #else
     return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;
 #endif

@@ -19,7 +19,7 @@ layout(constant_id = 3) const bool VECTOR_STORES = true;
 
 READS(0, Src, src)
 #ifdef IS_FLOAT
-layout(set = 0, binding = 1) readonly buffer Weights { vec4 weights[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { WEIGHT4 weights[]; };
 #else
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
 #endif
@@ -72,8 +72,9 @@ void main() {
         ACC4 values = load_input(row, step * 4u);
         uint at = gl_WorkGroupID.y * steps + step;
 #ifdef IS_FLOAT
+        uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)
-            sum += values[k] * weights[(weights_offset >> 2) + (at * 2u + k / 2u) * 2u * QUADS + quad * 2u + k % 2u];
+            sum += values[k] * ACC4(weights[from + k / 2u * 2u * QUADS + k % 2u]);
 #else
         uvec4 words = weights[(weights_offset >> 2) + at * QUADS + quad];
         [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);

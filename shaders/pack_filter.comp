@@ -14,7 +14,7 @@ READS(0, Src, src)
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
 const uint STEPS = 1;    // of K, in vectors: in a four
 #else
-layout(set = 0, binding = 1) writeonly buffer Dst { ACC4 dst[]; };
+layout(set = 0, binding = 1) writeonly buffer Dst { WEIGHT4 dst[]; };
 const uint STEPS = 4;
 #endif
 
@@ -71,6 +71,7 @@ void main() {
     dst[dst_offset / 4u + index] = uvec4(words);
 #else
     ACC4 values = GATHER4(src, rows + min(c + step, channels - 1u) * channel_stride);
-    dst[dst_offset / 4u + index] = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + step < channels)));
+    values = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + step < channels)));
+    dst[dst_offset / WEIGHT_WORDS + index] = WEIGHT4(values);
 #endif
 }

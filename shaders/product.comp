@@ -61,18 +61,41 @@ const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
 READS(0, Src, src)
 #ifdef IS_QUANTISED
 #define WEIGHTS4 uvec4
+#define WEIGHTS_WORDS 4
 #define LOADED4 uint
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
 layout(set = 0, binding = 1) readonly buffer Weights_Words { uint weights_words[]; };
 #else
-// The weights of 16-bit floats are 32-bit ones too, and so is what is loaded of the input.
-#define WEIGHTS4 ACC4
-#define LOADED4 ACC4
-layout(set = 0, binding = 1) readonly buffer Weights { ACC4 weights[]; };
+#define WEIGHTS4 WEIGHT4
+#define WEIGHTS_WORDS WEIGHT_WORDS
+layout(set = 0, binding = 1) readonly buffer Weights { WEIGHTS4 weights[]; };
 #ifdef TILE_SUBGROUP
-layout(set = 0, binding = 0) readonly buffer Src_Eights { u64vec4 src_eights[]; };
-layout(set = 0, binding = 1) readonly buffer Weights_Eights { u64vec4 weights_eights[]; };
+#if WEIGHTS_WORDS == 4
+#define EIGHT u64vec4
+#else
+#define EIGHT u64vec2
 #endif
+layout(set = 0, binding = 0) readonly buffer Src_Eights { EIGHT src_eights[]; };
+layout(set = 0, binding = 1) readonly buffer Weights_Eights { EIGHT weights_eights[]; };
+#endif
+// What is loaded of the input: 16-bit floats of the device as words, which take a selection each, not two.
+#if defined(STORED_ALONE) && FOUR_WORDS == 2
+#define LOADED4 uvec2
+#define VALUE WORD
+#define VALUES_OF(loaded) f16vec4(unpackFloat2x16((loaded).x), unpackFloat2x16((loaded).y))
+#define LOADED_OF(values) uvec2(packFloat2x16((values).xy), packFloat2x16((values).zw))
+#define LOADED_FOUR(i) src_pairs[i]
+#define VALUE_AT(at) src[at]
+layout(set = 0, binding = 0) readonly buffer Src_Pairs { uvec2 src_pairs[]; };
+#else
+#define LOADED4 ACC4
+#define VALUE ACC
+#define VALUES_OF(loaded) (loaded)
+#define LOADED_OF(values) (values)
+#define LOADED_FOUR(i) DECODE4(src_fours[i])
+#define VALUE_AT(at) LOAD_FROM_WITH(src, at, 0u)
+#endif
+#define VALUES4 WEIGHT4
 #endif
 
 layout(push_constant) uniform Push {
@@ -100,8 +123,11 @@ layout(push_constant) uniform Push {
     uint dilation_x;
     int pad_top;
     int pad_left;
-    ACC low;
-    ACC high;
+    PUSHED low;
+    PUSHED high;
+#ifdef BYTES_HALF
+    float weight_scale;    // what weights come too small by
+#endif
 #ifdef DTYPE_Q8
     uint sign_mask;
     int input_zero;
@@ -121,7 +147,7 @@ layout(push_constant) uniform Push {
 #ifdef IS_QUANTISED
 const uint WEIGHT_VALUES = 4;    // in a word
 #else
-const uint WEIGHT_VALUES = 1;
+const uint WEIGHT_VALUES = 4 / WEIGHTS_WORDS;
 #endif
 
 struct Part {
@@ -199,12 +225,13 @@ LOADED4 padding() {
 #ifdef IS_QUANTISED
     return (uint(input_zero) * 0x01010101u) ^ sign_mask;
 #else
-    return ACC4(0);
+    return LOADED4(0);
 #endif
 }
 
-// Four steps of K of one pixel: channels c to c + 3 of the tap at an address.
-LOADED4 load_input(uint address, uint c, LOADED4 outside) {
+// Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address. `next`, which costs
+// nothing, is a constant below SPAN, or 0.
+LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     bool inside = address != OUTSIDE;
     uint at = mix(0u, address + c, inside);
 #ifdef IS_QUANTISED
@@ -212,13 +239,17 @@ LOADED4 load_input(uint address, uint c, LOADED4 outside) {
     if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
     return mix(outside, loaded, inside);
 #else
-    if (SPAN >= 4u) return mix(outside, DECODE4(src_fours[at >> 2]), bvec4(inside));
+    if (SPAN >= 4u) {
+        LOADED4 loaded = LOADED_FOUR((at >> 2) + next / 4u);
+        [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(outside[i], loaded[i], inside);
+        return loaded;
+    }
     uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
     uvec4 steps = uvec4(0u, 1u, 2u, 3u);
     uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
-    ACC4 values;
-    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
-    return mix(outside, values, lessThan(steps, uvec4(left)));
+    VALUES4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = VALUE_AT(from[i]);
+    return LOADED_OF(mix(VALUES4(0), values, lessThan(steps, uvec4(left))));
 #endif
 }
 

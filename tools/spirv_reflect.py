@@ -70,6 +70,7 @@ CAPABILITIES: dict[int, tuple[str, str | None]] = {
     4448: ("StorageBuffer8BitAccess", "storageBuffer8BitAccess"),
     4449: ("UniformAndStorageBuffer8BitAccess", "uniformAndStorageBuffer8BitAccess"),
     4450: ("StoragePushConstant8", "storagePushConstant8"),
+    4467: ("RoundingModeRTE", "shaderRoundingModeRTEFloat16"),  # nothing declares it for another width
     5345: ("VulkanMemoryModel", "vulkanMemoryModel"),
     6016: ("DotProductInputAll", "shaderIntegerDotProduct"),
     6017: ("DotProductInput4x8Bit", "shaderIntegerDotProduct"),

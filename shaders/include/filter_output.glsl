@@ -45,8 +45,8 @@ Output output_of(uint part, uint channel) {
     ACC4 start = ACC4(bias[from + min(channel, last)], bias[from + min(channel + 1u, last)],
                       bias[from + min(channel + 2u, last)], bias[from + min(channel + 3u, last)]);
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
-#if FOUR_WORDS == 4
-    uint base = dst_offset + part * out_channels + channel, stride = PIXEL_PARTS * out_channels;
+#ifdef STORED_ALONE
+    uint base = dst_offset * WORD_VALUES + part * out_channels + channel, stride = PIXEL_PARTS * out_channels;
 #else
     uint base = dst_offset / FOUR_WORDS + part * fours + (channel >> 2), stride = PIXEL_PARTS * fours;
 #endif
@@ -62,7 +62,7 @@ Output output_of(uint channel) { return output_of(0u, channel); }
 
 const uint NO_PIXEL = 0xffffffffu;
 
-// Parts of pixels whose elements are smaller than words are padded to fours. There is but one branch, which NO_PIXEL
+// Parts of pixels whose elements are packed in words are padded to fours. There is but one branch, which NO_PIXEL
 // leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
 // mix is none.
 void store_output(uint pixel, Output to, ACC4 sum) {
@@ -72,20 +72,20 @@ void store_output(uint pixel, Output to, ACC4 sum) {
     sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
 #endif
     ACC4 result = activate(sum, to.low, to.high);
-#if FOUR_WORDS == 4
+#ifdef STORED_ALONE
     if (exists) {
         if (VECTOR_STORES) {
-            dst_fours[at >> 2] = result;
+            dst_fours[at >> 2] = FOUR(result);
         } else {
             // What does not exist is the last one that does once more.
             uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);
-            dst[at] = result.x;
-            dst[at + last.y] = result.y;
-            dst[at + last.z] = result.z;
-            dst[at + last.w] = result.w;
+            dst[at] = WORD(result.x);
+            dst[at + last.y] = WORD(result.y);
+            dst[at + last.z] = WORD(result.z);
+            dst[at + last.w] = WORD(result.w);
         }
     }
 #else

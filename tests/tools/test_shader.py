@@ -26,6 +26,18 @@ def test_every_combination_is_a_variant() -> None:
     assert names == ["pool2d.avg.f32", "pool2d.avg.q8", "pool2d.max.f32", "pool2d.max.q8"]
 
 
+def test_elements_of_16_bits_bring_a_twin() -> None:
+    pool = Shader(
+        "pool2d", DTYPE=("f32", "f16"), BY=("none", "half"), where=lambda v: tuple(v.values()) != ("f32", "half")
+    )
+    names = ["pool2d.f32.none", "pool2d.f16.none", "pool2d.f16.none.native", "pool2d.f16.half.native"]
+    assert [variant.name for variant in pool.variants] == names
+    floats, halves = pool.variant(DTYPE="f32", BY="none"), pool.variant(DTYPE="f16", BY="none")
+    assert floats.native == floats
+    assert halves.native.defines == ("DTYPE_F16", "BY_NONE", "NATIVE_16")
+    assert halves.native.native == halves.native
+
+
 def test_shader_without_axes_has_one_variant() -> None:
     assert Shader("fill").variant().name == "fill"
 

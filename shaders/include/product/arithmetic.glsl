@@ -6,6 +6,9 @@
 // counted beside. BYTES_FLOAT makes floats of them: by a mask, because shifts are dear on vectors, so that byte q comes
 // as 2^(8 q) times itself, and byte 3 less 128, because signed words are converted by one instruction. What a factor is
 // too large by, the other is too small by: products are whole numbers below 2^16, and 256 add up exactly in 24 bits.
+//
+// BYTES_HALF multiplies 16-bit floats as such, and adds up so what a round has: four or eight steps, which the host has
+// made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
 
 #ifndef NNVK_PRODUCT_ARITHMETIC_GLSL
 #define NNVK_PRODUCT_ARITHMETIC_GLSL
@@ -21,8 +24,14 @@ struct Sum { ivec4 open; };
 #define INPUT4 vec4
 struct Weights4 { vec4 steps[4]; };
 struct Sum { vec4 open; ivec4 carried; };
+#elif defined(BYTES_HALF)
+#define INPUT4 f16vec4
+#define INPUT1 float16_t
+struct Weights4 { f16vec4 steps[4]; };
+struct Sum { f16vec4 open; vec4 carried; };
 #else
 #define INPUT4 ACC4
+#define INPUT1 ACC
 struct Weights4 { ACC4 steps[4]; };
 struct Sum { ACC4 open; };
 #endif
@@ -49,6 +58,11 @@ const uint EXACT_FOURS = 64;    // after which sums are carried to integers
 #else
 const uint EXACT_FOURS = 0x7fffffffu;
 #endif
+#ifdef BYTES_HALF
+const bool EACH_ROUND_CARRIES = true;
+#else
+const bool EACH_ROUND_CARRIES = false;
+#endif
 
 // packed: the weights' bytes come times too much as well.
 Zeros zeros_of(bool packed) {
@@ -71,7 +85,7 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
     uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
     return (vec4(ivec4(bytes)) - zeros.inputs) * zeros.scales;
 #else
-    return loaded;
+    return INPUT4(VALUES_OF(loaded));
 #endif
 }
 
@@ -90,8 +104,10 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 #endif
 
 Sum sum_from(ACC4 bias) {
-#ifdef BYTES_FLOAT
+#if defined(BYTES_FLOAT)
     return Sum(vec4(0.0), bias);
+#elif defined(BYTES_HALF)
+    return Sum(f16vec4(0.0), bias);
 #else
     return Sum(bias);
 #endif
@@ -107,11 +123,14 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #endif
 }
 
-// To be called at the latest after EXACT_FOURS fours, and after the last.
+// To be called at the latest after EXACT_FOURS fours, where EACH_ROUND_CARRIES after each round, and after the last.
 void carry(inout Sum sum) {
-#ifdef BYTES_FLOAT
+#if defined(BYTES_FLOAT)
     sum.carried += ivec4(sum.open);
     sum.open = vec4(0.0);
+#elif defined(BYTES_HALF)
+    sum.carried += vec4(sum.open) * weight_scale;
+    sum.open = f16vec4(0.0);
 #endif
 }
 
@@ -155,7 +174,7 @@ ACC4 due_to_weights(uvec4 count, uint fours) {
 ACC4 total(Sum sum, uint input_count, ACC4 due) {
 #if defined(BYTES_DOT)
     return sum.open - weight_zero * int(input_count) + due;
-#elif defined(BYTES_FLOAT)
+#elif defined(BYTES_FLOAT) || defined(BYTES_HALF)
     return sum.carried;
 #else
     return sum.open;

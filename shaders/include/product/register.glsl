@@ -29,6 +29,7 @@ const uint SHARE = 1;
 const uint MAX_ROWS = 16;
 const uint MAX_FOURS = 2;
 const uint LOADS = ROWS / SHARE;
+const uint WIDE = SPAN == 8u ? 2u : 1u;    // fours of K in a round
 
 // Where the weights of one four of output channels lie, as index of a step of K in `weights`; in order of bytes, in
 // `weights_words`.
@@ -42,9 +43,9 @@ Columns columns_of(Part part, uint four, uint fours) {
         uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
         uint size = divide_up(depth, 4u) * kernel_height * kernel_width;
 #ifdef IS_QUANTISED
-        return Columns((weights_offset >> 2) + block * size * 8u + lane, 8u);
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * 8u + lane, 8u);
 #else
-        return Columns((weights_offset >> 2) + block * size * 32u + lane * 2u, 32u);
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * 32u + lane * 2u, 32u);
 #endif
     }
     uint first = weights_offset * WEIGHT_VALUES / 4u + four;
@@ -63,7 +64,8 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef IS_QUANTISED
     if (PACKED) return weights_of(weights[at], zeros);
 #else
-    if (PACKED) return Weights4(ACC4[](weights[at], weights[at + 1u], weights[at + 16u], weights[at + 17u]));
+    if (PACKED) return Weights4(INPUT4[](INPUT4(weights[at]), INPUT4(weights[at + 1u]), INPUT4(weights[at + 16u]),
+                                         INPUT4(weights[at + 17u])));
 #endif
     Weights4 loaded;
 #ifndef BYTES_DOT
@@ -74,7 +76,7 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
         vec4 step = vec4(unpack_bytes(weights_words[from], weight_sign_mask)) - zeros.weights;
         loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
 #else
-        loaded.steps[k] = mix(ACC4(0), weights[from], bvec4(inside));
+        loaded.steps[k] = mix(INPUT4(0), INPUT4(weights[from]), bvec4(inside));
 #endif
     }
 #endif
@@ -111,16 +113,16 @@ void main() {
     }
 
     // One loop over taps and channels: sums are carried from round to round once, not once a loop.
-    uint quads = divide_up(depth, 4u), steps = part.taps.x * part.taps.y * quads;
+    uint quads = divide_up(depth, 4u), rounds = quads / WIDE, steps = part.taps.x * part.taps.y * quads;
     uint ky = 0, kx = 0, c = 0;
     uint addresses[MAX_ROWS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], 0u, 0u);
     uint at[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap_number(part, 0u, 0u));
-    for (uint done = 0; done < steps; done += EXACT_FOURS) {
-        uint end = min(steps - done, EXACT_FOURS);
+    for (uint done = 0; done < steps / WIDE; done += EXACT_FOURS) {
+        uint end = min(steps / WIDE - done, EXACT_FOURS);
         for (uint k = 0; k < end; k++) {
-            if (c == quads) {
+            if (c == rounds) {
                 c = 0u;
                 kx++;
                 if (kx == part.taps.y) {
@@ -133,20 +135,26 @@ void main() {
                     [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap);
                 }
             }
-            Weights4 weight[MAX_FOURS];
-            [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                weight[f] = load_weights(at[f], columns[f], c * 4u, zeros);
-                at[f] += columns[f].step;
-                weight_counts[f] = count_weights(weight_counts[f], weight[f]);
-            }
-            [[unroll]] for (uint i = 0; i < LOADS; i++) {
-                INPUT4 inputs = input_of(load_input(addresses[i], c * 4u, zeros.outside), zeros);
-                input_counts[i] = count_inputs(input_counts[i], inputs);
-                [[unroll]] for (uint j = 0; j < SHARE; j++) {
-                    INPUT4 values = SWAPPED(inputs, j);
-                    [[unroll]] for (uint f = 0; f < FOURS; f++)
-                        add_products(sums[(i * SHARE + j) * FOURS + f], values, weight[f]);
+            uint channel = c * WIDE * 4u;
+            [[unroll]] for (uint w = 0; w < WIDE; w++) {
+                Weights4 weight[MAX_FOURS];
+                [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                    weight[f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
+                    at[f] += columns[f].step;
+                    weight_counts[f] = count_weights(weight_counts[f], weight[f]);
                 }
+                [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                    INPUT4 inputs = input_of(load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
+                    input_counts[i] = count_inputs(input_counts[i], inputs);
+                    [[unroll]] for (uint j = 0; j < SHARE; j++) {
+                        INPUT4 values = SWAPPED(inputs, j);
+                        [[unroll]] for (uint f = 0; f < FOURS; f++)
+                            add_products(sums[(i * SHARE + j) * FOURS + f], values, weight[f]);
+                    }
+                }
+            }
+            if (EACH_ROUND_CARRIES) {
+                [[unroll]] for (uint r = 0; r < ROWS * FOURS; r++) carry(sums[r]);
             }
             c++;
         }

@@ -20,8 +20,8 @@ const uint FOUR_WEIGHTS = 8;     // vectors that hold four steps of a block
 #else
 // Numbers of 32 bits are staged with K outermost, so that an invocation reads its pixels as vectors; one vector more to
 // a line keeps the writers off each other's banks.
-shared ACC stage_inputs[STRETCH * 4][MAX_ROWS + 4];
-shared ACC4 stage_weights[STRETCH * 4][QUADS];
+shared VALUE stage_inputs[STRETCH * 4][MAX_ROWS + 4];
+shared WEIGHTS4 stage_weights[STRETCH * 4][QUADS];
 const uint FOUR_WEIGHTS = 32;
 #endif
 const uint BLOCK_WEIGHTS = STRETCH * FOUR_WEIGHTS;
@@ -62,13 +62,14 @@ void main() {
             uint address = OUTSIDE;
             if (step + load_quad < steps)
                 address = tap_address(part, windows[i], tap / part.taps.y, tap % part.taps.y);
-            LOADED4 loaded = load_input(address, c, zeros.outside);
+            LOADED4 loaded = load_input(address, c, 0u, zeros.outside);
             uint r = load_row + i * LOAD_ROWS;
             if (r < ROWS) {
 #ifdef IS_QUANTISED
                 stage_inputs[load_quad][r] = loaded;
 #else
-                [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = loaded[k];
+                VALUES4 values = VALUES_OF(loaded);
+                [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = values[k];
 #endif
             }
         }
@@ -84,7 +85,7 @@ void main() {
                 here += (tap_number(part, of / part.taps.y, of % part.taps.y) - of) * quads;
             }
             uint at = ((first_block(part) + block) * block_steps + here) * FOUR_WEIGHTS + from % FOUR_WEIGHTS;
-            WEIGHTS4 loaded = weights[(weights_offset >> 2) + (inside ? at : 0u)];
+            WEIGHTS4 loaded = weights[weights_offset / WEIGHTS_WORDS + (inside ? at : 0u)];
 #ifdef IS_QUANTISED
             uint k = from / 8u;
             uint quad = from % 8u;
@@ -100,7 +101,7 @@ void main() {
             Weights4 weight = weights_of(stage_weights[q][column], zeros);
 #else
             Weights4 weight;
-            [[unroll]] for (uint k = 0; k < 4u; k++) weight.steps[k] = stage_weights[q * 4u + k][column];
+            [[unroll]] for (uint k = 0; k < 4u; k++) weight.steps[k] = INPUT4(stage_weights[q * 4u + k][column]);
 #endif
             weight_counts = count_weights(weight_counts, weight);
             [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
@@ -109,10 +110,11 @@ void main() {
 #else
                 INPUT4 inputs;
                 [[unroll]] for (uint k = 0; k < 4u; k++)
-                    inputs[k] = stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r];
+                    inputs[k] = INPUT1(stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r]);
 #endif
                 input_counts[r] = count_inputs(input_counts[r], inputs);
                 add_products(sums[r], inputs, weight);
+                if (EACH_ROUND_CARRIES && q % 2u == 1u) carry(sums[r]);
             }
         }
         if ((step + STRETCH) % EXACT_FOURS == 0u) {

@@ -21,21 +21,28 @@ const uint FOURS = SPAN == 8u ? 2u : 1u;            // fours of channels by one 
 #else
 #define AS_ACC4(words) ivec4(words)
 #endif
+#if WEIGHTS_WORDS == 4
 ACC4 numbers(u64vec2 pairs) { return AS_ACC4(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
+#define FRONT(eight) numbers((eight).xy)
+#define BACK(eight) numbers((eight).zw)
+#else
+#define FRONT(eight) unpack_halves(unpack32((eight).x))
+#define BACK(eight) unpack_halves(unpack32((eight).y))
+#endif
 #endif
 
 // Channels c to c + 3 and, if SPAN is 8, c + 4 to c + 7 of the tap at an address.
 void load_fours(uint address, uint c, Zeros zeros, out INPUT4 first, out INPUT4 second) {
-#if FOUR_WORDS == 4
+#ifdef STORED_ALONE
     if (SPAN == 8u) {
         bool inside = address != OUTSIDE;
-        u64vec4 eight = src_eights[mix(0u, address + c, inside) >> 3];
-        first = mix(zeros.outside, numbers(eight.xy), bvec4(inside));
-        second = mix(zeros.outside, numbers(eight.zw), bvec4(inside));
+        EIGHT eight = src_eights[mix(0u, address + c, inside) >> 3];
+        first = mix(INPUT4(0), FRONT(eight), bvec4(inside));
+        second = mix(INPUT4(0), BACK(eight), bvec4(inside));
         return;
     }
 #endif
-    first = input_of(load_input(address, c, zeros.outside), zeros);
+    first = input_of(load_input(address, c, 0u, zeros.outside), zeros);
 }
 
 #ifdef IS_QUANTISED
@@ -51,9 +58,9 @@ Weights4 load_weights(uint at, Zeros zeros) {
 #ifdef IS_QUANTISED
     return weights_of(weights[at], zeros);
 #else
-    u64vec4 front = weights_eights[at];
-    u64vec4 back = weights_eights[at + LANES];
-    return Weights4(ACC4[](numbers(front.xy), numbers(front.zw), numbers(back.xy), numbers(back.zw)));
+    EIGHT front = weights_eights[at];
+    EIGHT back = weights_eights[at + LANES];
+    return Weights4(ACC4[](FRONT(front), BACK(front), FRONT(back), BACK(back)));
 #endif
 }
 

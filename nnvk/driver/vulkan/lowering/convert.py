@@ -33,12 +33,14 @@ CONVERT = Shader("convert", where=_exists, SRC=_NAMES, DST=_NAMES, SCALES=("one"
 LOCAL = 64
 
 
-def convert(g: Lowering, source: Tensor, target: Tensor, *, as_numbers: bool = False) -> None:
+def convert(g: Lowering, source: Tensor, target: Tensor, *, as_numbers: bool = False, saturate: bool = False) -> None:
     """Fill ``target`` with the elements of ``source``: the same real numbers, rounded to nearest.
 
     ``as_numbers``: elements are numbers whatever their scale, and fractions are cut off, as CAST does it.
+    ``saturate``: numbers beyond 16-bit floats become the largest of these, not infinity.
     """
-    _convert(g, source, of(source), g.tensor(source), target, of(target), g.tensor(target), as_numbers=as_numbers)
+    options = {"TRUNCATE": as_numbers, "SATURATE": saturate}
+    _convert(g, source, of(source), g.tensor(source), target, of(target), g.tensor(target), options)
 
 
 def as_float32(g: Lowering, tensor: Tensor) -> TensorRef:
@@ -82,9 +84,10 @@ def _convert(
     target: Tensor,
     to: DType,
     written: TensorRef,
-    *,
-    as_numbers: bool = False,
+    options: Mapping[str, bool] | None = None,
 ) -> None:
+    spec = {"local_x": LOCAL, **(options or {})}
+    as_numbers = bool(spec.get("TRUNCATE"))
     count = -(-source.size // 4)
     tensors = {"src": read, "dst": written}
     push: dict[str, int | float] = {"src_zero": 0}
@@ -112,7 +115,7 @@ def _convert(
     g.dispatch(
         CONVERT.variant(SRC=from_.name, DST=to.name, SCALES="one" if channels is None else "channel"),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "TRUNCATE": as_numbers},
+        spec=spec,
         tensors=tensors,
         count=count,
         **push,

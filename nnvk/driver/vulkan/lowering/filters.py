@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, dtype, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, DType, dtype, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
@@ -23,6 +24,10 @@ FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 
 BLOCK = 32
 """Output channels in a block of packed filters."""
+HALF_STEPS = 16
+"""Products that may be added up as 16-bit floats: twice as many as any tile has in a round, for the roundings."""
+LONGEST = 4.0
+"""Of filters as vectors, for sums of 16 bits."""
 _LOCAL = 64
 _PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
 """Orders of parts, output channels, taps, channels in which the output channels are innermost."""
@@ -53,13 +58,13 @@ class Filters:
         axes = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
         return [self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes]
 
-    def is_in_order(self, parts_outside: bool) -> bool:
+    def is_in_order(self, parts_outside: bool, device: DeviceProfile) -> bool:
         """Whether `in_order` gives the operand itself."""
         sizes, strides = self.sizes_and_strides(parts_outside)
         dense = all(
             size == 1 or stride == step for size, stride, step in zip(sizes, strides, dense_strides(sizes), strict=True)
         )
-        return dense and self.outputs % 4 == 0 and of(self.tensor) is not F16
+        return dense and self.outputs % 4 == 0 and kept_as(self.tensor, device) is of(self.tensor)
 
     def weights(self) -> np.ndarray:
         """The weights of a constant operand in this shape (a view)."""
@@ -67,6 +72,11 @@ class Filters:
         return np.lib.stride_tricks.as_strided(
             flat, self.shape, [flat.itemsize * stride for stride in self.strides], writeable=False
         )
+
+
+def kept_as(tensor: Tensor, device: DeviceProfile) -> DType:
+    """The type of a filter's weights: the operand's, but 32-bit floats where the device has no 16-bit ones."""
+    return F32 if of(tensor) is F16 and not device.has_native_16 else of(tensor)
 
 
 def filters_of(tensor: Tensor, parts: int = 1) -> Filters:
@@ -102,28 +112,33 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(0, 3, 4, 5, 1, 6, 2))
 
 
-def packed(g: Lowering, filters: Filters) -> TensorRef:
-    """`pack` of filters: now and once if they are constant, else by a shader. 16-bit floats become 32-bit ones."""
+def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
+    """`pack` of filters, in the type that they are `kept_as`: now and once if they are constant, else by a shader.
+
+    ``scale``: what constant weights that are floats are multiplied by.
+    """
     tensor = filters.tensor
     steps = of(tensor) is Q8
     if tensor.is_constant:
 
         def pack_now() -> np.ndarray:
-            weights = _widened(filters.weights())
-            return pack(unsigned_bytes(weights), zero_point(tensor)) if steps else pack(weights)
+            if steps:
+                return pack(unsigned_bytes(filters.weights()), zero_point(tensor))
+            return pack(_kept(g, filters, scale))
 
-        return g.constant_form(tensor, ("packed", filters.shape, filters.strides), pack_now)
+        return g.constant_form(tensor, ("packed", filters.shape, filters.strides, scale), pack_now)
     parts, outputs, taps, channels = filters.shape
-    words = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4) // (4 if steps else 1)
-    target = g.scratch(4 * words)
+    values = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
+    vectors = values // (16 if steps else 4)
+    target = g.scratch(values * kept_as(tensor, g.device).bits // 8)
     part, output, tap, channel = filters.strides
     quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if steps else {}
     g.dispatch(
         PACK_FILTER.variant(DTYPE=dtype(tensor)),
-        groups=g.flat(words // 4, _LOCAL),
+        groups=g.flat(vectors, _LOCAL),
         spec={"local_x": _LOCAL},
         tensors={"src": g.tensor(tensor), "dst": target},
-        count=words // 4,
+        count=vectors,
         out_channels=outputs,
         taps=taps,
         channels=channels,
@@ -139,30 +154,67 @@ def packed(g: Lowering, filters: Filters) -> TensorRef:
 # --- in order ------------------------------------------------------------------------------------------------
 
 
-def in_order(g: Lowering, filters: Filters, parts_outside: bool) -> TensorRef:
+def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 1.0) -> TensorRef:
     """Filters as product.comp reads them into registers: [taps, channels, parts, output channels padded to fours].
 
     The operand itself where it is like that. ``parts_outside``: the parts are not there, but around all. What is in the
-    padding is never used. 16-bit floats become 32-bit ones; bytes stay as they are.
+    padding is never used. The type is what they are `kept_as`; ``scale`` as `packed` has it.
     """
     tensor = filters.tensor
-    if filters.is_in_order(parts_outside):
+    if filters.is_in_order(parts_outside, g.device) and scale == 1.0:
         return g.tensor(tensor)
     sizes, strides = filters.sizes_and_strides(parts_outside)
     padded = [*sizes[:3], round_up(sizes[3], 4)]
     if tensor.is_constant:
 
         def order_now() -> np.ndarray:
-            weights = _widened(filters.weights()).transpose(_PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE)
+            weights = _kept(g, filters, scale).transpose(_PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
-        return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside), order_now)
-    kind = F32 if of(tensor) is F16 else of(tensor)
+        return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside, scale), order_now)
+    kind = kept_as(tensor, g.device)
     target = g.scratch(math.prod(padded) * kind.bits // 8)
-    source = as_float32(g, tensor) if of(tensor) is F16 else g.tensor(tensor)
+    source = g.tensor(tensor) if kind is of(tensor) else as_float32(g, tensor)
     move(g, kind.moved, source, target, sizes, strides, dense_strides(padded))
     return target
 
 
-def _widened(weights: np.ndarray) -> np.ndarray:
-    return weights.astype(np.float32) if weights.dtype == np.float16 else weights
+def _kept(g: Lowering, filters: Filters, scale: float) -> np.ndarray:
+    """Constant weights in the type that they are `kept_as`."""
+    weights = filters.weights()
+    kept = kept_as(filters.tensor, g.device)
+    if scale != 1.0:
+        weights = weights.astype(np.float32) * np.float32(scale)
+    return weights.astype({F16: np.float16, F32: np.float32}.get(kept, weights.dtype))
+
+
+# --- small enough for sums of 16 bits ------------------------------------------------------------------------
+
+
+def may_be_halved(g: Lowering, filters: Filters) -> bool:
+    """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
+
+    What such sums are off by grows with the length of a filter as a vector, and with the input, which nobody knows.
+    With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum comes out near 0.
+    """
+    return filters.tensor.is_constant and _length_and_largest(g, filters)[0] <= LONGEST  # False for what is no number
+
+
+def half_scale(g: Lowering, filters: Filters) -> float:
+    """A power of two, at most 1, that brings the largest of constant weights below 1 / `HALF_STEPS`.
+
+    So many products with 16-bit floats then add up without overflow.
+    """
+    _, exponent = math.frexp(_length_and_largest(g, filters)[1])
+    return min(1.0, math.ldexp(1.0 / HALF_STEPS, -exponent))
+
+
+def _length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
+    """The length of the longest filter as a vector, and the largest weight."""
+
+    def measure() -> tuple[float, float]:
+        weights = np.abs(filters.weights().astype(np.float64))
+        lengths = np.sqrt(np.square(weights).sum((2, 3)))
+        return float(lengths.max(initial=0.0)), float(weights.max(initial=0.0))
+
+    return g.once((filters.tensor.index, "length", filters.shape, filters.strides), measure)

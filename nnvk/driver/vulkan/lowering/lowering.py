@@ -57,19 +57,23 @@ class Lowering:
         self.entropy: list[TensorRef] = []
         """What the host fills with random bytes for each execution."""
         self._choices: list[Choice] = []
+        self._of_all: set[int] = set()
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
         self._winners = winners or {}
 
     # --- choices ---------------------------------------------------------------------------------------------
 
-    def choose(self, question: str, ranked: Sequence[T]) -> T:
+    def choose(self, question: str, ranked: Sequence[T], *, of_all: bool = False) -> T:
         """The way that was measured to be the fastest for a question, or else the first one.
 
-        ``question`` has all that the times depend on; ways are told apart by what ``str`` gives.
+        ``question`` has all that the times depend on; ways are told apart by what ``str`` gives. ``of_all``: all
+        commands of the model come of it, not those that follow for the same operation.
         """
         winner = self._winners.get(question)
         chosen = next((way for way in ranked if str(way) == winner), ranked[0])
         self._choices.append(Choice(self.operation, question, tuple(map(str, ranked)), str(chosen)))
+        if of_all:
+            self._of_all.add(len(self._choices) - 1)
         return chosen
 
     @property
@@ -79,6 +83,8 @@ class Lowering:
         for position, number in enumerate(self._chosen_for):
             if number is not None:
                 commands[number].append(position)
+        for number in self._of_all:
+            commands[number] = list(range(len(self._chosen_for)))
         return [replace(choice, commands=tuple(of)) for choice, of in zip(self._choices, commands, strict=True)]
 
     # --- tensors ---------------------------------------------------------------------------------------------
@@ -186,8 +192,11 @@ class Lowering:
 
         ``tensors`` are by the names of the shader's blocks, ``push`` are its push constants but for the offsets,
         ``spec`` its specialisation constants (``local_x``, ... for the workgroup's size) where they aren't the
-        default. A name too many or too few is an error, so that host and shader can't drift apart.
+        default. A name too many or too few is an error, so that host and shader can't drift apart. The variant's twin
+        runs where the device has elements of 16 bits of its own.
         """
+        if self.device.has_native_16:
+            variant = variant.native
         shader = self._library[variant]
         lacking = shader.features - self.device.features
         if lacking:

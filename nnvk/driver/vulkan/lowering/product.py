@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_tensors
-from nnvk.driver.vulkan.lowering.filters import BLOCK, FILTER_SHADERS, Filters, in_order, packed
+from nnvk.driver.vulkan.lowering.filters import (
+    BLOCK,
+    FILTER_SHADERS,
+    Filters,
+    half_scale,
+    in_order,
+    may_be_halved,
+    packed,
+)
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
@@ -21,7 +29,12 @@ from nnvk.types.operand import Shape
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes, and they alone, are multiplied in one of two ways; subgroups of eight have dot products of vectors."""
+    """Bytes, and they alone, are multiplied in one of two ways; subgroups of eight have dot products of vectors.
+
+    16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
+    """
+    if choice["BYTES"] == "half":
+        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["DTYPE"] != "q8":
         return choice["BYTES"] == "none"
     return choice["BYTES"] == "dot" or (choice["BYTES"] == "float" and choice["TILE"] != "subgroup")
@@ -32,7 +45,7 @@ PRODUCT = Shader(
     where=_exists,
     DTYPE=("f32", "f16", "i32", "q8"),
     TILE=("subgroup", "shared", "register", "quads"),
-    BYTES=("none", "float", "dot"),
+    BYTES=("none", "float", "dot", "half"),
 )
 VECTOR = Shader("fully_connected", DTYPE=("f32", "f16", "q8"))
 PRODUCT_SHADERS = (PRODUCT, VECTOR, ARRANGE, *FILTER_SHADERS)
@@ -125,22 +138,23 @@ def multiply(
     """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
     source = nhwc_input(g, operands.input, product.source, nchw_input)
     target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
-    work = work_of(product, filters, dtype(operands.input))
+    work = work_of(g, product, filters, dtype(operands.input))
     strategy = g.choose(f"{work} {product}", ranked(work, g.device))
+    scale = half_scale(g, filters) if strategy.bytes == "half" else 1.0
     tensors = {
         "src": source,
-        "weights": packed(g, filters) if strategy.packed else in_order(g, filters, product.parts_outside),
+        "weights": packed(g, filters, scale) if strategy.packed else in_order(g, filters, product.parts_outside, scale),
         "dst": target,
         **output_tensors(g, operands, product.columns, product.pixel_parts),
     }
     if strategy.tile == "vector":
         _matrix_by_vectors(g, operands, product, strategy, tensors)
     else:
-        _by_tiles(g, operands, product, strategy, tensors)
+        _by_tiles(g, operands, product, strategy, tensors, scale)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
 
-def work_of(product: Product, filters: Filters, kind: str) -> Work:
+def work_of(g: Lowering, product: Product, filters: Filters, kind: str) -> Work:
     """What strategies are chosen by."""
     vertical, horizontal = product.vertical, product.horizontal
     taps = vertical.window * horizontal.window
@@ -154,13 +168,19 @@ def work_of(product: Product, filters: Filters, kind: str) -> Work:
         taps,
         product.depth,
         constant=filters.tensor.is_constant,
-        in_order=filters.is_in_order(product.parts_outside),
+        in_order=filters.is_in_order(product.parts_outside, g.device),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
+        halves=kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters),
     )
 
 
 def _by_tiles(
-    g: Lowering, operands: Operands, product: Product, strategy: Strategy, tensors: Mapping[str, TensorRef]
+    g: Lowering,
+    operands: Operands,
+    product: Product,
+    strategy: Strategy,
+    tensors: Mapping[str, TensorRef],
+    scale: float,
 ) -> None:
     kind, columns = dtype(operands.input), product.columns
     (local_x, local_y), tile = strategy.local, strategy.tile
@@ -168,7 +188,7 @@ def _by_tiles(
         "local_x": local_x,
         "local_y": local_y,
         "ROWS": strategy.rows,
-        "SPAN": _span(tile, product, kind),
+        "SPAN": _span(g, strategy, product, kind),
         "VECTOR_STORES": columns % 4 == 0,
         "SPLIT": int(product.split),
     }
@@ -182,6 +202,7 @@ def _by_tiles(
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     if kind == "q8" and tile in ("register", "quads"):
         bytes_["weight_sign_mask"] = sign_mask(operands.filter)
+    halves = {"weight_scale": 1.0 / scale} if strategy.bytes == "half" else {}
     g.dispatch(
         PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes),
         groups=g.flat(product.parts * -(-product.rows // down) * -(-columns // across), 1),
@@ -206,6 +227,7 @@ def _by_tiles(
         pad_left=horizontal.before,
         **output_push(operands),
         **bytes_,
+        **halves,
     )
 
 
@@ -227,9 +249,13 @@ def _matrix_by_vectors(
     )
 
 
-def _span(tile: str, product: Product, kind: str) -> int:
+def _span(g: Lowering, strategy: Strategy, product: Product, kind: str) -> int:
     """How many channels the shader can load at once."""
     if product.source[3] % 4 or product.depth % 4:
         return 1
     eights = product.source[3] % 8 == 0 and product.depth % 8 == 0
-    return 8 if eights and tile == "subgroup" and kind in ("f32", "i32") else 4
+    if strategy.tile == "subgroup":
+        wide = kind in ("f32", "i32") or (kind == "f16" and g.device.has_native_16)
+    else:
+        wide = strategy.tile == "register" and strategy.bytes == "half"
+    return 8 if eights and wide else 4

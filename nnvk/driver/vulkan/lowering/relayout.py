@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnvk.driver.vulkan.lowering.arrange import arrange
-from nnvk.driver.vulkan.lowering.dtypes import moved, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, moved, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Tensor
@@ -32,11 +32,11 @@ def nhwc_input(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False) ->
 def nhwc_output(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False, parts: int = 1) -> TensorRef:
     """Where a shader writes a tensor as pixels of an NHWC shape; `finish_output` makes the tensor of it.
 
-    Equal ``parts`` of pixels are padded to fours of channels where elements are smaller than words. The tensor itself
+    Equal ``parts`` of pixels are padded to fours of channels where elements are packed in words. The tensor itself
     where that is its layout, else scratch.
     """
     *image, channels = shape
-    padded, pixels = _padded_channels(tensor, channels, parts), math.prod(image)
+    padded, pixels = _padded_channels(g, tensor, channels, parts), math.prod(image)
     dense = padded == channels or (pixels == 1 and parts == 1)
     in_order = not nchw or channels == 1 or math.prod(image[1:]) == 1
     return g.tensor(tensor) if dense and in_order else g.scratch(pixels * padded * tensor.dtype.itemsize)
@@ -50,7 +50,7 @@ def finish_output(
     if written == target:
         return
     batches, height, width, channels = shape
-    padded, plane = _padded_channels(tensor, channels, parts), height * width
+    padded, plane = _padded_channels(g, tensor, channels, parts), height * width
     pixels, of_pixel = (plane, padded), [(parts, padded // parts), (channels // parts, 1)]
     rows = [*of_pixel, pixels] if nchw else [pixels, *of_pixel]
     arrange(g, moved(tensor), written, target, [(batches, plane * padded), *rows])
@@ -64,5 +64,6 @@ def nchw_output(g: Lowering, written: TensorRef, tensor: Tensor) -> None:
     arrange(g, moved(tensor), written, g.tensor(tensor), box)
 
 
-def _padded_channels(tensor: Tensor, channels: int, parts: int) -> int:
-    return channels if of(tensor).bits == 32 else parts * round_up(channels // parts, 4)
+def _padded_channels(g: Lowering, tensor: Tensor, channels: int, parts: int) -> int:
+    stored_alone = of(tensor).bits == 32 or (of(tensor) is F16 and g.device.has_native_16)
+    return channels if stored_alone else parts * round_up(channels // parts, 4)

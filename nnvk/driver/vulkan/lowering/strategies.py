@@ -51,6 +51,8 @@ class Work:
     """The filters lie in order as they are."""
     matrix: bool
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
+    halves: bool = False
+    """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
 
     @property
     def steps(self) -> int:
@@ -76,13 +78,13 @@ class Strategy:
     fours: int = 1
     """Fours of output channels of an invocation."""
     bytes: str = "none"
-    """The axis BYTES: how bytes are multiplied."""
+    """The axis BYTES: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
     """Weights are packed, not in order."""
 
     def __str__(self) -> str:
         size = f"{self.rows}x{4 * self.fours}" if self.tile in ("register", "quads") else str(self.rows)
-        arithmetic = "" if self.bytes == "none" else f", bytes by {self.bytes}"
+        arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.bytes, f", bytes by {self.bytes}")
         order = "" if self.packed else ", weights in order"
         return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}"
 
@@ -95,13 +97,15 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     ways: tuple[str, ...] = ("none",)
     if work.kind == "q8":
         ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
+    if work.halves:
+        ways = ("none", "half")
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind != "i32":
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
         yield from _shared(way)
         if _sums_are_short(work, way):
             yield from _in_registers(work, device, way)
-        if way != "float" and uses_subgroups(device):
+        if way in ("none", "dot") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (_LANES, 1), bytes=way)
 
@@ -122,7 +126,7 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
         orders = []  # it takes four steps of one channel, which lie apart
     count = 32 if device.is_cpu else 64
     for packed in (True, *orders):
-        if device.subgroup_size >= 4 and "subgroupQuad" in device.features and work.fours > 1:
+        if way != "half" and device.subgroup_size >= 4 and "subgroupQuad" in device.features and work.fours > 1:
             for rows in (4, 8, 12, 16):
                 yield Strategy("quads", rows, (4, count // 4), 1, way, packed)
         across = min(8, 1 << (work.fours - 1).bit_length())
@@ -177,7 +181,7 @@ COSTS = {
         barrier=400,
         group=600,
         begin=500,
-        products={"f32": 16, "f16": 16, "i32": 32, "float": 16, "dot": 100},
+        products={"f32": 16, "f16": 16, "i32": 32, "float": 16, "dot": 100, "half": 100},
         convert={"float": 20, "dot": 4},
         swap=0,
         latency=0,
@@ -192,7 +196,7 @@ COSTS = {
         barrier=30,
         group=200,
         begin=200,
-        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 6},
+        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 6, "half": 10},
         convert={"float": 12, "dot": 2},
         swap=2,
         latency=500,
@@ -219,7 +223,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take for a product."""
     costs = costs_of(device)
     lanes = device.subgroup_size if device.is_cpu else 64
-    way = strategy.bytes if work.kind == "q8" and strategy.bytes != "none" else work.kind
+    if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
+        costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2)
+    way = work.kind if strategy.bytes == "none" else strategy.bytes
     products = costs.products.get(way, costs.products["i32"])
     convert = costs.convert.get(way, 0.0)
     loads = 1 if work.kind == "q8" else 4  # of the weights of four steps for four channels, where they are packed

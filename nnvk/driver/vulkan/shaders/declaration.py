@@ -4,6 +4,9 @@ A `Shader` names one `shaders/<name>.comp` and the axes along which it is specia
 kind, tile, ...). Every combination of the axes' values is a `Variant`, compiled to `<name>.<value>.<value>.spv`;
 value `v` of axis `A` becomes the macro `A_V` (upper case), defined as 1. Both the compiler and the lowering read
 the same declaration, so that a name can't drift between them.
+
+A variant with elements of 16 bits has a twin for devices that store and convert these by themselves: the same source
+with the macro `NATIVE_16`, in `<name>...native.spv`.
 """
 
 from __future__ import annotations
@@ -11,11 +14,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _SHADER_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _AXIS_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[a-z0-9_]+")
+
+_SIXTEEN_BITS = frozenset({"f16", "b16"})
+"""Values of axes, whichever, that stand for elements that may be native ones of the device."""
+
+_NATIVE_ALONE = "half"
+"""The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the twin."""
 
 _declared: dict[str, Shader] = {}
 
@@ -27,20 +36,32 @@ class Variant:
     Attributes:
         shader: name of the shader, `shaders/<shader>.comp`.
         axes: (axis, value) pairs in the order of the shader's declaration.
+        is_native: elements of 16 bits are the device's own, not packed in words.
     """
 
     shader: str
     axes: tuple[tuple[str, str], ...] = ()
+    is_native: bool = False
 
     @property
     def name(self) -> str:
         """The file stem of the compiled variant, e.g. `pool2d.avg.f32`."""
-        return ".".join((self.shader, *(value for _, value in self.axes)))
+        return ".".join((self.shader, *(value for _, value in self.axes), *(["native"] if self.is_native else [])))
 
     @property
     def defines(self) -> tuple[str, ...]:
         """The macros that select the variant, e.g. `("KIND_AVG", "DTYPE_F32")`; each is defined as 1."""
-        return tuple(f"{axis}_{value.upper()}" for axis, value in self.axes)
+        return (*(f"{axis}_{value.upper()}" for axis, value in self.axes), *(["NATIVE_16"] if self.is_native else []))
+
+    @property
+    def needs_native(self) -> bool:
+        """Whether there is but the twin."""
+        return any(value == _NATIVE_ALONE for _, value in self.axes)
+
+    @property
+    def native(self) -> Variant:
+        """The twin for devices with elements of 16 bits of their own; itself where it has no such elements."""
+        return replace(self, is_native=any(value in _SIXTEEN_BITS for _, value in self.axes))
 
 
 class Shader:
@@ -85,8 +106,9 @@ class Shader:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Every declared variant."""
-        return tuple(self._variants.values())
+        """Every declared variant, with its twin where it has one."""
+        both = (twin for variant in self._variants.values() for twin in (variant, variant.native))
+        return tuple(dict.fromkeys(variant for variant in both if variant.is_native or not variant.needs_native))
 
     def variant(self, **choice: str) -> Variant:
         """The variant with one value chosen for each axis.

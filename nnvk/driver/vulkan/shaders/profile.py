@@ -11,6 +11,9 @@ from nnvk.base.errors import bad_data
 LARGEST_BUFFER = 2**32 - 256
 """Bytes of a buffer: the native module counts them in 32 bits, in steps of 256."""
 
+NATIVE_16 = frozenset({"storageBuffer16BitAccess", "shaderFloat16", "shaderRoundingModeRTEFloat16"})
+"""Features of devices that store elements of 16 bits one by one, and round floats to nearest when they do."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
@@ -37,6 +40,11 @@ class DeviceProfile:
     """The device can tell how long its work took."""
     barriers_by_buffer: bool = False
     """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
+
+    @property
+    def has_native_16(self) -> bool:
+        """Elements of 16 bits are the device's own; else they are packed in words, two to one."""
+        return self.features >= NATIVE_16
 
     @property
     def team(self) -> int:

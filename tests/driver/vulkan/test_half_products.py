@@ -1,0 +1,136 @@
+"""Products whose factors are multiplied, and in short runs added up, as 16-bit floats: close, and never Inf."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from against_reference import check_like_the_reference
+from rows import Row, empty_like, execute, parse, reference
+
+from nnvk.conformance.compare import first_difference
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering.filters import LONGEST
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.types.codes import OperandCode
+from nnvk.types.model import Lifetime
+
+
+def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
+    return [strategy for strategy in candidates(work, device) if strategy.bytes == "half"]
+
+
+@pytest.fixture(params=["register 8x4", "register 8x8", "register 1x4", "shared 16", "shared 64"])
+def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> VulkanDevice:
+    """The device, which multiplies 16-bit floats by one strategy with packed weights, or the first there is."""
+    if not own.profile.has_native_16:
+        pytest.skip("the device has no 16-bit floats of its own")
+
+    def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+        ways = offered(work, device)
+        return [way for way in ways if str(way).startswith(f"{request.param} ")] or ways
+
+    monkeypatch.setattr(product, "ranked", ranked)
+    return own
+
+
+def spoilt(text: str, weights: np.ndarray, *inputs: np.ndarray) -> Row:
+    """The row with other inputs and, as its first constant tensor, other weights."""
+    model = parse(text).model
+    operands = list(model.operands)
+    number = next(i for i, operand in enumerate(operands) if operand.lifetime is Lifetime.CONSTANT)
+    operands[number] = replace(operands[number], value=weights.astype(np.float16))
+    return Row(replace(model, operands=tuple(operands)), [array.astype(np.float16) for array in inputs])
+
+
+def outputs_of(device: VulkanDevice, row: Row) -> tuple[np.ndarray, np.ndarray]:
+    (want,) = reference(row)
+    (got,) = outputs = empty_like([want])
+    execute(device, row, outputs)
+    return got, want
+
+
+SHAPES = """
+CONV_2D f16[1,7,5,13]~3 #f16[19,3,3,13]~3 #f16[19] SAME 1 1 RELU nhwc
+CONV_2D f16[2,5,7,8]~3 #f16[33,2,3,8]~3 #f16[33] SAME 2 1 NONE nhwc
+CONV_2D f16[1,16,9,11]~3 #f16[5,3,3,16]~3 #f16[5] SAME 1 1 NONE nchw
+CONV_2D f16[1,3,3,20]~3 #f16[68,1,1,20]~3 #f16[68] VALID 1 1 RELU6 nhwc
+GROUPED_CONV_2D f16[1,5,6,10]~3 #f16[74,3,2,5]~3 #f16[74] SAME 1 1 2 NONE nhwc
+GROUPED_CONV_2D f16[1,5,6,16]~3 #f16[6,3,2,8]~3 #f16[6] SAME 1 1 2 NONE nhwc
+TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~3 #f16[37] 1 0 2 1 2 3 NONE nhwc
+TRANSPOSE_CONV_2D f16[1,4,5,8]~3 #f16[3,3,4,8]~3 #f16[3] 1 0 2 1 2 3 NONE nhwc
+FULLY_CONNECTED f16[17,29]~3 #f16[23,29]~3 #f16[23] NONE
+FULLY_CONNECTED f16[19,1031]~3 #f16[7,1031]~3 #f16[7] NONE
+BATCH_MATMUL f16[3,41,24]~3 #f16[3,24,68]~3
+BATCH_MATMUL f16[2,35,7]~3 #f16[2,7,3]~3
+"""
+
+
+def shortened(weights: np.ndarray) -> np.ndarray:
+    """Weights times a power of two, so that filters are as long as is allowed, or up to twice shorter."""
+    lengths = np.sqrt(np.square(weights.astype(np.float64)).reshape(weights.shape[0], -1).sum(1))
+    return weights * 2.0 ** -np.ceil(np.log2(lengths.max() / LONGEST))
+
+
+def constant_of(text: str) -> np.ndarray:
+    return next(o.value for o in parse(text).model.operands if o.lifetime is Lifetime.CONSTANT and o.value is not None)
+
+
+@pytest.mark.parametrize("text", SHAPES.strip().splitlines())
+def test_integers_are_exact(halved: VulkanDevice, text: str) -> None:
+    """But for a power of two. Nothing else is written."""
+    check_like_the_reference(halved, spoilt(text, shortened(constant_of(text)), *parse(text).inputs))
+
+
+@pytest.mark.parametrize("text", SHAPES.strip().splitlines())
+def test_numbers_are_as_close_as_the_vectors_ask(halved: VulkanDevice, text: str) -> None:
+    rng = np.random.default_rng(1)
+    weights = shortened(rng.standard_normal(constant_of(text).shape))
+    inputs = [rng.standard_normal(source.shape) for source in parse(text).inputs]
+    got, want = outputs_of(halved, spoilt(text, weights, *inputs))
+    assert first_difference(want, got, OperandCode.TENSOR_FLOAT16) is None
+
+
+@pytest.mark.parametrize("size", [65504.0, 1000.0, 1.0, 2.0**-14, 2.0**-24])
+@pytest.mark.parametrize("weight", [0.4, 2.0**-6, 2.0**-14, 2.0**-24])
+def test_sums_never_leave_the_range(halved: VulkanDevice, size: float, weight: float) -> None:
+    """Large products that cancel, next to each other or far apart, or that add up to what is just within the range."""
+    depth, rows = 96, 19
+    signs = np.where(np.arange(depth) % 2, 1.0, -1.0)
+    apart = np.where(np.arange(depth) < depth // 2, 1.0, -1.0)
+    weights = weight * np.stack([signs, apart, np.eye(1, depth)[0], np.full(depth, 1 / depth)])
+    text = f"FULLY_CONNECTED f16[{rows},{depth}] #f16[4,{depth}] #f16[4]=0 NONE"
+    got, want = outputs_of(halved, spoilt(text, weights, np.full((rows, depth), size)))
+    assert np.isfinite(want).all()
+    assert first_difference(want, got, OperandCode.TENSOR_FLOAT16) is None
+
+
+def test_what_is_no_number_stays_so(halved: VulkanDevice) -> None:
+    text = "CONV_2D f16[1,9,7,12] #f16[9,3,3,12] #f16[9] SAME 1 1 NONE nhwc"
+    row = spoilt(text, shortened(constant_of(text)), *(source / 2 for source in parse(text).inputs))
+    source = row.inputs[0].copy()
+    source[0, 1, 2, 3], source[0, 7, 5, 0], source[0, 4, 3, 11] = np.inf, -np.inf, np.nan
+    got, want = outputs_of(halved, Row(row.model, [source]))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got) * np.sign(got), np.isinf(want) * np.sign(want))
+    finite = np.isfinite(want)
+    assert first_difference(want[finite], got[finite], OperandCode.TENSOR_FLOAT16) is None
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan, 4.1])
+def test_weights_that_are_not_for_this(own: VulkanDevice, weight: float) -> None:
+    """Those that are no numbers, and large ones."""
+    weights = np.full((4, 8), 0.1)
+    weights[1, 3] = weight
+    row = spoilt("FULLY_CONNECTED f16[19,8] #f16[4,8] #f16[4] NONE", weights, np.ones((19, 8)))
+    plan = own.planner.lower(row.model, [(19, 8)], None, {})
+    assert not [way for way in plan.choices[0].ways if "16 bits" in way]
+
+
+def test_weights_of_zeros(halved: VulkanDevice) -> None:
+    row = spoilt("FULLY_CONNECTED f16[19,8] #f16[4,8] #f16[4] NONE", np.zeros((4, 8)), np.full((19, 8), 65504))
+    got, want = outputs_of(halved, row)
+    np.testing.assert_array_equal(got, want)
