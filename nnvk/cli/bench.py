@@ -12,7 +12,7 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.text import milliseconds
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, find_models, load_model, title
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, find_models, load_model, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
@@ -37,6 +37,7 @@ def command(
     ] = False,
     shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
@@ -55,7 +56,7 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+                imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue

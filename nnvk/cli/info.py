@@ -13,7 +13,7 @@ import typer
 from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, load_model
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.tflite import ImportedModel, Port
@@ -53,6 +53,7 @@ def command(
     ] = None,
     shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Show what a model consists of, and where each part would run.
@@ -62,7 +63,7 @@ def command(
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     reasons = _reasons(imported.model, devices)
     first = devices[0].name
     if device is None:

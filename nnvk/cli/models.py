@@ -25,6 +25,13 @@ NoRoundHybrid = Annotated[
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of random inputs.")]
 
+Relaxed = Annotated[
+    bool,
+    typer.Option(
+        "--relaxed", help="Let devices compute float32 with the range and precision of float16, which may be faster."
+    ),
+]
+
 InputShapes = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,14 +42,16 @@ InputShapes = Annotated[
 ]
 
 
-def load_model(path: Path, shapes: Sequence[str] | None = None, *, round_hybrid: bool = True) -> tflite.ImportedModel:
-    """Read a model; ``shapes`` are those of ``--shape``, ``round_hybrid`` is that of `tflite.load`.
+def load_model(
+    path: Path, shapes: Sequence[str] | None = None, *, round_hybrid: bool = True, relaxed: bool = False
+) -> tflite.ImportedModel:
+    """Read a model; ``shapes`` are those of ``--shape``, ``round_hybrid`` and ``relaxed`` are those of `tflite.load`.
 
     Raises FileNotFoundError, or the importer's error that names what can't be mapped.
     """
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
-    return tflite.load(path, shapes=parse_shapes(shapes or ()), round_hybrid=round_hybrid)
+    return tflite.load(path, shapes=parse_shapes(shapes or ()), round_hybrid=round_hybrid, relaxed=relaxed)
 
 
 def find_models(paths: Sequence[Path]) -> list[Path]:

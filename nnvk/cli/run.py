@@ -19,7 +19,7 @@ from nnvk.base import tracing
 from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import FAILURE, Failures, complain, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Seed, choose_devices, load_model
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, Seed, choose_devices, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
@@ -93,6 +93,7 @@ def command(
     ] = None,
     shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Run a model on images or arrays, or on random numbers.
@@ -107,7 +108,7 @@ def command(
         check_writable(json_file)
         failures = Failures(ctx.find_root().params["traceback"])
         devices = choose_devices(device, not no_fallback)
-        run_folder(path, devices, seed, shapes, not no_round_hybrid, json_file, failures)
+        run_folder(path, devices, seed, shapes, not no_round_hybrid, relaxed, json_file, failures)
         if failures.count:
             raise typer.Exit(FAILURE)
         return
@@ -117,7 +118,7 @@ def command(
     normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
     devices = choose_devices(device, not no_fallback)
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     if names is None:
         names = _own_labels(imported)
     wants_classes = top is not None or names is not None

@@ -24,6 +24,7 @@ def run_folder(
     seed: int,
     shapes: Sequence[str] | None,
     round_hybrid: bool,
+    relaxed: bool,
     json_file: Path | None,
     failures: Failures,
 ) -> None:
@@ -34,7 +35,7 @@ def run_folder(
         for path in paths:
             name = title(path, paths)
             try:
-                model = load_model(path, shapes, round_hybrid=round_hybrid).model
+                model = load_model(path, shapes, round_hybrid=round_hybrid, relaxed=relaxed).model
                 compilation = compile_model(model, devices)
                 arrays = random_inputs(compilation.model, seed)
                 started = time.perf_counter_ns()

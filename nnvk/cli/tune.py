@@ -10,7 +10,7 @@ import typer
 from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import choose_devices, load_model
+from nnvk.cli.models import Relaxed, choose_devices, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
@@ -22,6 +22,7 @@ def command(
         str | None,
         typer.Option("--device", metavar="NAME", help="Tune for this device; for the preferred one, if left out."),
     ] = None,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Measure which strategies are the fastest for models, and keep that.
@@ -32,7 +33,7 @@ def command(
     devices = choose_devices(device, fallback=True)
     tuned = []
     for path in models:
-        compilation = Compilation(load_model(path).model, devices)
+        compilation = Compilation(load_model(path, relaxed=relaxed).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
         with working("Measuring"):
             compilation.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,6 +164,20 @@ class Call:
     def output(self) -> Tensor:
         """The first (mostly the only) output."""
         return self.outputs[0]
+
+    def with_tensors(self, other: Callable[[Tensor], Tensor]) -> Call:
+        """The same call on other tensors, inputs and outputs: what ``other`` gives for each."""
+
+        def replaced(value: Any) -> Any:
+            if isinstance(value, list):
+                return [replaced(item) for item in value]
+            return other(value) if isinstance(value, Tensor) else value
+
+        values = {name: replaced(value) for name, value in self._values.items()}
+        tensors = [(param, other(tensor)) for param, tensor in self.tensors]
+        call = Call(self.code, values, [other(tensor) for tensor in self.outputs], self.relaxed, tensors)
+        call.unknown = self.unknown
+        return call
 
     def has(self, name: str) -> bool:
         """Whether the chosen signature has this parameter."""

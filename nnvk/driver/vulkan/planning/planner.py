@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.memory_plan import Block, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
@@ -137,10 +138,11 @@ def lower(
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
     shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
+    halves = choose_halves(g, model, tuple(input_shapes))
     for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True, late=g.values)):
         g.operation = number
         try:
-            _lower_call(call, g, refuse)
+            _lower_call(call, g, refuse, halves)
         except UnknownValue as unknown:
             if unknown.operand is None:
                 raise op_failed(f"{operation}: {unknown}") from unknown
@@ -152,7 +154,7 @@ def lower(
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs))
 
 
-def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str]) -> None:
+def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str], halves: Halves | None) -> None:
     """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
     largest = registry.lookup(call.code).largest
     if largest is not None:
@@ -166,7 +168,10 @@ def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str]) -> None:
         if reason:
             raise op_failed(f"{call.code.name}: {reason}")
         with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-            kernel.lower(call, g)
+            if halves is None:
+                kernel.lower(call, g)
+            else:
+                halves.lower(call, kernel.lower)
 
 
 def _placed(

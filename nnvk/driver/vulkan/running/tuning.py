@@ -33,9 +33,17 @@ def tune(
 ) -> None:
     """Measure what there is to choose in a model and is not known yet, and let the planner keep the winners.
 
-    The model is planned and run as often as an operation has ways, on inputs of zeros. Raises what planning it does; a
-    way that the device fails to run is left out. Nothing happens where the device has no timestamps.
+    The model is planned and run as often as an operation has ways, on inputs of zeros, and once more where the winners
+    bring other questions. Raises what planning it does; a way that the device fails to run is left out. Nothing happens
+    where the device has no timestamps.
     """
+    for _ in range(2):
+        _tune(gpu, planner, model, shapes, values)
+
+
+def _tune(
+    gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
+) -> None:
     known = planner.winners.known
     plan = planner.lower(model, shapes, values, known)
     ways = {choice.question: shortlist(choice.ways) for choice in plan.choices if choice.question not in known}

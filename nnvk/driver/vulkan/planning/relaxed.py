@@ -1,0 +1,180 @@
+"""Relaxed models: 16-bit floats between operations, where the device has them (relaxComputationFloat32toFloat16).
+
+Halves begin at products: their factors and what they give are 16-bit floats, and so is what others make of that, as
+long as it stays about as large. What a model takes and gives, and what other operations see, are 32-bit floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.convert import convert
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Call, Tensor
+from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.model import Lifetime, Model, Operation
+from nnvk.types.operand import Shape
+
+LARGEST = 65504.0
+"""Of 16-bit floats."""
+_SMALLEST = 2.0**-14
+"""Of those with all digits."""
+HALVES, FLOATS = "16-bit floats between operations", "32-bit floats between operations"
+"""The ways to compute a relaxed model."""
+
+PRODUCTS = frozenset(
+    {
+        OperationCode.BATCH_MATMUL,
+        OperationCode.CONV_2D,
+        OperationCode.DEPTHWISE_CONV_2D,
+        OperationCode.FULLY_CONNECTED,
+        OperationCode.GROUPED_CONV_2D,
+        OperationCode.TRANSPOSE_CONV_2D,
+    }
+)
+"""Where halves begin."""
+FOLLOWERS = frozenset(
+    {
+        OperationCode.ABS,
+        OperationCode.ADD,
+        OperationCode.AVERAGE_POOL_2D,
+        OperationCode.BATCH_TO_SPACE_ND,
+        OperationCode.CHANNEL_SHUFFLE,
+        OperationCode.CONCATENATION,
+        OperationCode.DEPTH_TO_SPACE,
+        OperationCode.ELU,
+        OperationCode.EXPAND_DIMS,
+        OperationCode.HARD_SWISH,
+        OperationCode.LOGISTIC,
+        OperationCode.MAXIMUM,
+        OperationCode.MAX_POOL_2D,
+        OperationCode.MEAN,
+        OperationCode.MINIMUM,
+        OperationCode.MUL,
+        OperationCode.NEG,
+        OperationCode.PAD,
+        OperationCode.PRELU,
+        OperationCode.RELU,
+        OperationCode.RELU1,
+        OperationCode.RELU6,
+        OperationCode.RESHAPE,
+        OperationCode.RESIZE_BILINEAR,
+        OperationCode.RESIZE_NEAREST_NEIGHBOR,
+        OperationCode.SLICE,
+        OperationCode.SOFTMAX,
+        OperationCode.SPACE_TO_BATCH_ND,
+        OperationCode.SPACE_TO_DEPTH,
+        OperationCode.SPLIT,
+        OperationCode.SQUEEZE,
+        OperationCode.STRIDED_SLICE,
+        OperationCode.SUB,
+        OperationCode.TANH,
+        OperationCode.TRANSPOSE,
+    }
+)
+"""What takes halves where it gets any. Not squares, powers and their like: they leave the range of 16-bit floats."""
+
+
+def halves(model: Model) -> list[bool]:
+    """For each operation of a relaxed model whether it is to be computed on 16-bit floats, where that pays."""
+    given: set[int] = set()
+    result = []
+    for operation in model.operations:
+        halved = _may_be_halved(model, operation) and (
+            operation.code in PRODUCTS or (operation.code in FOLLOWERS and not given.isdisjoint(operation.inputs))
+        )
+        if halved:
+            given.update(operation.outputs)
+        result.append(halved)
+    return result
+
+
+def _may_be_halved(model: Model, operation: Operation) -> bool:
+    """Whether an operation is on 32-bit floats, and all of its constants are about as good in 16 bits."""
+    if isinstance(operation.code, ExtensionCode):
+        return False
+    tensors = [index for index in operation.inputs if model.operands[index].type.code is OperandCode.TENSOR_FLOAT32]
+    if not tensors or operation.inputs[0] not in tensors:
+        return False
+    if operation.code is OperationCode.MUL and len(set(tensors)) == 1:
+        return False  # a square
+    return all(_fits(model.operands[index].value) for index in tensors)
+
+
+def _fits(constant: np.ndarray | None) -> bool:
+    if constant is None or not constant.size:
+        return True
+    largest = float(np.abs(constant).max())
+    return largest == 0 or _SMALLEST <= largest <= LARGEST
+
+
+def choose_halves(g: Lowering, model: Model, shapes: tuple[Shape, ...]) -> Halves | None:
+    """How a model is lowered where it is relaxed and 16-bit floats pay, by what is known of the device or measured."""
+    if not (model.relaxed and g.device.has_native_16):
+        return None
+    halved = halves(model)
+    if not any(halved):
+        return None
+    content = repr((model.operations, [operand.type for operand in model.operands], shapes))
+    question = f"relaxed model {hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    chosen = g.choose(question, ranked(g.device), of_all=True)
+    return Halves(g, model, halved) if chosen == HALVES else None
+
+
+def ranked(device: DeviceProfile) -> list[str]:
+    """The ways to compute a relaxed model, what is thought to be faster first: CPUs convert halves, GPUs have them."""
+    return [FLOATS, HALVES] if device.is_cpu else [HALVES, FLOATS]
+
+
+class Halves:
+    """Lowers a relaxed model's operations on 16-bit floats, and converts what comes from others, or goes to them."""
+
+    def __init__(self, g: Lowering, model: Model, halved: list[bool]) -> None:
+        self._g = g
+        self._halved = halved
+        self._half: dict[int, Tensor] = {}
+        """By the index of an operand of 32 bits: the same numbers in 16."""
+        self._wanted: set[int] = {*model.outputs}
+        """Operands that somebody needs in 32 bits."""
+        for operation, is_halved in zip(model.operations, halved, strict=True):
+            if not is_halved:
+                self._wanted.update(operation.inputs)
+        self._wanted -= {i for i, operand in enumerate(model.operands) if operand.lifetime is Lifetime.NO_VALUE}
+
+    def lower(self, call: Call, lower: Callable[[Call, Lowering], None]) -> None:
+        """Lower the operation that is to be lowered now, by its kernel."""
+        if not self._halved[self._g.operation]:
+            lower(call, self._g)
+            return
+        for output in call.outputs:
+            if output.code is OperandCode.TENSOR_FLOAT32:
+                self._half[output.index] = self._like(output)
+        lower(call.with_tensors(self._narrowed), self._g)
+        for output in call.outputs:
+            if output.index in self._wanted and output.index in self._half:
+                convert(self._g, self._half[output.index], output)
+
+    def _like(self, tensor: Tensor, data: np.ndarray | None = None) -> Tensor:
+        type_ = replace(tensor.type, code=OperandCode.TENSOR_FLOAT16, dimensions=tensor.shape)
+        return self._g.intermediate(tensor.name, type_, data)
+
+    def _narrowed(self, tensor: Tensor) -> Tensor:
+        """A tensor in 16 bits, as it is if it has no 32-bit floats. Numbers beyond the range are its ends."""
+        if tensor.code is not OperandCode.TENSOR_FLOAT32:
+            return tensor
+        known = self._half.get(tensor.index)
+        if known is None:
+            if tensor.is_constant:
+                data = tensor.data
+                data = np.where(np.isfinite(data), np.clip(data, -LARGEST, LARGEST), data)
+                known = self._like(tensor, data.astype(np.float16))
+            else:
+                known = self._like(tensor)
+                convert(self._g, tensor, known, saturate=True)
+            self._half[tensor.index] = known
+        return known

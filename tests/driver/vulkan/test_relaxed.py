@@ -1,0 +1,220 @@
+"""Relaxed models: when there are 16-bit floats between operations, and that results stay as close as Android asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builder import Builder
+from guarded import run_plan_guarded
+from networks import classifier, images
+from rows import Row, empty_like, execute, reference
+
+from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.conformance.compare import first_difference
+from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.relaxed import FLOATS, HALVES, halves
+from nnvk.driver.vulkan.running import tuning
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.model import Model
+from nnvk.types.request import PrepareOptions
+
+F32, NONE, SAME = OperandCode.TENSOR_FLOAT32, FuseCode.NONE, PaddingCode.SAME
+
+
+@pytest.fixture(scope="module")
+def gpu() -> VulkanDevice:
+    """The device as if it were a GPU, where 16-bit floats pay."""
+    found, reason = find_devices()
+    if not found or not found[0].profile.has_native_16:
+        pytest.skip(reason or "the device has no 16-bit floats of its own")
+    device = found[0]
+    device.gpu.profile = device.planner.profile = replace(device.profile, is_cpu=False)
+    return device
+
+
+class Net:
+    """A relaxed model of one input, operation by operation."""
+
+    def __init__(self, *shape: int) -> None:
+        self.build, self.rng = Builder(), np.random.default_rng(1)
+        self.source = self.build.operand(OperandType(F32, shape))
+
+    def weights(self, *shape: int, size: float = 0.1) -> np.ndarray:
+        return self.rng.standard_normal(shape, np.float32) * np.float32(size)
+
+    def apply(self, code: OperationCode, *inputs: int | np.ndarray, parameters: tuple[float, ...] = ()) -> int:
+        operands = [each if isinstance(each, int) else self.build.value(each) for each in inputs]
+        return self.build.operation(code, [*operands, *map(self.build.value, parameters)], OperandType(F32))
+
+    def product(self, source: int, outputs: int, depth: int, size: float = 0.1) -> int:
+        weights, bias = self.weights(outputs, depth, size=size), self.weights(outputs)
+        return self.apply(OperationCode.FULLY_CONNECTED, source, weights, bias, parameters=(NONE,))
+
+    def convolution(self, source: int, outputs: int, depth: int) -> int:
+        weights, bias = self.weights(outputs, 3, 3, depth), self.weights(outputs)
+        return self.apply(OperationCode.CONV_2D, source, weights, bias, parameters=(SAME, 1, 1, FuseCode.RELU))
+
+    def finish(self, *outputs: int) -> Model:
+        self.build.model.relax_computation_float32_to_float16(True)
+        return self.build.finish([self.source], outputs).frozen
+
+
+def residual() -> Model:
+    """Convolutions around an addition; what lies between is an output too."""
+    net = Net(1, 7, 9, 5)
+    first = net.convolution(net.source, 11, 5)
+    second = net.convolution(first, 11, 11)
+    both = net.apply(OperationCode.ADD, first, second, parameters=(NONE,))
+    pooled = net.apply(OperationCode.MAX_POOL_2D, both, parameters=(SAME, 2, 2, 2, 2, NONE))
+    flat = net.apply(OperationCode.RESHAPE, pooled, np.array([-1, 220], np.int32))
+    return net.finish(both, net.product(flat, 13, 220))
+
+
+def normalised() -> Model:
+    """A product, and what divides it by the root of its mean square, in which squares are large."""
+    net = Net(3, 17)
+    values = net.product(net.source, 29, 17, size=100)
+    squares = net.apply(OperationCode.MUL, values, values, parameters=(NONE,))
+    means = net.apply(OperationCode.MEAN, squares, np.array([1], np.int32), parameters=(1,))
+    factors = net.apply(OperationCode.RSQRT, means)
+    return net.finish(net.apply(OperationCode.MUL, values, factors, parameters=(NONE,)))
+
+
+def inputs_of(model: Model) -> list[np.ndarray]:
+    rng = np.random.default_rng(2)
+    return [rng.standard_normal(type_.dimensions, np.float32) for type_ in model.input_types()]
+
+
+def plan_of(device: VulkanDevice, model: Model) -> Plan:
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    return device.planner.plan(model, shapes, PrepareOptions())
+
+
+def shaders(plan: Plan) -> list[str]:
+    return [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
+
+
+NETWORKS: dict[str, Callable[[], Model]] = {
+    "residual": residual,
+    "normalised": normalised,
+    "classifier": lambda: classifier(3).frozen.with_relaxed(True),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_results_are_close_and_nothing_else_is_written(gpu: VulkanDevice, name: str) -> None:
+    model = NETWORKS[name]()
+    inputs = inputs_of(model)
+    expected = reference(Row(model, inputs))
+    outputs, guarded = empty_like(expected), empty_like(expected)
+    execute(gpu, Row(model, inputs), outputs)
+    plan = plan_of(gpu, model)
+    assert plan.choices[0].chosen == HALVES
+    assert [shader for shader in shaders(plan) if shader.endswith(".native")]
+    assert run_plan_guarded(gpu, plan, inputs, guarded) == []
+    for want, got, alone in zip(expected, outputs, guarded, strict=True):
+        assert first_difference(want, got, F32, relaxed=True) is None
+        assert got.tobytes() == alone.tobytes()
+
+
+def test_what_is_between_takes_half_the_bytes(gpu: VulkanDevice) -> None:
+    relaxed = plan_of(gpu, residual())
+    full = plan_of(gpu, residual().with_relaxed(False))
+    assert len(shaders(relaxed)) == len(shaders(full)) + 3, "the input and both outputs are converted"
+    weights = [sum(data.nbytes for _, data in plan.constants) for plan in (relaxed, full)]
+    assert weights[0] < 0.6 * weights[1]
+
+
+def test_models_that_are_not_relaxed_are_computed_in_full(gpu: VulkanDevice, own: VulkanDevice) -> None:
+    model = residual().with_relaxed(False)
+    for device in (gpu, own):
+        assert not [shader for shader in shaders(plan_of(device, model)) if "f16" in shader]
+
+
+def test_squares_and_what_follows_stay_in_32_bits() -> None:
+    assert halves(normalised()) == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("size", "halved"), [(1e-6, False), (1e-3, True), (60000.0, True), (1e5, False), (np.inf, False)]
+)
+def test_constants_must_fit(size: float, halved: bool) -> None:
+    net = Net(3, 4)
+    weights = np.full((5, 4), size, np.float32)
+    result = net.apply(OperationCode.FULLY_CONNECTED, net.source, weights, np.zeros(5, np.float32), parameters=(NONE,))
+    assert halves(net.finish(result)) == [halved]
+
+
+def test_halves_begin_at_products() -> None:
+    net = Net(3, 4)
+    before = net.apply(OperationCode.TANH, net.source)
+    product = net.product(before, 5, 4)
+    assert halves(net.finish(net.apply(OperationCode.LOGISTIC, product))) == [False, True, True]
+
+
+def test_inputs_beyond_the_range_are_its_ends(gpu: VulkanDevice) -> None:
+    net = Net(1, 4)
+    weights = np.eye(4, dtype=np.float32)[:3] / 4
+    model = net.finish(
+        net.apply(OperationCode.FULLY_CONNECTED, net.source, weights, np.zeros(3, np.float32), parameters=(NONE,))
+    )
+    (output,) = outputs = [np.empty((1, 3), np.float32)]
+    execute(gpu, Row(model, [np.array([[1e6, -3e38, 8, 0]], np.float32)]), outputs)
+    np.testing.assert_array_equal(output, [[16376, -16376, 2]])
+
+
+def test_the_smallest_device_computes_in_full(vulkan: VulkanDevice) -> None:
+    """And so does a CPU, which has to convert 16-bit floats for each calculation."""
+    model = residual()
+    if vulkan.profile.is_cpu or not vulkan.profile.has_native_16:
+        assert not [shader for shader in shaders(plan_of(vulkan, model)) if "f16" in shader]
+    inputs = inputs_of(model)
+    expected = reference(Row(model, inputs))
+    outputs = empty_like(expected)
+    execute(vulkan, Row(model, inputs), outputs)
+    for want, got in zip(expected, outputs, strict=True):
+        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("winner", [HALVES, FLOATS])
+def test_both_are_measured(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
+    if not gpu.profile.timestamps:
+        pytest.skip("the device has no timestamps")
+    tried: list[str] = []
+
+    def measure(_: object, plan: Plan) -> list[int]:
+        (choice,) = (choice for choice in plan.choices if choice.question.startswith("relaxed model"))
+        assert choice.commands == tuple(range(len(plan.commands)))
+        tried.append(choice.chosen)
+        return [1 if choice.chosen == winner else 100] * len(plan.commands)
+
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(tuning, "measure", measure)
+    monkeypatch.setattr(type(gpu.planner.winners), "known", property(lambda _: dict(kept)))
+    monkeypatch.setattr(gpu.planner.winners, "add", kept.update)
+    model = residual()
+    tuning.tune(gpu.gpu, gpu.planner, model, [type_.dimensions for type_ in model.input_types()], None)
+    assert set(tried) == {HALVES, FLOATS}
+    assert winner in kept.values()
+    assert plan_of(gpu, model).choices[0].chosen == winner
+    assert not [choice for choice in plan_of(gpu, model).choices if choice.question not in kept]
+
+
+def test_what_is_chosen_is_said(gpu: VulkanDevice) -> None:
+    first, *_ = gpu.describe_operations(residual())
+    assert first.startswith(HALVES)
+
+
+def test_any_batch(gpu: VulkanDevice) -> None:
+    """Of a model whose shapes come with the execution."""
+    model = classifier().frozen.with_relaxed(True)
+    for batch in (1, 5):
+        row = Row(model, [images(batch)])
+        expected = reference(row)
+        outputs = empty_like(expected)
+        execute(gpu, row, outputs)
+        assert first_difference(expected[0], outputs[0], F32, relaxed=True) is None
