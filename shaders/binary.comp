@@ -4,9 +4,6 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#if !defined(KIND_DIV) && !defined(KIND_POW)
-#define EXACT_HALVES
-#endif
 #include "include/tensors.glsl"
 #include "include/activation.glsl"
 #include "include/broadcast.glsl"
@@ -50,8 +47,8 @@ layout(push_constant) uniform Push {
     uint rhs_stride_2;
     uint rhs_stride_3;
 #ifdef FUSED
-    PUSHED low;
-    PUSHED high;
+    ACC low;
+    ACC high;
 #endif
 #ifdef DTYPE_Q8
     uint sign_mask;

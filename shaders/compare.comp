@@ -4,7 +4,6 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#define EXACT_HALVES
 #include "include/tensors.glsl"
 #include "include/broadcast.glsl"
 #include "include/indexing.glsl"

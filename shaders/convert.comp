@@ -32,8 +32,6 @@ layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
 #elif defined(DST_Q8)
 layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
-#elif defined(DST_F16)
-layout(set = 0, binding = 1) writeonly buffer Dst { HALF4 dst[]; };
 #else
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };
 #endif
@@ -115,7 +113,7 @@ void main() {
     vec4 x = real(i);
     bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
     if (SATURATE) x = mix(x, clamp(x, -65504.0, 65504.0), is_number);
-    dst[dst_offset / 2 + i] = TO_HALF4(x);
+    dst[dst_offset / 2 + i] = pack_halves(x);
 #elif defined(DST_I32)
     dst[dst_offset / 4 + i] = whole(real(i));
 #elif defined(DST_Q8)

@@ -121,7 +121,7 @@ ACC4 load_input(Input from, int y, int x) {
 ACC4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
 #ifdef IS_FLOAT
-    return ACC4(weights[weights_offset / WEIGHT_WORDS + at]);
+    return FROM_WEIGHT4(weights[weights_offset / WEIGHT_WORDS + at]);
 #else
     return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;
 #endif

@@ -74,7 +74,7 @@ void main() {
 #ifdef IS_FLOAT
         uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)
-            sum += values[k] * ACC4(weights[from + k / 2u * 2u * QUADS + k % 2u]);
+            sum += values[k] * FROM_WEIGHT4(weights[from + k / 2u * 2u * QUADS + k % 2u]);
 #else
         uvec4 words = weights[(weights_offset >> 2) + at * QUADS + quad];
         [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);

@@ -72,6 +72,6 @@ void main() {
 #else
     ACC4 values = GATHER4(src, rows + min(c + step, channels - 1u) * channel_stride);
     values = mix(ACC4(fill), values, bvec4(uvec4(inside) & uint(c + step < channels)));
-    dst[dst_offset / WEIGHT_WORDS + index] = WEIGHT4(values);
+    dst[dst_offset / WEIGHT_WORDS + index] = WEIGHT4_OF(values);
 #endif
 }

@@ -78,24 +78,8 @@ layout(set = 0, binding = 1) readonly buffer Weights { WEIGHTS4 weights[]; };
 layout(set = 0, binding = 0) readonly buffer Src_Eights { EIGHT src_eights[]; };
 layout(set = 0, binding = 1) readonly buffer Weights_Eights { EIGHT weights_eights[]; };
 #endif
-// What is loaded of the input: 16-bit floats of the device as words, which take a selection each, not two.
-#if defined(STORED_ALONE) && FOUR_WORDS == 2
-#define LOADED4 uvec2
-#define VALUE WORD
-#define VALUES_OF(loaded) f16vec4(unpackFloat2x16((loaded).x), unpackFloat2x16((loaded).y))
-#define LOADED_OF(values) uvec2(packFloat2x16((values).xy), packFloat2x16((values).zw))
-#define LOADED_FOUR(i) src_pairs[i]
-#define VALUE_AT(at) src[at]
-layout(set = 0, binding = 0) readonly buffer Src_Pairs { uvec2 src_pairs[]; };
-#else
-#define LOADED4 ACC4
-#define VALUE ACC
-#define VALUES_OF(loaded) (loaded)
-#define LOADED_OF(values) (values)
-#define LOADED_FOUR(i) DECODE4(src_fours[i])
-#define VALUE_AT(at) LOAD_FROM_WITH(src, at, 0u)
-#endif
-#define VALUES4 WEIGHT4
+// What is loaded of the input: 16-bit floats in words, which take a selection each, not two.
+#define LOADED4 FOUR
 #endif
 
 layout(push_constant) uniform Push {
@@ -123,8 +107,8 @@ layout(push_constant) uniform Push {
     uint dilation_x;
     int pad_top;
     int pad_left;
-    PUSHED low;
-    PUSHED high;
+    ACC low;
+    ACC high;
 #ifdef BYTES_HALF
     float weight_scale;    // what weights come too small by
 #endif
@@ -240,16 +224,24 @@ LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     return mix(outside, loaded, inside);
 #else
     if (SPAN >= 4u) {
-        LOADED4 loaded = LOADED_FOUR((at >> 2) + next / 4u);
+        LOADED4 loaded = src_fours[(at >> 2) + next / 4u];
         [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(outside[i], loaded[i], inside);
         return loaded;
     }
     uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
     uvec4 steps = uvec4(0u, 1u, 2u, 3u);
     uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
-    VALUES4 values;
-    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = VALUE_AT(from[i]);
-    return LOADED_OF(mix(VALUES4(0), values, lessThan(steps, uvec4(left))));
+    bvec4 exist = lessThan(steps, uvec4(left));
+#if FOUR_WORDS == 4
+    ACC4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
+    return mix(outside, values, exist);
+#else
+    uvec4 bits;
+    [[unroll]] for (uint i = 0; i < 4u; i++) bits[i] = uint(short_of(src[from[i] >> 1], from[i]));
+    bits = mix(uvec4(0u), bits, exist);
+    return bits.xz | bits.yw << 16;
+#endif
 #endif
 }
 

@@ -3,9 +3,6 @@
 
 #extension GL_GOOGLE_include_directive : require
 
-#if defined(KIND_ABS) || defined(KIND_CLAMP) || defined(KIND_FLOOR) || defined(KIND_NEG)
-#define EXACT_HALVES
-#endif
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
 #include "include/math.glsl"
@@ -27,7 +24,7 @@ ACC map(ACC x) {
 #if defined(KIND_ABS)
     return abs(x);
 #elif defined(KIND_CLAMP)
-    return isnan(x) ? x : min(max(x, ACC(low)), ACC(high));
+    return isnan(x) ? x : min(max(x, low), high);
 #elif defined(KIND_ELU)
     return isnan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
 #elif defined(KIND_EXP)

@@ -7,9 +7,6 @@
 
 float activate(float x, float low, float high) { return isnan(x) ? x : min(max(x, low), high); }
 vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
-#ifdef HALF_ARITHMETIC
-f16vec4 activate(f16vec4 x, float low, float high) { return mix(min(max(x, f16vec4(low)), f16vec4(high)), x, isnan(x)); }
-#endif
 int activate(int x, int low, int high) { return min(max(x, low), high); }
 ivec4 activate(ivec4 x, int low, int high) { return min(max(x, ivec4(low)), ivec4(high)); }
 

@@ -13,9 +13,4 @@ vec4 smaller(vec4 a, vec4 b) { return mix(b, a, bvec4(uvec4(lessThan(a, b)) | uv
 ivec4 larger(ivec4 a, ivec4 b) { return max(a, b); }
 ivec4 smaller(ivec4 a, ivec4 b) { return min(a, b); }
 
-#ifdef HALF_ARITHMETIC
-f16vec4 larger(f16vec4 a, f16vec4 b) { return mix(b, a, bvec4(uvec4(greaterThan(a, b)) | uvec4(isnan(a)))); }
-f16vec4 smaller(f16vec4 a, f16vec4 b) { return mix(b, a, bvec4(uvec4(lessThan(a, b)) | uvec4(isnan(a)))); }
-#endif
-
 #endif

@@ -75,17 +75,17 @@ void store_output(uint pixel, Output to, ACC4 sum) {
 #ifdef STORED_ALONE
     if (exists) {
         if (VECTOR_STORES) {
-            dst_fours[at >> 2] = FOUR(result);
+            dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
         } else {
             // What does not exist is the last one that does once more.
             uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);
-            dst[at] = WORD(result.x);
-            dst[at + last.y] = WORD(result.y);
-            dst[at + last.z] = WORD(result.z);
-            dst[at + last.w] = WORD(result.w);
+            STORE_FROM(dst, at, result.x);
+            STORE_FROM(dst, at + last.y, result.y);
+            STORE_FROM(dst, at + last.z, result.z);
+            STORE_FROM(dst, at + last.w, result.w);
         }
     }
 #else

@@ -8,6 +8,14 @@
 #ifndef NNVK_QUANT_GLSL
 #define NNVK_QUANT_GLSL
 
+// For devices that have numbers of 16 bits: conversions to floats round to nearest, ties to even.
+#ifdef NATIVE_16
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_spirv_intrinsics : require
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16);
+#endif
+
 // Four consecutive bytes, each in 0..255.
 ivec4 unpack_bytes(uint word, uint sign_mask) {
     word ^= sign_mask;
@@ -49,8 +57,12 @@ uvec4 half_bits(vec4 x) {
 }
 
 uvec2 pack_halves(vec4 v) {
+#ifdef NATIVE_16
+    return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw)));
+#else
     uvec4 bits = half_bits(v);
     return bits.xz | bits.yw << 16;
+#endif
 }
 
 // Four bytes of two's complement: -128..127.

@@ -2,9 +2,7 @@
 // the types is here, so that a shader's body is written once.
 //
 //   DTYPE_F32            32-bit floats
-//   DTYPE_F16            16-bit floats; computed as 32-bit ones, and rounded to nearest when they are stored. Where the
-//                        shader defines EXACT_HALVES before, and the device has them, computed as 16-bit ones: for
-//                        what gives the same numbers so
+//   DTYPE_F16            16-bit floats; computed as 32-bit ones, and rounded to nearest when they are stored
 //   DTYPE_I32            32-bit integers
 //   DTYPE_BOOL           truth values, a byte each: loaded as 0 or 1
 //   DTYPE_Q8, DTYPE_Q16  quantised steps of 8 and 16 bits: loaded as unsigned ones, signed ones being moved by half the
@@ -13,8 +11,8 @@
 //
 // READS(binding, Block, name) declares a tensor that is read, WRITES one that is written, and CHANGES one that is both;
 // the push constant <name>_offset says, in words, where it begins. Elements of less than 32 bits are dense in words, so
-// that no storage feature is needed, but for those of 16 bits where NATIVE_16 is defined: these are the device's own.
-// Every tensor is padded to whole fours:
+// that no storage feature is needed, and every tensor is padded to whole fours. Where NATIVE_16 is defined, those of 16
+// bits can be stored one by one besides:
 //
 //   LOAD(name, at)         an element, as ACC
 //   LOAD4(name, i)         elements 4 i to 4 i + 3, as ACC4
@@ -25,38 +23,23 @@
 // Steps need a `sign_mask` in scope. LOAD_WITH, LOAD4_WITH and STORE4_WITH take another one, for shaders whose tensors
 // differ; LOAD_FROM_WITH counts elements from the beginning of the buffer, of which a word holds WORD_VALUES. FOUR is the
 // type of four elements as they lie in memory; DECODE4 and ENCODE4 turn it into an ACC4 and back. IS_FLOAT is defined
-// for floats, IS_QUANTISED for steps, and STORED_ALONE where an element can be stored as it is, by WORD(v), whatever
-// becomes of its neighbours. Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as they are
-// in the operand where such are STORED_ALONE, else as numbers of 32 bits. PUSHED is the type of a push constant that is a number. Four 16-bit floats lie in memory as
-// a HALF4, whatever the DTYPE, which TO_HALF4 makes.
+// for floats, IS_QUANTISED for steps, and STORED_ALONE where an element can be stored whatever becomes of its neighbours:
+// STORE_FROM(name, at, v) counts it from the beginning of the buffer.
+//
+// Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as in the operand where elements are
+// STORED_ALONE, else as numbers of 32 bits. WEIGHT4_OF makes one of an ACC4, FROM_WEIGHT4 the other way round.
 
 #ifndef NNVK_TENSORS_GLSL
 #define NNVK_TENSORS_GLSL
 
-#ifdef NATIVE_16
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_spirv_intrinsics : require
-// Conversions to 16-bit floats round to nearest, ties to even.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16);
-#endif
-
 #include "quant.glsl"
-
-#ifdef NATIVE_16
-#define HALF4 f16vec4
-#define TO_HALF4(v) f16vec4(v)
-#else
-#define HALF4 uvec2
-#define TO_HALF4(v) pack_halves(v)
-#endif
 
 #define TENSOR_VIEWS(ACCESS, BINDING, Block, name)                             \
     layout(set = 0, binding = BINDING) ACCESS buffer Block { WORD name[]; };   \
     layout(set = 0, binding = BINDING) ACCESS buffer Block##_Fours { FOUR name##_fours[]; };
 #define READS(BINDING, Block, name) TENSOR_VIEWS(readonly, BINDING, Block, name)
-#define WRITES(BINDING, Block, name) TENSOR_VIEWS(writeonly, BINDING, Block, name)
-#define CHANGES(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)
+#define WRITES(BINDING, Block, name) ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(writeonly, BINDING, Block, name)
+#define CHANGES(BINDING, Block, name) ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)
 
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
 #define IS_FLOAT
@@ -83,25 +66,16 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 #define FOUR uvec4
 #define FOUR_WORDS 4
 #elif defined(DTYPE_F16)
-#if defined(NATIVE_16) && defined(EXACT_HALVES)
-#define HALF_ARITHMETIC
-#define ACC float16_t
-#define ACC4 f16vec4
-#else
 #define ACC float
 #define ACC4 vec4
-#endif
-#define PUSHED float
-#define FOUR HALF4
-#define FOUR_WORDS 2
-#define ENCODE4_WITH(v, mask) TO_HALF4(v)
-#ifdef NATIVE_16
-#define WORD float16_t
-#define DECODE4_WITH(four, mask) ACC4(four)
-#else
 #define WORD uint
+#define FOUR uvec2
+#define FOUR_WORDS 2
 #define DECODE4_WITH(four, mask) unpack_halves(four)
+#define ENCODE4_WITH(v, mask) pack_halves(v)
 #define DECODE_WITH(word, at, mask) half_of(word, at)
+#ifdef NATIVE_16
+#define ELEMENT float16_t
 #endif
 #elif defined(DTYPE_Q16)
 #define ACC int
@@ -112,14 +86,6 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 #define DECODE4_WITH(four, mask) unpack_shorts(four, mask)
 #define ENCODE4_WITH(v, mask) pack_shorts(v, mask)
 #define DECODE_WITH(word, at, mask) short_of((word) ^ (mask), at)
-#elif defined(DTYPE_B16) && defined(NATIVE_16)
-#define ACC uint
-#define ACC4 uvec4
-#define WORD uint16_t
-#define FOUR u16vec4
-#define FOUR_WORDS 2
-#define DECODE4_WITH(four, mask) uvec4(four)
-#define ENCODE4_WITH(v, mask) u16vec4(v)
 #elif defined(DTYPE_B16)
 #define ACC uint
 #define ACC4 uvec4
@@ -129,6 +95,9 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 #define DECODE4_WITH(four, mask) uvec4(unpack_shorts(four, 0u))
 #define ENCODE4_WITH(v, mask) pack_shorts(ivec4(v), 0u)
 #define DECODE_WITH(word, at, mask) uint(short_of(word, at))
+#ifdef NATIVE_16
+#define ELEMENT uint16_t
+#endif
 #elif defined(DTYPE_Q8)
 #define ACC int
 #define ACC4 ivec4
@@ -158,39 +127,52 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 #define DECODE_WITH(word, at, mask) uint(byte_of(word, at))
 #endif
 
-#ifndef PUSHED
-#define PUSHED ACC
+#ifdef ELEMENT
+#define ELEMENT_VIEW(BINDING, Block, name) \
+    layout(set = 0, binding = BINDING) writeonly buffer Block##_Elements { ELEMENT name##_elements[]; };
+#else
+#define ELEMENT_VIEW(BINDING, Block, name)
 #endif
 
 #if FOUR_WORDS == 4
 #define STORED_ALONE
+#define STORE_FROM(name, at, v) (name)[at] = (v)
+#elif defined(ELEMENT)
+#define STORED_ALONE
+#define STORE_FROM(name, at, v) name##_elements[at] = ELEMENT(v)
+#endif
+
+#if FOUR_WORDS == 4
 #define WORD_VALUES 1
 #define DECODE4_WITH(four, mask) (four)
 #define ENCODE4_WITH(v, mask) (v)
-#elif defined(NATIVE_16) && (defined(DTYPE_F16) || defined(DTYPE_B16))
-#define STORED_ALONE
+#define LOAD_FROM_WITH(name, at, mask) (name)[at]
+#elif FOUR_WORDS == 2
 #define WORD_VALUES 2
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 1], at, mask)
+#else
+#define WORD_VALUES 4
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 2], at, mask)
+#endif
+
+#if defined(STORED_ALONE)
+#define STORE(name, at, v) STORE_FROM(name, name##_offset * WORD_VALUES + (at), v)
+#elif FOUR_WORDS == 2
+#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 1)], ((at) & 1u) << 4, 0xffffu, ENCODE4(ACC4(v)).x)
+#else
+#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 2)], ((at) & 3u) << 3, 0xffu, ENCODE4(ACC4(v)))
 #endif
 
 #ifdef STORED_ALONE
 #define WEIGHT4 FOUR
 #define WEIGHT_WORDS FOUR_WORDS
+#define WEIGHT4_OF(v) ENCODE4_WITH(v, 0u)
+#define FROM_WEIGHT4(four) DECODE4_WITH(four, 0u)
 #else
 #define WEIGHT4 ACC4
 #define WEIGHT_WORDS 4
-#endif
-
-#ifdef STORED_ALONE
-#define LOAD_FROM_WITH(name, at, mask) ACC((name)[at])
-#define STORE(name, at, v) (name)[name##_offset * WORD_VALUES + (at)] = WORD(v)
-#elif FOUR_WORDS == 2
-#define WORD_VALUES 2
-#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 1], at, mask)
-#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 1)], ((at) & 1u) << 4, 0xffffu, ENCODE4(ACC4(v)).x)
-#else
-#define WORD_VALUES 4
-#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 2], at, mask)
-#define STORE(name, at, v) REPLACE((name)[name##_offset + ((at) >> 2)], ((at) & 3u) << 3, 0xffu, ENCODE4(ACC4(v)))
+#define WEIGHT4_OF(v) (v)
+#define FROM_WEIGHT4(four) (four)
 #endif
 
 #define LOAD_WITH(name, at, mask) LOAD_FROM_WITH(name, name##_offset * WORD_VALUES + (at), mask)

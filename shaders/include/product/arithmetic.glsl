@@ -25,13 +25,17 @@ struct Sum { ivec4 open; };
 struct Weights4 { vec4 steps[4]; };
 struct Sum { vec4 open; ivec4 carried; };
 #elif defined(BYTES_HALF)
+#define FACTOR float16_t
 #define INPUT4 f16vec4
-#define INPUT1 float16_t
+#define FACTORS_OF(words) f16vec4(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
+#define WEIGHTS_OF(words) FACTORS_OF(words)
 struct Weights4 { f16vec4 steps[4]; };
 struct Sum { f16vec4 open; vec4 carried; };
 #else
+#define FACTOR ACC
 #define INPUT4 ACC4
-#define INPUT1 ACC
+#define FACTORS_OF(four) DECODE4_WITH(four, 0u)
+#define WEIGHTS_OF(four) FROM_WEIGHT4(four)
 struct Weights4 { ACC4 steps[4]; };
 struct Sum { ACC4 open; };
 #endif
@@ -85,7 +89,7 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
     uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
     return (vec4(ivec4(bytes)) - zeros.inputs) * zeros.scales;
 #else
-    return INPUT4(VALUES_OF(loaded));
+    return FACTORS_OF(loaded);
 #endif
 }
 

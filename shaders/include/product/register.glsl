@@ -64,8 +64,8 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef IS_QUANTISED
     if (PACKED) return weights_of(weights[at], zeros);
 #else
-    if (PACKED) return Weights4(INPUT4[](INPUT4(weights[at]), INPUT4(weights[at + 1u]), INPUT4(weights[at + 16u]),
-                                         INPUT4(weights[at + 17u])));
+    if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights[at]), WEIGHTS_OF(weights[at + 1u]),
+                                         WEIGHTS_OF(weights[at + 16u]), WEIGHTS_OF(weights[at + 17u])));
 #endif
     Weights4 loaded;
 #ifndef BYTES_DOT
@@ -76,7 +76,7 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
         vec4 step = vec4(unpack_bytes(weights_words[from], weight_sign_mask)) - zeros.weights;
         loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
 #else
-        loaded.steps[k] = mix(INPUT4(0), INPUT4(weights[from]), bvec4(inside));
+        loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights[from]), bvec4(inside));
 #endif
     }
 #endif

@@ -20,7 +20,7 @@ const uint FOUR_WEIGHTS = 8;     // vectors that hold four steps of a block
 #else
 // Numbers of 32 bits are staged with K outermost, so that an invocation reads its pixels as vectors; one vector more to
 // a line keeps the writers off each other's banks.
-shared VALUE stage_inputs[STRETCH * 4][MAX_ROWS + 4];
+shared FACTOR stage_inputs[STRETCH * 4][MAX_ROWS + 4];
 shared WEIGHTS4 stage_weights[STRETCH * 4][QUADS];
 const uint FOUR_WEIGHTS = 32;
 #endif
@@ -68,7 +68,7 @@ void main() {
 #ifdef IS_QUANTISED
                 stage_inputs[load_quad][r] = loaded;
 #else
-                VALUES4 values = VALUES_OF(loaded);
+                INPUT4 values = FACTORS_OF(loaded);
                 [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = values[k];
 #endif
             }
@@ -101,7 +101,7 @@ void main() {
             Weights4 weight = weights_of(stage_weights[q][column], zeros);
 #else
             Weights4 weight;
-            [[unroll]] for (uint k = 0; k < 4u; k++) weight.steps[k] = INPUT4(stage_weights[q * 4u + k][column]);
+            [[unroll]] for (uint k = 0; k < 4u; k++) weight.steps[k] = WEIGHTS_OF(stage_weights[q * 4u + k][column]);
 #endif
             weight_counts = count_weights(weight_counts, weight);
             [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
@@ -110,7 +110,7 @@ void main() {
 #else
                 INPUT4 inputs;
                 [[unroll]] for (uint k = 0; k < 4u; k++)
-                    inputs[k] = INPUT1(stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r]);
+                    inputs[k] = stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r];
 #endif
                 input_counts[r] = count_inputs(input_counts[r], inputs);
                 add_products(sums[r], inputs, weight);

@@ -75,7 +75,6 @@ def test_twins_need_these_features_and_no_others() -> None:
     for twin in twins:
         features = library[twin].features
         others = library[replace(twin, is_native=False)].features if not twin.needs_native else frozenset()
-        assert "storageBuffer16BitAccess" in features
         assert features <= NATIVE_16 | others, twin.name
 
 
