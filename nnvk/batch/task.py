@@ -21,7 +21,7 @@ from nnvk.insight.placement import prepare
 
 _OF_DATA = frozenset({ResultCode.BAD_DATA, ResultCode.OP_FAILED})
 """Errors that may be a row's own fault."""
-_ALIKE = Tolerance(of_range=1e-3, steps=1)
+_ALIKE = Tolerance(of_range=1e-2, steps=1)
 """Between a row by itself and in a batch."""
 
 Answer = list[np.ndarray] | str
@@ -39,12 +39,17 @@ class Task:
     """Of inputs, where they are not the file's; for one row."""
     round_hybrid: bool = True
     """As in the importer's ``load``."""
+    relaxed: bool = False
+    """Whether devices may compute FLOAT32 as FLOAT16."""
     normalization: Normalization | None = None
     """Of images; None: as the file says."""
 
     def load(self) -> ImportedModel:
         """The model for one row. Raises what the importer does."""
-        return tflite.load(self.model, shapes=dict(self.shapes), round_hybrid=self.round_hybrid)
+        return self._loaded(self.shapes)
+
+    def _loaded(self, shapes: Mapping[str, Sequence[int | None]]) -> ImportedModel:
+        return tflite.load(self.model, shapes=dict(shapes), round_hybrid=self.round_hybrid, relaxed=self.relaxed)
 
     def load_batched(self, one: ImportedModel) -> ImportedModel:
         """The model for ``batch`` rows; ``one`` is that for one.
@@ -57,7 +62,7 @@ class Task:
             if len(port.shape) < 2 or port.shape[0] != 1:
                 raise ValueError(f"batches need inputs whose first dimension is 1, {port} is {list(port.shape)}")
         shapes = {port.name: (self.batch, *port.shape[1:]) for port in one.inputs}
-        batched = tflite.load(self.model, shapes=shapes, round_hybrid=self.round_hybrid)
+        batched = self._loaded(shapes)
         for single, several in zip(one.outputs, batched.outputs, strict=True):
             if several.shape != (self.batch, *single.shape[1:]) or single.shape[:1] != (1,):
                 raise ValueError(
@@ -74,6 +79,7 @@ class Task:
             "model": digest,
             "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
             "round_hybrid": self.round_hybrid,
+            "relaxed": self.relaxed,
             "normalization": None if normal is None else [list(normal.mean), list(normal.std)],
         }
 

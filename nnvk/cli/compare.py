@@ -15,7 +15,7 @@ from nnvk.api import get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.inputs import read_inputs
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Seed, find_device, load_model
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, Seed, find_device, load_model
 from nnvk.cli.output import bar, check_writable, deliver, print_table, working, writing
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
@@ -71,6 +71,7 @@ def command(
     ] = None,
     shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Compare what two devices make of a model, operation by operation.
@@ -83,7 +84,7 @@ def command(
     check_writable(plot, json_file)
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid)
+    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     given = random_ports(imported, seed)
     if inputs:
         given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))

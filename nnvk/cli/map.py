@@ -12,7 +12,7 @@ from nnvk.base.text import plural
 from nnvk.batch.mapping import ENGINES, ERRORS, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, parse_shapes
+from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, parse_shapes
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.inputs.images import Normalization
@@ -50,6 +50,7 @@ def command(
     ] = None,
     shapes: InputShapes = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Run a model on many inputs, and keep the results in a folder.
@@ -62,7 +63,14 @@ def command(
     if engine == "ray" and len(devices or ()) > 1:
         raise ValueError("with --engine ray each process uses one device: give --device once, or not")
     chosen = list(dict.fromkeys(map(find_device, devices))) if devices else None
-    task = Task(model, batch, parse_shapes(shapes or ()), not no_round_hybrid, Normalization.parse(mean, std))
+    task = Task(
+        model,
+        batch,
+        shapes=parse_shapes(shapes or ()),
+        round_hybrid=not no_round_hybrid,
+        relaxed=relaxed,
+        normalization=Normalization.parse(mean, std),
+    )
     started = time.monotonic()
     with counted(f"Mapping {model.name}") as begin:
         outcome = map_files(

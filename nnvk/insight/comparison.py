@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -25,7 +25,7 @@ class Tolerance:
     """Up to where a result is not off. Whole numbers and flags must be equal."""
 
     of_range: float = 1e-4
-    """Of floats: the largest difference, by the range of the reference's numbers."""
+    """Of floats: the largest difference, by the range of the reference's numbers. 16 bits have 2e-3 at least."""
     steps: int = 1
     """Of quantised numbers."""
 
@@ -112,6 +112,8 @@ def compare(
     """
     one, other = (each if isinstance(each, Engine) else OnDevice(each) for each in (device, reference))
     limits = tolerance or Tolerance()
+    if imported.model.frozen.relaxed:
+        limits = replace(limits, of_range=max(limits.of_range, _HALF))
     given = random_ports(imported) if inputs is None else list(inputs)
     encoded = imported.encode(given)
     frozen = imported.model.frozen

@@ -11,7 +11,7 @@ from nnvk import NnapiError, OperandCode, OperandType
 from nnvk.demo.assets import DATA
 from nnvk.importers import tflite
 from nnvk.insight.comparison import Tolerance, compare, difference
-from nnvk.insight.engines import LiteRt
+from nnvk.insight.engines import LiteRt, OnDevice
 
 FLOAT, INT8 = DATA / "digits_float.tflite", DATA / "digits_int8.tflite"
 ADD = 6
@@ -107,6 +107,22 @@ def test_what_only_a_delegate_runs_shows_its_outputs(tmp_path, reference) -> Non
     assert not comparison.is_off
     assert [each.operation for each in comparison.inside] == ["NEG"]
     assert len(comparison.outputs) == 1
+
+
+class Rounding(OnDevice):
+    """Gives floats of 16 bits."""
+
+    def results(self, imported, inputs, *, inside):
+        found = super().results(imported, inputs, inside=inside)
+        return {index: array.astype(np.float16).astype(array.dtype) for index, array in found.items()}
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_a_relaxed_model_may_be_as_wrong_as_16_bits_are(relaxed, reference) -> None:
+    imported = tflite.load(FLOAT, relaxed=relaxed)
+    comparison = compare(imported, Rounding(reference), reference)
+    assert max(each.of_range for each in comparison.inside) > 1e-4
+    assert comparison.is_off != relaxed
 
 
 def test_alone_is_for_devices(reference) -> None:
