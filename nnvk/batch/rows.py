@@ -26,7 +26,7 @@ parquet: Any = import_module("pyarrow.parquet") if find_spec("pyarrow") else Non
 arrow: Any = import_module("pyarrow") if find_spec("pyarrow") else None
 
 PARQUET = ".parquet"
-_MOST_GROUPS = 8
+_MOST_GROUPS = 3
 """Groups of rows of Parquet files that are kept in memory."""
 
 
@@ -92,6 +92,16 @@ def _rows_in(shape: Sequence[int], port: Port) -> int | None:
     return shape[0] if shape and not is_one and long(shape[1:]) == long(port.shape) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is known of a Parquet file."""
+
+    columns: tuple[str, ...]
+    """Those of the inputs."""
+    starts: tuple[int, ...]
+    """The first row of each group, and the number of all rows."""
+
+
 class Reader:
     """Reads rows as the inputs of a model; threads may share it."""
 
@@ -99,8 +109,7 @@ class Reader:
         self._ports = ports
         self._normalizations = normalizations
         self._groups: OrderedDict[tuple[Path, int], Any] = OrderedDict()
-        self._starts: dict[Path, list[int]] = {}
-        """Of Parquet files, the first row of each group, and the number of all rows."""
+        self._tables: dict[Path, _Table] = {}
         self._lock = Lock()
 
     def read(self, row: Row) -> list[np.ndarray]:
@@ -124,33 +133,36 @@ class Reader:
             values = self._values(row)
         except arrow.ArrowException as error:
             raise ValueError(f"not a Parquet file that can be read: {row.path} ({error})") from error
-        names = list(values)
-        chosen = [port.name for port in self._ports]
-        if len(self._ports) == 1 and chosen[0] not in values and len(values) == 1:
-            chosen = names
-        if any(name not in values for name in chosen):
-            raise ValueError(f"the columns must be {', '.join(chosen)}: {row.path} (found {', '.join(names)})")
-        rows = zip(chosen, self._ports, self._normalizations, strict=True)
-        return [self._value(row, name, values[name], port, wanted) for name, port, wanted in rows]
+        rows = zip(values.items(), self._ports, self._normalizations, strict=True)
+        return [self._value(row, name, value, port, wanted) for (name, value), port, wanted in rows]
 
     def _values(self, row: Row) -> dict[str, Any]:
-        """The columns of a row: Python's objects."""
+        """A row's columns, in the order of the inputs: Python's objects."""
         with self._lock:
-            if row.path not in self._starts:
-                metadata = parquet.ParquetFile(row.path).metadata
-                counts = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
-                self._starts[row.path] = [0, *accumulate(counts)]
-            starts = self._starts[row.path]
-            if row.place >= starts[-1]:
+            table = self._tables.get(row.path)
+            if table is None:
+                table = self._tables[row.path] = self._table(row.path)
+            if row.place >= table.starts[-1]:
                 raise ValueError(f"there is no row {row.place}: {row.path}")
-            key = row.path, bisect_right(starts, row.place) - 1
+            key = row.path, bisect_right(table.starts, row.place) - 1
             if key not in self._groups:
-                self._groups[key] = parquet.ParquetFile(row.path).read_row_group(key[1])
+                self._groups[key] = parquet.ParquetFile(row.path).read_row_group(key[1], columns=list(table.columns))
                 if len(self._groups) > _MOST_GROUPS:
                     self._groups.popitem(last=False)
-            group, first = self._groups[key], starts[key[1]]
-        (values,) = group.slice(row.place - first, 1).to_pylist()
-        return dict(values)
+            group = self._groups[key]
+        (values,) = group.slice(row.place - table.starts[key[1]], 1).to_pylist()
+        return {name: values[name] for name in table.columns}
+
+    def _table(self, path: Path) -> _Table:
+        file = parquet.ParquetFile(path)
+        names = list(file.schema_arrow.names)
+        chosen = [port.name for port in self._ports]
+        if len(chosen) == len(names) == 1:
+            chosen = names
+        if any(names.count(name) != 1 for name in chosen):
+            raise ValueError(f"the columns must be {', '.join(chosen)}: {path} (found {', '.join(names)})")
+        counts = (file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups))
+        return _Table(tuple(chosen), (0, *accumulate(counts)))
 
     def _value(self, row: Row, name: str, value: Any, port: Port, normalization: Normalization | None) -> np.ndarray:
         """An input: the bytes of an image, also as a dictionary has them that other packages write, or numbers."""

@@ -118,8 +118,10 @@ from nnvk.batch import Task, map_files, results
 from nnvk.batch.task import Worker
 results._ROWS = 2
 run = Worker.run
+seen = []
 def slow(worker, rows):
-    time.sleep(0.05)
+    seen.extend(rows)
+    time.sleep(0.02 if len(seen) < 11 else 2)  # whoever kills it is in time
     return run(worker, rows)
 Worker.run = slow
 print("ready", flush=True)
