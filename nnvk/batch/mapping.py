@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nnvk.api import Device, DeviceTypeCode, get_devices
+from nnvk.base.checks import sequence
 from nnvk.base.files import replacing
 from nnvk.batch import threads
 from nnvk.batch.results import Results
@@ -50,8 +51,8 @@ def default_devices() -> list[Device]:
 
 def map_files(
     task: Task,
-    inputs: Sequence[Path],
-    folder: Path,
+    inputs: Sequence[Path | str],
+    folder: Path | str,
     *,
     devices: Sequence[Device] | None = None,
     in_flight: int = IN_FLIGHT,
@@ -75,8 +76,9 @@ def map_files(
         raise ValueError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
     if engine == "ray" and find_spec("ray") is None:
         raise ModuleNotFoundError("to map on Ray, install it: pip install nnvk[ray]")
+    folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
     ports = task.load().inputs
-    rows = list(dict.fromkeys(find_rows(inputs, ports, folder)))
+    rows = list(dict.fromkeys(find_rows(paths, ports, folder)))
     failures: list[Failure] = []
     with Results(folder, task.about()) as results:
         left = [row for row in rows if row.name not in results.done]

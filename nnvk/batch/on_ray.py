@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -43,7 +44,7 @@ def run(
     gpus = int(there.get("GPU", 0))
     count = workers or gpus or int(there.get("CPU", 1))
     # Workers have other working folders.
-    task = replace(task, model=task.model.resolve())
+    task = replace(task, model=Path(task.model).resolve())
     items = [{"batch": pickle.dumps([replace(row, path=row.path.resolve()) for row in batch])} for batch in batches]
     if not items:
         return

@@ -32,7 +32,7 @@ Answer = list[np.ndarray] | str
 class Task:
     """A model, and how it is run."""
 
-    model: Path
+    model: Path | str
     batch: int = 1
     """Rows of one execution."""
     shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Task:
 
     def about(self) -> dict[str, Any]:
         """What results depend on, for who wants to add more of the same."""
-        digest = hashlib.sha256(self.model.read_bytes()).hexdigest()
+        digest = hashlib.sha256(Path(self.model).read_bytes()).hexdigest()
         normal = self.normalization
         return {
             "model": digest,

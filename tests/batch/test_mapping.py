@@ -173,6 +173,14 @@ def test_a_folder_is_of_one_task(task, digits, tmp_path) -> None:
         map_files(task, digits[:1], out, devices=CPU)
 
 
+def test_names_of_files_may_be_words(task, digits, wanted, tmp_path) -> None:
+    words = replace(task, model=str(task.model))
+    assert map_files(words, [str(path) for path in digits], str(tmp_path / "out"), devices=CPU).done == len(digits)
+    check(tmp_path / "out", wanted)
+    with pytest.raises(TypeError, match="the inputs"):
+        map_files(words, str(digits[0]), tmp_path / "out", devices=CPU)
+
+
 def test_inputs_that_are_not_there(task, tmp_path) -> None:
     with pytest.raises(FileNotFoundError):
         map_files(task, [tmp_path / "absent"], tmp_path / "out", devices=CPU)
