@@ -95,11 +95,11 @@ PLUGINS = "nnvk.drivers"
 def _vulkan() -> tuple[Sequence[IDevice], str]:
     if not settings().vulkan:
         return (), "Vulkan is switched off by NNVK_VULKAN=0"
-    return process.find_devices(_driver_command) if settings().driver_process else find_devices()
+    return process.find_devices(driver_command) if settings().driver_process else find_devices()
 
 
-def _driver_command(descriptor: int) -> list[str]:
-    """The command that calls `serve_vulkan`: with this Python, and modules from where this process has them."""
+def driver_command(descriptor: int) -> list[str]:
+    """The command of the Vulkan driver's own process: this Python, with modules from where this process has them."""
     script = "import sys; sys.path[:] = sys.argv[2:]; from nnvk.api import serve_vulkan; serve_vulkan(int(sys.argv[1]))"
     return [os.fsdecode(multiprocessing.spawn.get_executable()), "-c", script, str(descriptor), *map(str, sys.path)]
 

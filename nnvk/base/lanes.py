@@ -15,8 +15,8 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ GREETING = struct.Struct("<IIi")
 SUCCESS = _HEAD.pack(0, 0)
 _LONGEST_REASON = 4096
 _SECONDS_TO_END = 2
+_SECONDS_BETWEEN_LOOKS = 0.005
 
 
 class LaneRequest(IntEnum):
@@ -72,22 +73,8 @@ class Session:
     objects: dict[int, Any] = field(default_factory=dict)
     segments: dict[int, memoryview] = field(default_factory=dict)
     """Shared memory for arguments."""
-    under_way: int = 0
-    """Requests that are being answered."""
-    is_idle: threading.Condition = field(default_factory=threading.Condition)
-    """Notified when there are none."""
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """While a request is answered, and what follows."""
-        with self.is_idle:
-            self.under_way += 1
-        try:
-            yield
-        finally:
-            with self.is_idle:
-                self.under_way -= 1
-                self.is_idle.notify_all()
+    working: set[socket.socket] = field(default_factory=set)
+    """Lanes on which a request is being answered, and what follows it."""
 
     def answer(self, packet: memoryview, descriptors: Descriptors) -> Reply:
         """Do what a packet asks. Never raises: what is wrong is in the reply."""
@@ -152,8 +139,8 @@ def serve(control: socket.socket, session: Session, fingerprint: int) -> None:
     # Nobody wants what is under way, and what hangs shall not keep the process: SIGALRM ends it whatever it does.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS_TO_END)
-    with session.is_idle:
-        session.is_idle.wait_for(lambda: not session.under_way)
+    while session.working:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def _control(session: Session, packet: memoryview, descriptors: Descriptors) -> None:
@@ -194,18 +181,21 @@ def _serve_lane(session: Session, lane: socket.socket) -> None:
                 if received is None:
                     return
                 packet, descriptors = received
-                with session.working():
-                    try:
-                        reply = session.answer(packet, descriptors)
-                    finally:
-                        descriptors.close()
-                    del packet, received
-                    _send(lane, reply)
-                    if reply.then is not None:
-                        send(lane, [reply.then()])
-                    del reply
+                session.working.add(lane)
+                try:
+                    reply = session.answer(packet, descriptors)
+                finally:
+                    descriptors.close()
+                del packet, received
+                _send(lane, reply)
+                if reply.then is not None:
+                    send(lane, [reply.then()])
+                del reply
+                session.working.discard(lane)
         except OSError as error:
             _log.debug("a lane has ended: %s", error)
+        finally:
+            session.working.discard(lane)
 
 
 def _send(lane: socket.socket, reply: Reply) -> None:

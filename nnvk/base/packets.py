@@ -225,11 +225,21 @@ class Descriptors:
             os.close(self._numbers.pop())
 
 
+NO_DESCRIPTORS = Descriptors()
+
+
+def limit_waits(target: socket.socket, seconds: float) -> None:
+    """Have sends and receives raise `BlockingIOError` after some time: what Python's timeouts cost more calls for."""
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+    target.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    target.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
 def receive(source: socket.socket) -> tuple[memoryview, Descriptors] | None:
     """The next packet; None: the other end is closed.
 
-    A memfd that can't be used in its place is an empty packet, which nobody understands. OSError: the socket fails, or
-    its timeout has passed.
+    A memfd that can't be used in its place is an empty packet, which nobody understands. OSError: the socket fails;
+    `BlockingIOError`: the time of `limit_waits` has passed.
     """
     try:
         content, ancillary, flags, _ = source.recvmsg(LARGEST_PACKET, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
@@ -237,12 +247,14 @@ def receive(source: socket.socket) -> tuple[memoryview, Descriptors] | None:
         return None
     if not content and not ancillary:
         return None
+    packet = memoryview(content)
+    if not ancillary and not flags & socket.MSG_CTRUNC and not content.startswith(_INDIRECT_MARK):
+        return packet, NO_DESCRIPTORS
     numbers = array.array("i")
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
     descriptors = Descriptors(numbers, are_all=not flags & socket.MSG_CTRUNC)
-    packet = memoryview(content)
     if content.startswith(_INDIRECT_MARK):
         try:
             packet = _mapped(packet, descriptors)
@@ -265,17 +277,20 @@ def _mapped(packet: memoryview, descriptors: Descriptors) -> memoryview:
         os.close(descriptor)
 
 
-def send(target: socket.socket, parts: Sequence[Buffer], descriptors: Sequence[int] = (), flags: int = 0) -> None:
+def send(target: socket.socket, parts: Sequence[Buffer], descriptors: Sequence[int] = ()) -> None:
     """Send a packet; the descriptors stay the caller's. OSError: the other end is closed, say."""
+    if len(parts) == 1 and not descriptors and len(parts[0]) <= LARGEST_PACKET:
+        target.send(parts[0])
+        return
     size = sum(map(len, parts))
     if size <= LARGEST_PACKET and not descriptors:
-        target.send(parts[0] if len(parts) == 1 else b"".join(parts), flags)
+        target.send(b"".join(parts))
     elif size <= LARGEST_PACKET:
-        target.sendmsg([b"".join(parts)], _rights(descriptors), flags)
+        target.sendmsg([b"".join(parts)], _rights(descriptors))
     else:
         memory = _shared(parts)
         try:
-            target.sendmsg([_INDIRECT.pack(INDIRECT, size)], _rights([memory, *descriptors]), flags)
+            target.sendmsg([_INDIRECT.pack(INDIRECT, size)], _rights([memory, *descriptors]))
         finally:
             os.close(memory)
 

@@ -24,7 +24,7 @@ from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, system_error
 from nnvk.base.lanes import GREETING, LaneRequest, read_head, released
 from nnvk.base.log import logger
-from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Reader, Writer, receive, send
+from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
 from nnvk.driver.process.protocol import UNFIT, fingerprint
 from nnvk.hal import settle_dropped
@@ -273,7 +273,7 @@ class Connection:
         while True:
             try:
                 send(lane, parts, descriptors)
-            except TimeoutError:
+            except BlockingIOError:
                 self.look()
             except _LOST as error:
                 raise self._lost(str(error)) from error
@@ -287,7 +287,7 @@ class Connection:
         while True:
             try:
                 received = receive(lane)
-            except TimeoutError:
+            except BlockingIOError:
                 self.look()
             except OSError as error:
                 raise self._lost(str(error)) from error
@@ -324,7 +324,7 @@ class Connection:
 
     def _new_lane(self) -> socket.socket:
         mine, its = self._socket_pair()
-        mine.settimeout(SLICE_SECONDS)
+        limit_waits(mine, SLICE_SECONDS)
         with its:
             request = struct.pack("<I", LaneRequest.LANE)
             while True:
