@@ -170,9 +170,96 @@ def test_a_fence_s_own_event() -> None:
 
 
 def test_what_is_no_fence() -> None:
-    event = ctypes.c_void_p()
-    for descriptor in (-1, 999999):
+    readable, writable = os.pipe()
+    os.close(readable)
+    os.close(writable)
+    for descriptor in (-1, -2, -(2**31), 999999, 2**31 - 1, readable):
+        event = ctypes.c_void_p(1)
         assert code_of("Event_createFromSyncFenceFd", descriptor, ctypes.byref(event)) is BAD_DATA
+        assert event.value is None
+
+
+def signalled_pipe() -> int:
+    readable, writable = os.pipe()
+    os.write(writable, b"!")
+    os.close(writable)
+    return readable
+
+
+def pipe_without_reader() -> int:
+    readable, writable = os.pipe()
+    os.close(readable)
+    return writable
+
+
+FENCES = {  # what descriptors are, and what waiting for them comes to
+    "an eventfd that was written": (lambda: os.eventfd(1), OK),
+    "a pipe that was written": (signalled_pipe, OK),
+    "a regular file, which is always readable": (lambda: os.open(__file__, os.O_RDONLY), OK),
+    "the end of a pipe that nobody reads": (pipe_without_reader, ResultCode.OP_FAILED),
+    "a path, which can't be waited for": (lambda: os.open("/", os.O_PATH), ResultCode.OP_FAILED),
+}
+
+
+@pytest.mark.parametrize("name", FENCES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_fences_that_have_ended(device: str, name: str) -> None:
+    """Well: then nothing is waited for. Or not: then an execution that depends on them is refused."""
+    make, expected = FENCES[name]
+    descriptor = make()
+    begin = library().make("Event_createFromSyncFenceFd", descriptor)
+    os.close(descriptor)  # it was duplicated
+    for _ in range(2):
+        assert code_of("Event_wait", begin) is expected
+    fence = fence_of(begin)
+    assert is_readable(fence, 0) or expected is not OK
+    os.close(fence)
+    adding, event, given = Adding(device), ctypes.c_void_p(1), (ctypes.c_void_p * 1)(begin.value)
+    arguments = (adding.handle, given, 1, 0, ctypes.byref(event))
+    assert code_of("Execution_startComputeWithDependencies", *arguments) is expected
+    assert (event.value is not None) is (expected is OK)
+    if expected is OK:
+        assert code_of("Event_wait", event) is OK and adding.is_right()
+        library().Event_free(event)
+    library().Event_free(begin)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_fence_that_fails_later(device: str) -> None:
+    """The execution that waits for it fails, its fence signals, and so does what waits for that."""
+    readable, writable = os.pipe()
+    begin = library().make("Event_createFromSyncFenceFd", writable)
+    os.close(writable)
+    adding, after, last = (Adding(device) for _ in range(3))
+    event = start_after(adding, begin)
+    second = start_after(after, event)
+    fences = [fence_of(event), fence_of(second)]
+    assert not is_readable(fences[0], 0.05)
+    os.close(readable)
+    for fence in fences:
+        assert is_readable(fence)
+        os.close(fence)
+    assert code_of("Event_wait", event) is ResultCode.OP_FAILED
+    assert code_of("Event_wait", second) is ResultCode.OP_FAILED
+    third, given = ctypes.c_void_p(1), (ctypes.c_void_p * 1)(event.value)
+    arguments = (last.handle, given, 1, 0, ctypes.byref(third))
+    assert code_of("Execution_startComputeWithDependencies", *arguments) is ResultCode.OP_FAILED
+    assert third.value is None
+    for each in (second, event, begin):
+        library().Event_free(each)
+
+
+def test_the_fence_of_an_execution_is_a_fence_for_another() -> None:
+    """Its descriptor made an event of its own, as another process would."""
+    first, second = Adding(), Adding()
+    event = start_after(first)
+    descriptor = fence_of(event)
+    begin = library().make("Event_createFromSyncFenceFd", descriptor)
+    os.close(descriptor)
+    after = start_after(second, begin)
+    assert code_of("Event_wait", after) is OK and first.is_right() and second.is_right()
+    for each in (after, begin, event):
+        library().Event_free(each)
 
 
 def test_a_server_without_descriptors_is_not_dead() -> None:
