@@ -13,9 +13,9 @@ import numpy as np
 
 from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperationCode, ResultCode, get_device
 from nnvk.conformance import compare
+from nnvk.conformance.c_program import Program, Script, ScriptedModel
 from nnvk.conformance.paths import EXECUTION_PATHS, ExecutionPath, NotApplicable
 from nnvk.conformance.vectors import MOST_BYTES, VectorOperand, VectorTest, build_model, read_test
-from nnvk.serve.client import CCompilation, CExecution, CModel
 
 GUARD = 64
 """Bytes on either side of an output's buffer that a driver must leave alone."""
@@ -98,32 +98,32 @@ def _run(test: VectorTest, device: Device, through: ExecutionPath) -> str | None
     fetch = through.feed(compilation, execution, inputs, [output.array for output in outputs])
     through.run(compilation, execution)
     fetch()
-    return _difference(test, execution, outputs)
+    return _difference(test, execution.get_output_operand_dimensions, outputs)
 
 
 def _run_in_c(test: VectorTest, device: str) -> str | None:
-    """The same with the C library's functions."""
-    model = build_model(test, CModel)
-    for operation, is_supported in enumerate(model.supported_operations(device)):
-        if not is_supported:
-            raise _Unsupported(f"operation {operation} of the model")
-    execution = CExecution(CCompilation(model, device))
-    inputs = [_given(operand) for operand in test.inputs()]
+    """The same through the C library, in C++."""
+    script = Script(device)
+    model = build_model(test, partial(ScriptedModel, script))
     outputs = [_Output(operand) for operand in test.outputs()]
-    for index, source in enumerate(inputs):
-        execution.set_input(index, source)
-    for index, output in enumerate(outputs):
-        execution.set_output(index, output.array)
-    execution.compute()
-    return _difference(test, execution, outputs)
+    buffers = [output.raw for output in outputs]
+    ran = _program.run(model.run([_given(operand) for operand in test.inputs()], buffers, GUARD), buffers)
+    if ran.unsupported is not None:
+        raise _Unsupported(f"operation {ran.unsupported} of the model")
+    return _difference(test, ran.dimensions.__getitem__, outputs)
 
 
-def _difference(test: VectorTest, execution: Execution | CExecution, outputs: Sequence[_Output]) -> str | None:
+_program = Program()
+"""Of this process; it is started where it is needed."""
+
+
+def _difference(
+    test: VectorTest, dimensions_of: Callable[[int], tuple[int, ...]], outputs: Sequence[_Output]
+) -> str | None:
     for index, output in enumerate(outputs):
         wrong = output.overrun()
         if not wrong and output.operand.type.is_tensor:  # a scalar has no dimensions to ask for
-            dimensions = execution.get_output_operand_dimensions(index)
-            wrong = compare.dimensions_difference(output.operand.type.dimensions, dimensions)
+            wrong = compare.dimensions_difference(output.operand.type.dimensions, dimensions_of(index))
         if not wrong and not output.operand.ignored:
             if test.multinomial_tolerance > 0:
                 wrong = compare.multinomial_difference(_logits(test), output.array, test.multinomial_tolerance)
@@ -147,13 +147,14 @@ class _Output:
         size = math.prod(type_.dimensions) * type_.dtype.itemsize
         if size > MOST_BYTES:
             raise ValueError(f"an output of {type_} takes {size} bytes, no vector has more than {MOST_BYTES}")
-        self._raw = np.full(size + 2 * GUARD, PATTERN, np.uint8)
-        inside = self._raw[GUARD : GUARD + size]
+        self.raw = np.full(size + 2 * GUARD, PATTERN, np.uint8)
+        """The buffer with its guards."""
+        inside = self.raw[GUARD : GUARD + size]
         inside[:] = NANS if type_.dtype.kind == "f" else PATTERN
         self.array = inside.view(type_.dtype).reshape(type_.dimensions)
 
     def overrun(self) -> str | None:
-        for where, guard in (("before", self._raw[:GUARD]), ("after", self._raw[-GUARD:])):
+        for where, guard in (("before", self.raw[:GUARD]), ("after", self.raw[-GUARD:])):
             if (guard != PATTERN).any():
                 return f"the device wrote {where} the buffer"
         return None

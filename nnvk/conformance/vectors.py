@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -148,10 +148,10 @@ def read_test(path: Path, index: int) -> VectorTest:
         raise ValueError(f"malformed test {index}: {path} ({error!r})") from error
 
 
-def build_model(test: VectorTest, builder: type[T], *, unspecified_outputs: bool = False) -> T:
+def build_model(test: VectorTest, builder: Callable[[], T], *, unspecified_outputs: bool = False) -> T:
     """The test's model, finished, on demand with the sizes of its outputs left open.
 
-    ``builder`` is `nnvk.Model`, or does as it.
+    ``builder`` is `nnvk.Model`, or makes what does as it.
     Raises `nnvk.NnapiError` where it breaks a rule.
     """
     main = test.main
@@ -165,7 +165,9 @@ def build_model(test: VectorTest, builder: type[T], *, unspecified_outputs: bool
     return _build(main, test, builder, built, ())
 
 
-def _build(source: VectorModel, test: VectorTest, builder: type[T], built: dict[int, T], within: tuple[int, ...]) -> T:
+def _build(
+    source: VectorModel, test: VectorTest, builder: Callable[[], T], built: dict[int, T], within: tuple[int, ...]
+) -> T:
     model: Any = builder()
     for index, operand in enumerate(source.operands):
         quant = operand.type.channel_quant

@@ -174,8 +174,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksEvent_createFromSyncFenceFd(int sync_fence_fd, ANeuralNetworksEvent** event)",
         "nnvk.Event.create_from_sync_fence_fd",
         4,
-        "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated. One that is in error,"
-        " or can't be waited for, is an event that has failed: ANEURALNETWORKS_OP_FAILED.",
+        "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated. One that is in"
+        " error, or can't be waited for, is an event that has failed: ANEURALNETWORKS_OP_FAILED.",
         {BAD_DATA: "it is no descriptor"},
         by=By.LIBRARY,
     ),

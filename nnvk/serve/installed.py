@@ -13,6 +13,8 @@ INCLUDES = _PACKAGE / "include"
 LIBRARY = _PACKAGE / "lib" / "libneuralnetworks.so"
 DELEGATE = _PACKAGE / "lib" / "libnnvk_delegate.so"
 """The delegate for TensorFlow Lite."""
+VECTORS = _PACKAGE / "lib" / "nnvk-vectors"
+"""A program that runs models through the library."""
 PKG_CONFIG = LIBRARY.parent / "pkgconfig"
 """The folder of neuralnetworks.pc."""
 

@@ -6,25 +6,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nnvk import get_devices
+from nnvk import Device, api, get_devices
 from nnvk.conformance.runner import Status, connect
 from nnvk.conformance.vectors import find_cases
+from nnvk.driver import process
+from nnvk.runtime.devices import manager
 
 SUITE = Path(__file__).parents[3] / "shared" / "conformance"
 FILES = sorted(SUITE.glob("*/*.json.gz"))
 DEVICES = [device.name for device in get_devices() if device.name in ("vulkan-0", "nnapi-reference")]
 
 
-@pytest.mark.skipif(not FILES, reason=f"there are no vectors in {SUITE}")
+has_vectors = pytest.mark.skipif(not FILES, reason=f"there are no vectors in {SUITE}")
+
+
+def name_of(file: Path) -> str:
+    return f"{file.parent.name}/{file.name.removesuffix('.json.gz')}"
+
+
+@has_vectors
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name.removesuffix('.json.gz')}")
+@pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_vectors(device: str, file: Path) -> None:
-    run = connect(device, "sync")
+    check(device, file, "sync")
+
+
+@has_vectors
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("file", FILES[::20], ids=name_of)
+def test_a_sample_in_c(device: str, file: Path) -> None:
+    """All of them: ``nnvk conformance FOLDER --device NAME --path c``."""
+    check(device, file, "c")
+
+
+@has_vectors
+@pytest.mark.parametrize("file", FILES[7::40], ids=name_of)
+def test_a_sample_with_the_driver_in_another_process(apart: str, file: Path) -> None:
+    """All of them: ``NNVK_DRIVER_PROCESS=1 nnvk conformance FOLDER --device vulkan-0``."""
+    for path in ("sync", "device-memory", "fenced"):
+        check(apart, file, path)
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[str]:
+    """The name of the preferred Vulkan device, whose driver is in another process."""
+    if "vulkan-0" not in DEVICES:
+        pytest.skip("there is no Vulkan device")
+    (device, *_), _ = process.find_devices(api.driver_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manager, "_devices", [Device(device)])
+        yield device.name
+
+
+def check(device: str, file: Path, path: str) -> None:
+    """Run all tests of a file, which must pass, or on Vulkan be unsupported."""
+    run = connect(device, path)
     verdicts = {case.name: run(case.path, case.index) for case in find_cases([file])}
-    not_allowed = [Status.FAILED, Status.UNSUPPORTED] if device == "nnapi-reference" else [Status.FAILED]
+    may_lack = device != "nnapi-reference"
+    not_allowed = [Status.FAILED] if may_lack else [Status.FAILED, Status.UNSUPPORTED]
     wrong = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status in not_allowed]
     assert not wrong, "\n".join(wrong)
