@@ -80,6 +80,7 @@ struct Start {
   const char* command;
   char* const* arguments;
   char* const* environment;
+  char* stack;  // of the process that becomes the server: its upper end
   int socket;
   volatile int error;
   volatile pid_t server;
@@ -87,7 +88,8 @@ struct Start {
 
 // In the process that becomes the server. It shares the memory of the application until it executes the command, and
 // so makes nothing but system calls.
-[[noreturn]] void become(Start& start) {
+int become(void* argument) {
+  auto& start = *static_cast<Start*>(argument);
   const int null = open("/dev/null", O_RDWR);
   const int socket = fcntl(start.socket, F_DUPFD, kSocket + 1);
   dup2(null, STDIN_FILENO);
@@ -127,10 +129,8 @@ struct Start {
 int between(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   setsid();
-  const pid_t server = vfork();
-  if (server == 0) {
-    become(start);
-  }
+  // Not vfork(), of which sanitizers make their own that takes this stack for the thread's.
+  const pid_t server = clone(become, start.stack, CLONE_VM | CLONE_VFORK, &start);
   if (server < 0) {
     start.error = errno;
   }
@@ -160,12 +160,11 @@ pid_t startServer(const std::string& command, int socket) {
   std::string name = command;
   char serve[] = "serve", option[] = "--socket", number[] = {'0' + kSocket, '\0'};
   char* arguments[] = {name.data(), serve, option, number, nullptr};
-  Start start{command.c_str(), arguments, environment.data(), socket, 0, 0};
-
   void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) {
     failSystem("there is no memory for a new process", errno);
   }
+  Start start{command.c_str(), arguments, environment.data(), static_cast<char*>(stack) + kStack / 2, socket, 0, 0};
   // No handler of the application may run in the new processes, which share its memory.
   sigset_t all, before;
   sigfillset(&all);
