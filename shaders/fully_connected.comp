@@ -32,6 +32,10 @@ layout(push_constant) uniform Push {
 #ifdef DTYPE_Q8
     uint multipliers_offset;
 #endif
+#ifdef END_FUSED
+    uint extra_offset;
+    uint parameters_offset;
+#endif
     uint inputs;     // K
     uint out_channels;
     ACC low;

@@ -90,6 +90,10 @@ layout(push_constant) uniform Push {
 #ifdef DTYPE_Q8
     uint multipliers_offset;
 #endif
+#ifdef END_FUSED
+    uint extra_offset;
+    uint parameters_offset;
+#endif
     uint rows;    // output pixels of a part
     uint out_height;
     uint out_width;

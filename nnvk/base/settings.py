@@ -39,6 +39,9 @@ class Settings:
     patience: int = field(default=10, metadata={"least": 0})
     """Seconds without a sign of life after which another process of nnvk's is ended; 0: never."""
 
+    fusion: bool = field(default=True, metadata={"allowed": ("0", "1")})
+    """0 keeps the Vulkan driver from computing several operations in one dispatch."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read the settings. A value that is not allowed is a ValueError: the variable, what it may be, what came."""

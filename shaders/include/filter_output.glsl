@@ -20,6 +20,9 @@ WRITES(3, Dst, dst)
 #ifdef IS_QUANTISED
 layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
 #endif
+#ifdef END_FUSED
+#include "output_end.glsl"
+#endif
 
 // What four output channels need, loaded once for all pixels. Push constants are among it because llvmpipe loads
 // them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
@@ -35,6 +38,10 @@ struct Output {
     ivec4 shift;
     int zero;
     uint sign_mask;
+#endif
+#ifdef END_FUSED
+    uint first;    // index of the tensor's first element, in the unit of `base`
+    End end;
 #endif
 };
 
@@ -52,10 +59,16 @@ Output output_of(uint part, uint channel) {
 #endif
 #ifdef IS_QUANTISED
     uint at = (multipliers_offset >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
-    return Output(stored, base, stride, start, low, high, multipliers[at], multipliers[at + 1u], output_zero, sign_mask);
-#else
-    return Output(stored, base, stride, start, low, high);
 #endif
+    return Output(stored, base, stride, start, low, high
+#ifdef IS_QUANTISED
+        , multipliers[at], multipliers[at + 1u], output_zero, sign_mask
+#endif
+#ifdef END_FUSED
+        , FOUR_WORDS == 4 ? dst_offset : dst_offset / FOUR_WORDS,
+          end_of(part * out_channels + channel, part * out_channels + last)
+#endif
+    );
 }
 
 Output output_of(uint channel) { return output_of(0u, channel); }
@@ -74,11 +87,17 @@ void store_output(uint pixel, Output to, ACC4 sum) {
     ACC4 result = activate(sum, to.low, to.high);
 #ifdef STORED_ALONE
     if (exists) {
+        // What does not exist is the last one that does once more.
+        uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
+#ifdef END_FUSED
+        uint first = at - to.first;
+        ACC4 other = ACC4(0);
+        if (EXTRA == OF_EACH) other = VECTOR_STORES ? LOAD4(extra, first >> 2) : GATHER4(extra, first + last);
+        result = ended(to.end, result, other);
+#endif
         if (VECTOR_STORES) {
             dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
         } else {
-            // What does not exist is the last one that does once more.
-            uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);
@@ -89,7 +108,12 @@ void store_output(uint pixel, Output to, ACC4 sum) {
         }
     }
 #else
-    if (exists) dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
+    if (exists) {
+#ifdef END_FUSED
+        result = ended(to.end, result, at - to.first, to.sign_mask);
+#endif
+        dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
+    }
 #endif
 }
 

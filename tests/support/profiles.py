@@ -16,5 +16,6 @@ DISCRETE = DeviceProfile(
     max_invocations=128,
     max_shared_memory=16384,
     features=frozenset(),
+    fusion=False,  # what kernels dispatch is seen as it is
 )
 UNIFIED = replace(DISCRETE, unified_memory=True)

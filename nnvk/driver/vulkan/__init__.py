@@ -55,7 +55,8 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
     devices = []
     for number, device in enumerate(ranked):
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
-        profile = replace(constrain(found, settings().device_profile), barriers_by_buffer=validation)
+        believed = constrain(found, settings().device_profile)
+        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion)
         devices.append(VulkanDevice(f"vulkan-{number}", instance, device, profile, library))
     return devices, instance.complaints
 

@@ -9,9 +9,11 @@ from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.elementwise import CHAIN
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.rounding import ROUND_ROWS
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
@@ -77,7 +79,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 for _code, _row in ROWS.items():
-    kernel(_code, shaders=(BINARY, LOOKUP), refuse=up_to_rank(4, *_row.inputs))(lower)
+    kernel(_code, shaders=(BINARY, LOOKUP, CHAIN, ROUND_ROWS), refuse=up_to_rank(4, *_row.inputs))(lower)
 
 
 def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:

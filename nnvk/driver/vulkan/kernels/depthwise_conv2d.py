@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_tensors
@@ -20,7 +21,7 @@ from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
-SHADER = Shader("depthwise_conv2d", DTYPE=("f32", "f16", "q8"))
+SHADER = Shader("depthwise_conv2d", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
 CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
 """All that `multiply_by_channel` may dispatch."""
 
@@ -69,7 +70,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     multiplier = out_channels // channels
     mask = {"weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(
-        SHADER.variant(DTYPE=kind),
+        SHADER.variant(DTYPE=kind, END="plain"),
         groups=g.flat(invocations, local),
         spec={
             "local_x": local,

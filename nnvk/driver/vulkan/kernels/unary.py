@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
+from nnvk.driver.vulkan.lowering.elementwise import CHAIN
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import lookup_table
@@ -47,7 +48,7 @@ LOOKUP = Shader("lookup")
 LOCAL = 64
 
 
-@kernel(*_KINDS, shaders=(UNARY, LOOKUP))
+@kernel(*_KINDS, shaders=(UNARY, LOOKUP, CHAIN))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
     if call.input.dtype.itemsize == 1:

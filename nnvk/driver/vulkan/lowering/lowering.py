@@ -17,7 +17,7 @@ from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.lowering.complaint import placeholders
 from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
 from nnvk.driver.vulkan.shaders.declaration import Variant
-from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.types.operand import OperandType
@@ -195,6 +195,21 @@ class Lowering:
         default. A name too many or too few is an error, so that host and shader can't drift apart. The variant's twin
         runs where the device has elements of 16 bits of its own.
         """
+        made = self.made(variant, groups=groups, tensors=tensors, spec=spec, push=push, operation=self.operation)
+        if made is not None:
+            self._add(made)
+
+    def made(
+        self,
+        variant: Variant,
+        *,
+        groups: Sequence[int],
+        tensors: Mapping[str, TensorRef],
+        spec: Mapping[str, int | float | bool] | None,
+        push: Mapping[str, int | float],
+        operation: int,
+    ) -> Dispatch | None:
+        """What `dispatch` adds, for ``operation``; None where there is no workgroup."""
         if self.device.has_native_16:
             variant = variant.native
         shader = self._library[variant]
@@ -209,8 +224,12 @@ class Lowering:
         if any(count > self.device.max_groups for count in size):
             raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
         if 0 in size:
-            return
-        self._add(Dispatch(shader, size, dict(tensors), shader.specialization(spec or {}), push, self.operation))
+            return None
+        return Dispatch(shader, size, dict(tensors), shader.specialization(spec or {}), push, operation)
+
+    def variant(self, name: str) -> CompiledShader:
+        """The compiled shader of this name."""
+        return self._library.named(name)
 
     def flat(self, count: int, local: int) -> tuple[int, int, int]:
         """Workgroups of ``local`` invocations for ``count`` of them: what ``flat_invocation()`` numbers."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import F16, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_tensors
@@ -33,6 +34,8 @@ def _exists(choice: Mapping[str, str]) -> bool:
 
     16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
     """
+    if not output_end.exists(choice):
+        return False
     if choice["BYTES"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["DTYPE"] != "q8":
@@ -46,8 +49,9 @@ PRODUCT = Shader(
     DTYPE=("f32", "f16", "i32", "q8"),
     TILE=("subgroup", "shared", "register", "quads"),
     BYTES=("none", "float", "dot", "half"),
+    END=output_end.ENDS,
 )
-VECTOR = Shader("fully_connected", DTYPE=("f32", "f16", "q8"))
+VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
 PRODUCT_SHADERS = (PRODUCT, VECTOR, ARRANGE, *FILTER_SHADERS)
 """All that `multiply` may dispatch."""
 
@@ -204,7 +208,7 @@ def _by_tiles(
         bytes_["weight_sign_mask"] = sign_mask(operands.filter)
     halves = {"weight_scale": 1.0 / scale} if strategy.bytes == "half" else {}
     g.dispatch(
-        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes),
+        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes, END="plain"),
         groups=g.flat(product.parts * -(-product.rows // down) * -(-columns // across), 1),
         spec=spec,
         tensors=tensors,
@@ -235,7 +239,7 @@ def _matrix_by_vectors(
     g: Lowering, operands: Operands, product: Product, strategy: Strategy, tensors: Mapping[str, TensorRef]
 ) -> None:
     g.dispatch(
-        VECTOR.variant(DTYPE=dtype(operands.input)),
+        VECTOR.variant(DTYPE=dtype(operands.input), END="plain"),
         groups=(product.rows, -(-product.columns // BLOCK), 1),
         spec={
             "local_x": strategy.local[0],

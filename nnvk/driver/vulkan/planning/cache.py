@@ -30,7 +30,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 4)
+KIND = FileKind(b"nnvkplan", 5)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -207,6 +207,7 @@ def _command_row(command: Command) -> list[Any]:
         command.specialization,
         command.push,
         command.operation,
+        command.fused,
     ]
 
 
@@ -215,11 +216,19 @@ def _command(row: Sequence[Any], refs: Mapping[int, TensorRef], library: ShaderL
         return Copy(refs[_whole(row[0])], refs[_whole(row[1])], _whole(row[2]))
     if len(row) == 1:
         return Clear(refs[_whole(row[0])])
-    name, groups, tensors, specialization, push, operation = row
+    name, groups, tensors, specialization, push, operation, fused = row
     shader = library.named(name)
     shader.check_push_constants(push)
     if tensors.keys() != set(shader.bindings):
         raise ValueError(f"shader {name} binds {sorted(shader.bindings)}, not {sorted(tensors)}")
     x, y, z = map(_whole, groups)
     named = {binding: refs[_whole(number)] for binding, number in tensors.items()}
-    return Dispatch(shader, (x, y, z), named, tuple(map(_whole, specialization)), push, _whole(operation))
+    return Dispatch(
+        shader,
+        (x, y, z),
+        named,
+        tuple(map(_whole, specialization)),
+        push,
+        _whole(operation),
+        tuple(map(_whole, fused)),
+    )

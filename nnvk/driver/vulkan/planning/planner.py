@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
+from nnvk.driver.vulkan.planning.fusions import Fused, fuse
 from nnvk.driver.vulkan.planning.memory_plan import Block, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
@@ -181,8 +183,9 @@ def _placed(
     outputs: Sequence[TensorRef | None],
     output_shapes: tuple[Shape, ...],
 ) -> Plan:
-    """Place all tensors that commands touch, and find the barriers."""
-    commands = g.commands
+    """Fuse commands, place all tensors that they touch, and find the barriers."""
+    fused = fuse(g)
+    commands = [each.command for each in fused]
     lifetimes: dict[TensorRef, tuple[int, int]] = {}
     for position, command in enumerate(commands):
         for tensor in (*command.reads, *command.writes):
@@ -223,5 +226,13 @@ def _placed(
         ),
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
         tuple(addresses[tensor.number] for tensor in g.entropy),
-        tuple(g.choices),
+        tuple(_moved(g.choices, fused)),
     )
+
+
+def _moved(choices: Sequence[Choice], fused: Sequence[Fused]) -> Iterator[Choice]:
+    """The choices with the positions of their commands among those that were fused."""
+    positions: dict[int, int] = {origin: position for position, each in enumerate(fused) for origin in each.origins}
+    for choice in choices:
+        commands = {positions[before] for before in choice.commands if before in positions}
+        yield replace(choice, commands=tuple(sorted(commands)))

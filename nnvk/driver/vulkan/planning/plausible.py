@@ -137,7 +137,8 @@ def _check_command(command: Command, operations: int, profile: DeviceProfile) ->
 
 def _check_dispatch(dispatch: Dispatch, operations: int, profile: DeviceProfile) -> None:
     name = dispatch.shader.name
-    _require(0 <= dispatch.operation < operations, f"{name} is for operation {dispatch.operation} of {operations}")
+    for operation in (dispatch.operation, *dispatch.fused):
+        _require(0 <= operation < operations, f"{name} is for operation {operation} of {operations}")
     _require(dispatch.shader.features <= profile.features, f"{name} needs features that the device lacks")
     groups = math.prod(dispatch.groups)
     most = _GROUPS_FACTOR * sum(padded(tensor.nbytes) for tensor in dispatch.writes)

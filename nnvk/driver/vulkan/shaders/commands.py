@@ -50,6 +50,8 @@ class Dispatch:
     push: Mapping[str, int | float]
     operation: int
     """Position of the operation in the model that it belongs to."""
+    fused: tuple[int, ...] = ()
+    """Positions of other operations whose work it does too."""
 
     @property
     def reads(self) -> list[TensorRef]:
@@ -122,10 +124,10 @@ def describe(command: Command, model: Model) -> tuple[str, dict[str, Any]]:
         return "copy", {"bytes": command.nbytes}
     if isinstance(command, Clear):
         return "clear", {"bytes": command.target.nbytes}
-    operation = model.operations[command.operation]
+    together = [model.operations[position] for position in sorted((command.operation, *command.fused))]
     return command.shader.name, {
         "operation": command.operation,
-        "code": operation.code.name,
-        "dimensions": list(model.operands[operation.outputs[0]].type.dimensions),
+        "code": " + ".join(operation.code.name for operation in together),
+        "dimensions": list(model.operands[together[-1].outputs[0]].type.dimensions),
         "groups": list(command.groups),
     }

@@ -67,6 +67,11 @@ class CompiledShader:
         }
 
     @property
+    def family(self) -> str:
+        """The shader that it is a variant of."""
+        return self.name.partition(".")[0]
+
+    @property
     def spirv(self) -> bytes:
         """The module."""
         if self._spirv is None:  # not a cached_property: until Python 3.12 that has a lock, which no fork renews
@@ -80,8 +85,11 @@ class CompiledShader:
             known = self._frozen[specialization] = freeze(self.spirv, specialization)
         return known
 
-    def specialization(self, values: Mapping[str, int | float | bool]) -> tuple[int, ...]:
-        """The words of the specialisation constants, by id, with defaults where ``values`` has none."""
+    def specialization(self, values: Mapping[str, int | float | bool], before: Sequence[int] = ()) -> tuple[int, ...]:
+        """The words of the specialisation constants, by id, with defaults where ``values`` has none.
+
+        ``before`` are those of another variant, whose constants this one has too, and that stay as they are.
+        """
         unknown = values.keys() - self._constants.keys()
         if unknown:
             known = sorted(self._constants)
@@ -92,7 +100,11 @@ class CompiledShader:
             words[index] = struct.unpack(
                 "<I", struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
             )[0]
-        return tuple(words)
+        return (*before, *words[len(before) :])
+
+    def constant(self, words: Sequence[int], name: str) -> int:
+        """The word of a specialisation constant, of those that `specialization` gave."""
+        return words[self._constants[name][0]]
 
     def local_size(self, words: Sequence[int]) -> tuple[int, ...]:
         """Invocations along each axis, by the words of `specialization`. ValueError: these are implausible."""

@@ -41,6 +41,9 @@ class DeviceProfile:
     barriers_by_buffer: bool = False
     """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
 
+    fusion: bool = True
+    """Operations are fused where patterns for that are known (`NNVK_FUSION`)."""
+
     @property
     def has_native_16(self) -> bool:
         """Elements of 16 bits are the device's own; else they are packed in words, two to one."""

@@ -1,0 +1,171 @@
+"""Element-wise operations that follow each other, as `shaders/chain.comp` and the ends of products compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.divide import magic
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+
+CHAIN = Shader("chain", DTYPE=("f32",), LENGTH=("short", "long"))
+LOCAL = 64
+SOURCES, NUMBERS, RESULTS = 6, 8, 3
+"""What a chain has at most."""
+STEPS = {"short": 6, "long": 16}
+"""Operations of a chain at most, by the shader's axis LENGTH."""
+_FIRST_SOURCE, _FIRST_NUMBER, _FIRST_STEP = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
+
+
+class Code(IntEnum):
+    """Operations, as `shaders/include/elementwise.glsl` numbers them."""
+
+    ADD = 1
+    SUB = 2
+    MUL = 3
+    DIV = 4
+    MAXIMUM = 5
+    MINIMUM = 6
+    PRELU = 7
+    AT_LEAST = 8
+    AT_MOST = 9
+    ABS = 10
+    NEG = 11
+    FLOOR = 12
+    EXP = 13
+    ELU = 14
+    HARD_SWISH = 15
+    LOG = 16
+    LOGISTIC = 17
+    RSQRT = 18
+    SIN = 19
+    SQRT = 20
+    TANH = 21
+
+
+class Spread(IntEnum):
+    """How elements of a source belong to those of the results."""
+
+    ABSENT = 1
+    EACH_ONE = 2
+    """One for one."""
+    SINGLE = 3
+    """It has but one."""
+    WITHIN = 4
+    """It is repeated after `Source.size` fours."""
+    ACROSS = 5
+    """Each of its elements counts for `Source.size` fours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor that is read."""
+
+    tensor: TensorRef
+    spread: Spread = Spread.EACH_ONE
+    size: int = 1
+    first: int = 0
+    """Fours of the tensor that come before what is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant, by the bits of its float32: zeros have signs."""
+
+    bits: int
+
+    @classmethod
+    def of(cls, value: float) -> Number:
+        """The nearest float32."""
+        return cls(int(np.float32(value).view(np.uint32)))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the operation of this number gives."""
+
+    step: int
+
+
+Value = Source | Number | Result
+
+
+class Program:
+    """Operations in order, each on sources, numbers, and results of operations before."""
+
+    def __init__(self) -> None:
+        self.sources: dict[Source, int] = {}
+        self.numbers: dict[Number, int] = {}
+        self.steps: list[tuple[Code, Value, Value]] = []
+
+    def add(self, code: Code, left: Value, right: Value | None = None) -> Result:
+        """One operation more. One on a single operand takes it twice."""
+        right = left if right is None else right
+        for value in (left, right):
+            if isinstance(value, Source):
+                self.sources.setdefault(value, len(self.sources))
+            elif isinstance(value, Number):
+                self.numbers.setdefault(value, len(self.numbers))
+        self.steps.append((code, left, right))
+        return Result(len(self.steps) - 1)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a chain can be of it."""
+        return len(self.sources) <= SOURCES and len(self.numbers) <= NUMBERS and len(self.steps) <= STEPS["long"]
+
+    def table(self, g: Lowering) -> TensorRef:
+        """The numbers, as a constant."""
+        bits = tuple(number.bits for number in self.numbers) or (0,)
+        return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
+
+
+def chain(g: Lowering, program: Program, results: Mapping[TensorRef, Result], operation: int) -> Dispatch | None:
+    """The dispatch that computes a program, and writes some of its results. ``operation``: to which it belongs."""
+    sources, written = list(program.sources), list(results)
+    length = next(length for length, steps in STEPS.items() if len(program.steps) <= steps)
+    spec: dict[str, int | float | bool] = {
+        "local_x": LOCAL,
+        "PAST_NUMBERS": _FIRST_NUMBER + len(program.numbers),
+        **{f"SOURCE_{number}": int(source.spread) for number, source in enumerate(sources)},
+        **{f"RESULT_{number}": _FIRST_STEP + result.step for number, result in enumerate(results.values())},
+    }
+    first = {Source: _FIRST_SOURCE, Number: _FIRST_NUMBER}
+    for number, (code, left, right) in enumerate(program.steps):
+        spec[f"STEP_{number}"] = int(code)
+        for side, value in (("LEFT", left), ("RIGHT", right)):
+            if isinstance(value, Result):
+                spec[f"{side}_{number}"] = _FIRST_STEP + value.step
+            else:
+                known = program.sources if isinstance(value, Source) else program.numbers
+                spec[f"{side}_{number}"] = first[type(value)] + known[value]  # type: ignore[index]
+    table = program.table(g)
+    read = [source.tensor for source in sources] or [table]
+    every = _padded(sources)
+    count = -(-written[0].nbytes // 16)
+    return g.made(
+        CHAIN.variant(DTYPE="f32", LENGTH=length),
+        groups=g.flat(count, LOCAL),
+        spec=spec,
+        tensors={
+            **{f"in{number}": read[min(number, len(read) - 1)] for number in range(SOURCES)},
+            "numbers": table,
+            **{f"out{number}": written[min(number, len(written) - 1)] for number in range(RESULTS)},
+        },
+        push={
+            "count": count,
+            **{f"first_{number}": source.first if source else 0 for number, source in enumerate(every)},
+            **{f"size_{number}": source.size if source else 1 for number, source in enumerate(every)},
+            **{f"magic_{number}": magic(source.size if source else 1) for number, source in enumerate(every)},
+        },
+        operation=operation,
+    )
+
+
+def _padded(sources: Sequence[Source]) -> list[Source | None]:
+    return [*sources, *[None] * (SOURCES - len(sources))]

@@ -1,0 +1,109 @@
+"""What may follow a product before its results are stored, as `shaders/include/output_end.glsl` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.elementwise import Number, Program, Result, Source, Spread, Value
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+ENDS = ("plain", "fused")
+"""Values of the axis END of shaders that compute products: with nothing, or element-wise operations, behind."""
+_NUMBERS, _STEPS = 4, 4
+_OWN, _EXTRA, _FIRST_NUMBER, _FIRST_STEP = 1, 2, 3, 7
+_FIRST_CONSTANT = 20
+"""Number of the first specialisation constant of an end."""
+_TABLE = 16
+"""Words of the parameters of bytes before their table."""
+
+
+def exists(choice: Mapping[str, str]) -> bool:
+    """Which data types have an end."""
+    return choice["END"] == "plain" or choice["DTYPE"] in ("f32", "q8")
+
+
+@dataclass(frozen=True, slots=True)
+class ByteEnd:
+    """What becomes of bytes: they are combined with another tensor's, and looked up in a table."""
+
+    code: int | None = None
+    """ADD or SUB (1) or MUL (3) of elementwise.glsl; None: there is no other tensor."""
+    parameters: tuple[int, ...] = ()
+    """As the shader's `End` has them, in fours."""
+    extra: Source | None = None
+    table: bytes = b""
+    """256 bytes, or none."""
+
+
+def fits(program: Program, own: Source, channels: int) -> bool:
+    """Whether a program, one of whose sources is the result of a product with so many channels, can follow it."""
+    others = [source for source in program.sources if source != own]
+    return (
+        len(others) <= 1
+        and all(is_extra(source, channels) for source in others)
+        and len(program.numbers) <= _NUMBERS
+        and len(program.steps) <= _STEPS
+    )
+
+
+def is_extra(source: Source, channels: int) -> bool:
+    """Whether a tensor can be the other one of an end."""
+    return source.first == 0 and (
+        source.spread in (Spread.EACH_ONE, Spread.SINGLE)
+        or (source.spread is Spread.WITHIN and 4 * source.size == channels)
+    )
+
+
+def with_program(g: Lowering, product: Dispatch, program: Program, own: Source, result: TensorRef) -> Dispatch:
+    """A product of floats that a program follows."""
+    extra = next((source for source in program.sources if source != own), None)
+    spec = {"EXTRA": int(extra.spread if extra else Spread.EACH_ONE)}
+    numbers = list(program.numbers)
+
+    def number_of(value: Value) -> int:
+        if isinstance(value, Result):
+            return _FIRST_STEP + value.step
+        return _FIRST_NUMBER + numbers.index(value) if isinstance(value, Number) else _OWN if value == own else _EXTRA
+
+    for step, (code, left, right) in enumerate(program.steps):
+        spec |= {f"STEP_{step}": int(code), f"LEFT_{step}": number_of(left), f"RIGHT_{step}": number_of(right)}
+    return _ended(g, product, spec, extra, program.table(g), result)
+
+
+def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) -> Dispatch:
+    """A product of bytes with what follows it."""
+    spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.EACH_ONE)}
+    spec["LOOK_UP"] = bool(end.table)
+    if end.code is not None:
+        spec["COMBINE"] = end.code
+    form = ("end", end.parameters, end.table)
+    return _ended(g, product, spec, end.extra, g.once(form, lambda: g.constant(_words(end))), result)
+
+
+def _words(end: ByteEnd) -> np.ndarray:
+    words: Sequence[int] = [*end.parameters, *[0] * (_TABLE - len(end.parameters))]
+    table = np.frombuffer(end.table, np.int32)
+    return np.concatenate([np.array(words, np.int64).astype(np.int32), table])
+
+
+def _ended(
+    g: Lowering,
+    product: Dispatch,
+    spec: Mapping[str, int | bool],
+    extra: Source | None,
+    parameters: TensorRef,
+    result: TensorRef,
+) -> Dispatch:
+    shader = g.variant(f"{product.shader.name.rpartition('.')[0]}.fused")
+    tensors = {
+        **product.tensors,
+        "dst": result,
+        "extra": extra.tensor if extra else parameters,
+        "parameters": parameters,
+    }
+    words = shader.specialization(spec, product.specialization[:_FIRST_CONSTANT])
+    return replace(product, shader=shader, tensors=tensors, specialization=words)

@@ -1,0 +1,31 @@
+"""Fusions: commands of a plan that become one, so that fewer are dispatched and less goes through memory.
+
+Each pattern is a module, which rewrites a `Graph`. The results of a fused plan are the same, bit by bit, unless its
+module says otherwise. A value that a command outside reads, or that the model gives, is written as before.
+"""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
+from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
+from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph
+from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
+from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+
+__all__ = ["Fused", "fuse"]
+
+
+def fuse(g: Lowering) -> list[Fused]:
+    """The commands of a lowered model, with as many of them fused as its device wants."""
+    commands = g.commands
+    graph = Graph(commands, g.constants)
+    if g.device.fusion:
+        fuse_pads(graph)
+        fuse_rounding(graph, g)
+        fuse_byte_ends(graph, g)
+        for group in groups_of(graph):
+            if not fuse_end(graph, g, group):
+                fuse_chain(graph, g, group)
+    return graph.result([command.operation if isinstance(command, Dispatch) else -1 for command in commands])

@@ -1,0 +1,120 @@
+"""Which dispatches are element-wise operations on 32-bit floats, and what they do, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.lowering.elementwise import Code, Number, Program, Result, Source, Spread, Value
+from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+_UNARY = {
+    "abs": Code.ABS,
+    "exp": Code.EXP,
+    "floor": Code.FLOOR,
+    "hard_swish": Code.HARD_SWISH,
+    "log": Code.LOG,
+    "logistic": Code.LOGISTIC,
+    "neg": Code.NEG,
+    "rsqrt": Code.RSQRT,
+    "sin": Code.SIN,
+    "sqrt": Code.SQRT,
+    "tanh": Code.TANH,
+}
+"""Kinds of unary.comp that have no parameters."""
+_BINARY = {
+    "add": Code.ADD,
+    "sub": Code.SUB,
+    "mul": Code.MUL,
+    "div": Code.DIV,
+    "max": Code.MAXIMUM,
+    "min": Code.MINIMUM,
+    "prelu": Code.PRELU,
+}
+"""Kinds of binary.comp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element-wise dispatch."""
+
+    position: int
+    dispatch: Dispatch
+    sources: tuple[Source, ...]
+    result: TensorRef
+
+    def write(self, program: Program, operand: Callable[[Source], Value]) -> Result:
+        """Add its steps to a program, on what ``operand`` gives for its sources; the last one's result."""
+        push = self.dispatch.push
+        operands = [operand(source) for source in self.sources]
+        kind = self.dispatch.shader.name.split(".")[1]
+        if kind == "clamp":
+            return _limited(program, operands[0], push)
+        if kind == "elu":
+            return program.add(Code.ELU, operands[0], Number.of(push["low"]))
+        if kind in _UNARY:
+            return program.add(_UNARY[kind], operands[0])
+        combined = program.add(_BINARY[kind], *operands)
+        return _limited(program, combined, push) if push.keys() >= {"low", "high"} else combined
+
+
+def _limited(program: Program, value: Value, push: Mapping[str, int | float]) -> Result:
+    """An activation's limits, where they are not infinite."""
+    if push["low"] > -math.inf:
+        value = program.add(Code.AT_LEAST, value, Number.of(push["low"]))
+    if push["high"] < math.inf:
+        value = program.add(Code.AT_MOST, value, Number.of(push["high"]))
+    return value if isinstance(value, Result) else program.add(Code.AT_LEAST, value, Number.of(-math.inf))
+
+
+def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
+    """What a dispatch does, if it is an element-wise operation that can be told apart from its place."""
+    family, kind, *types = dispatch.shader.name.split(".")
+    if types != ["f32"] or not graph.may_wait(position) or graph.writer(dispatch.tensors["dst"]) != position:
+        return None
+    result = dispatch.tensors["dst"]
+    if family == "unary":
+        return Node(position, dispatch, (_source(graph, dispatch.tensors["src"]),), result)
+    if kind not in _BINARY:
+        return None
+    sources = [operand(graph, dispatch, side, 4) for side in ("lhs", "rhs")]
+    if None in sources:
+        return None
+    return Node(position, dispatch, tuple(source for source in sources if source is not None), result)
+
+
+def operand(graph: Graph, dispatch: Dispatch, side: str, itemsize: int) -> Source | None:
+    """How a tensor that may be broadcast is read by binary.comp; None where it is not simply repeated."""
+    tensor, push = dispatch.tensors[side], dispatch.push
+    elements, own = int(push["elements"]), tensor.nbytes // itemsize
+    if own == elements:
+        return _source(graph, tensor) if itemsize == 4 else Source(tensor)
+    if own == 1:
+        return Source(tensor, Spread.SINGLE)
+    sizes = [int(push[f"size_{axis}"]) for axis in (1, 2, 3)]
+    sizes.insert(0, elements // math.prod(sizes))
+    kept = [axis for axis, size in enumerate(sizes) if size > 1 and push[f"{side}_stride_{axis}"]]
+    inner = math.prod(sizes[kept[-1] + 1 :])
+    if math.prod(sizes[kept[0] : kept[-1] + 1]) != own:
+        return None  # it is repeated in the middle
+    if inner == 1 and own % 4 == 0:
+        return Source(tensor, Spread.WITHIN, own // 4)
+    if inner * own == elements and inner % 4 == 0:
+        return Source(tensor, Spread.ACROSS, inner // 4)
+    return None
+
+
+def _source(graph: Graph, tensor: TensorRef) -> Source:
+    """A tensor whose elements are read one for one: where it is a dense part of another one, that."""
+    found = graph.dispatch_that_writes(tensor, "arrange")
+    if found is None or not graph.may_wait(found[0]):
+        return Source(tensor)
+    _, part = found
+    shader, words, first = part.shader, part.specialization, int(part.push["first"])
+    if shader.constant(words, "RANK") != 1 or not shader.constant(words, "DENSE"):
+        return Source(tensor)
+    if not shader.name.endswith(".b32"):
+        return Source(tensor)
+    return Source(part.tensors["src"], first=first // 4)

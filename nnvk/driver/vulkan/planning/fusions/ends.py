@@ -1,0 +1,118 @@
+"""Element-wise operations on what a product gives become its end: activations, residuals, and what follows them.
+
+Floats are summed in the same order as before, and bytes are rounded by the same steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.elementwise import Code, Source
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.output_end import ByteEnd, fits, is_extra, with_bytes, with_program
+from nnvk.driver.vulkan.lowering.product import Split
+from nnvk.driver.vulkan.planning.fusions.chains import Group
+from nnvk.driver.vulkan.planning.fusions.elementwise import operand
+from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+_PRODUCTS = ("product", "depthwise_conv2d", "fully_connected")
+_SIGNS = {"add": (1, 1), "sub": (1, -1), "mul": (1, 1)}
+"""Kinds of binary.comp that bytes may be combined by, and the signs of their operands."""
+
+
+def fuse_end(graph: Graph, g: Lowering, group: Group) -> bool:
+    """Make a group of operations on floats the end of the last product that it reads; False where that can't be."""
+    inside = {node.position for node in group.nodes}
+    products = [
+        (*found, source)
+        for source in group.program.sources
+        if source == Source(source.tensor) and (found := _product(graph, source.tensor, inside, "f32")) is not None
+    ]
+    if not products or len(group.results) != 1:
+        return False
+    at, product, own = max(products, key=lambda each: each[0])
+    if not fits(group.program, own, _channels(product)):
+        return False
+    (result,) = group.results
+    positions = [node.position for node in group.nodes]
+    fused = with_program(g, product, group.program, own, result)
+    graph.replace(positions[-1], fused, [at, *positions[:-1]])
+    return True
+
+
+def fuse_byte_ends(graph: Graph, g: Lowering) -> None:
+    """The same of bytes: a sum or product with another tensor, then a table."""
+    ends: dict[int, ByteEnd] = {}
+    for position, dispatch in graph.dispatches("binary", "lookup"):
+        if graph.writer(dispatch.tensors["dst"]) != position:
+            continue
+        if dispatch.shader.family == "lookup":
+            _look_up(graph, g, position, dispatch, ends)
+        elif dispatch.shader.name.endswith(".q8") and dispatch.shader.name.split(".")[1] in _SIGNS:
+            _combine(graph, g, position, dispatch, ends)
+
+
+def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends: dict[int, ByteEnd]) -> None:
+    kind, push = dispatch.shader.name.split(".")[1], dispatch.push
+    sides = []
+    for own, other in (("lhs", "rhs"), ("rhs", "lhs")):
+        found = _product(graph, dispatch.tensors[own], {position}, "q8")
+        extra = operand(graph, dispatch, other, 1)
+        if found is not None and extra is not None and dispatch.tensors[own].nbytes == push["elements"]:
+            sides.append((*found, own, other, extra))
+    if not sides:
+        return
+    at, product, own, other, extra = max(sides, key=lambda side: side[0])
+    if extra.tensor == dispatch.tensors[own] or not is_extra(extra, _channels(product)):
+        return
+    signs = dict(zip(("lhs", "rhs"), _SIGNS[kind], strict=True))
+    parameters: list[int] = []
+    for side in (own, other):
+        parameters += [int(push[f"{side}_{name}"]) for name in ("zero", "mantissa", "shift")] + [signs[side]]
+    parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
+    parameters += [int(push["low"]), int(push["high"]), 0, 0]
+    code = Code.MUL if kind == "mul" else Code.ADD
+    end = ByteEnd(int(code), tuple(parameters), extra)
+    graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
+    ends[position] = end
+
+
+def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends: dict[int, ByteEnd]) -> None:
+    found = _product(graph, dispatch.tensors["src"], {position}, "q8", ends)
+    data = graph.constant(dispatch.tensors["table"])
+    if found is None or data is None or dispatch.tensors["src"].nbytes != dispatch.tensors["dst"].nbytes:
+        return
+    at, product = found
+    before = ends.get(at, ByteEnd())
+    end = ByteEnd(before.code, before.parameters, before.extra, np.ascontiguousarray(data).tobytes())
+    graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
+
+
+def _product(
+    graph: Graph, tensor: TensorRef, readers: set[int], kind: str, ends: dict[int, ByteEnd] | None = None
+) -> tuple[int, Dispatch] | None:
+    """The product that gives a tensor which these commands alone read, if an end fits it.
+
+    ``ends``: of those that have one already, which may get a table.
+    """
+    position = graph.writer(tensor)
+    command = None if position is None else graph.commands[position]
+    if position is None or not isinstance(command, Dispatch) or command.shader.family not in _PRODUCTS:
+        return None
+    _, dtype, *_, end = command.shader.name.split(".")
+    free = end == "plain" or (ends is not None and position in ends and not ends[position].table)
+    if dtype != kind or not free or not graph.is_passed_on(tensor) or not set(graph.readers(tensor)) <= readers:
+        return None
+    if kind == "q8" and not command.shader.constant(command.specialization, "VECTOR_STORES"):
+        return None  # pixels are padded
+    return (position, command) if graph.may_wait(position) else None
+
+
+def _channels(product: Dispatch) -> int:
+    """Of a pixel of what a product gives."""
+    by_channels = (
+        product.shader.family == "product"
+        and product.shader.constant(product.specialization, "SPLIT") == Split.CHANNELS
+    )
+    return int(product.push["out_channels"] * (product.push["parts"] if by_channels else 1))

@@ -1,0 +1,138 @@
+"""The commands of a plan as a graph that fusions rewrite: who writes each tensor, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A command of the new plan."""
+
+    command: Command
+    origins: tuple[int, ...]
+    """Positions, in the plan before, of the commands that it does the work of."""
+
+
+class Graph:
+    """Commands by their positions, which stay as they are; a command that went into another is None."""
+
+    def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, np.ndarray]]) -> None:
+        self.commands: list[Command | None] = list(commands)
+        self._origins: list[tuple[int, ...]] = [(position,) for position in range(len(commands))]
+        self._ahead: list[tuple[Command, ...]] = [()] * len(commands)
+        self._constants = dict(constants)
+        self._writers: dict[TensorRef, list[int]] = {}
+        self._readers: dict[TensorRef, list[int]] = {}
+        for position, command in enumerate(commands):
+            self._enter(position, command)
+
+    def _enter(self, position: int, command: Command) -> None:
+        for tensor in dict.fromkeys(command.writes):
+            self._writers.setdefault(tensor, []).append(position)
+        for tensor in dict.fromkeys(command.reads):
+            self._readers.setdefault(tensor, []).append(position)
+
+    def _leave(self, position: int, command: Command) -> None:
+        for tensor in dict.fromkeys(command.writes):
+            self._writers[tensor].remove(position)
+        for tensor in dict.fromkeys(command.reads):
+            self._readers[tensor].remove(position)
+
+    # --- what there is ---------------------------------------------------------------------------------------
+
+    def dispatches(self, *families: str) -> Iterable[tuple[int, Dispatch]]:
+        """The dispatches of shaders, of all or of these, in order, as they are when it is their turn."""
+        for position in range(len(self.commands)):
+            command = self.commands[position]
+            if isinstance(command, Dispatch) and (not families or command.shader.family in families):
+                yield position, command
+
+    def writer(self, tensor: TensorRef) -> int | None:
+        """The position of the one command that writes a tensor; None where none or several do."""
+        writers = self._writers.get(tensor, ())
+        return writers[0] if len(writers) == 1 else None
+
+    def dispatch_that_writes(self, tensor: TensorRef, family: str) -> tuple[int, Dispatch] | None:
+        """The one command that writes a tensor, if that is a dispatch of this shader."""
+        position = self.writer(tensor)
+        command = None if position is None else self.commands[position]
+        if position is None or not isinstance(command, Dispatch) or command.shader.family != family:
+            return None
+        return position, command
+
+    def readers(self, tensor: TensorRef) -> Sequence[int]:
+        """The positions of the commands that read a tensor."""
+        return self._readers.get(tensor, ())
+
+    def is_passed_on(self, tensor: TensorRef) -> bool:
+        """Whether commands alone see a tensor, so that it need not be there once none reads it."""
+        return tensor.storage is Storage.ARENA
+
+    def constant(self, tensor: TensorRef) -> np.ndarray | None:
+        """The data of a constant."""
+        return self._constants.get(tensor)
+
+    def may_wait(self, position: int) -> bool:
+        """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is."""
+        command = self.commands[position]
+        assert command is not None
+        return all(writer < position for tensor in command.reads for writer in self._writers.get(tensor, ()))
+
+    # --- what becomes of it ----------------------------------------------------------------------------------
+
+    def replace(
+        self, position: int, command: Command, swallowed: Iterable[int] = (), ahead: Sequence[Command] = ()
+    ) -> None:
+        """Put a command in the place of another, and of those that it does the work of beside.
+
+        ``ahead`` are commands that come directly before it. Commands whose results nobody reads any more go too.
+        """
+        gone = {position, *swallowed}
+        origins = {origin for one in gone for origin in self._origins[one]}
+        read: dict[TensorRef, None] = {}
+        for one in gone:
+            before = self.commands[one]
+            assert before is not None
+            read.update(dict.fromkeys(before.reads))
+            for left in (*self._ahead[one], before):
+                self._leave(one, left)
+            self.commands[one], self._ahead[one] = None, ()
+        self.commands[position], self._ahead[position] = command, tuple(ahead)
+        for entered in (*ahead, command):
+            self._enter(position, entered)
+        self._origins[position] = tuple(sorted(origins | self._sweep(read)))
+
+    def _sweep(self, tensors: Iterable[TensorRef]) -> set[int]:
+        """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""
+        left = list(tensors)
+        origins: set[int] = set()
+        while left:
+            tensor = left.pop()
+            position = self.writer(tensor)
+            command = None if position is None else self.commands[position]
+            if position is None or not isinstance(command, Dispatch | Copy) or self._ahead[position]:
+                continue
+            if any(self.readers(written) or not self.is_passed_on(written) for written in command.writes):
+                continue
+            self._leave(position, command)
+            self.commands[position] = None
+            origins.update(self._origins[position])
+            left += command.reads
+        return origins
+
+    def result(self, operations: Sequence[int]) -> list[Fused]:
+        """The commands that are left, each naming all operations (by position before) whose work it does."""
+        left = []
+        for last, ahead, origins in zip(self.commands, self._ahead, self._origins, strict=True):
+            for command in () if last is None else (*ahead, last):
+                if isinstance(command, Dispatch):
+                    fused = {operations[origin] for origin in origins} - {command.operation, -1}
+                    command = replace(command, fused=tuple(sorted(fused)))
+                left.append(Fused(command, origins))
+        return left

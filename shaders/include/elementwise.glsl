@@ -1,0 +1,47 @@
+// Element-wise operations by number, so that several of them can follow each other in one shader. Each gives the same bits
+// as in a shader of its own, unary.comp or binary.comp. Numbers are those of lowering/elementwise.py; which operations there
+// are is in specialisation constants, so that no branch is left.
+
+#ifndef NNVK_ELEMENTWISE_GLSL
+#define NNVK_ELEMENTWISE_GLSL
+
+#include "extremes.glsl"
+#include "math.glsl"
+
+const uint ADD = 1, SUB = 2, MUL = 3, DIV = 4, MAXIMUM = 5, MINIMUM = 6, PRELU = 7, AT_LEAST = 8, AT_MOST = 9, ABS = 10,
+           NEG = 11, FLOOR = 12, EXP = 13, ELU = 14, HARD_SWISH = 15, LOG = 16, LOGISTIC = 17, RSQRT = 18, SIN = 19,
+           SQRT = 20, TANH = 21;
+
+#define EACH(function, four) vec4(function((four).x), function((four).y), function((four).z), function((four).w))
+
+float elu(float x, float factor) { return isnan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
+
+// An operation on a, and on b where it has two operands. The limits of a fused activation are operations too. `precise`
+// keeps products and sums that follow each other from being rounded once where they were rounded twice.
+vec4 apply(uint operation, vec4 a, vec4 b) {
+    precise vec4 result = a;
+    if (operation == ADD) result = a + b;
+    if (operation == SUB) result = a - b;
+    if (operation == MUL) result = a * b;
+    if (operation == DIV) result = a / b;
+    if (operation == MAXIMUM) result = larger(a, b);
+    if (operation == MINIMUM) result = smaller(a, b);
+    if (operation == PRELU) result = mix(a, a * b, lessThan(a, vec4(0)));
+    if (operation == AT_LEAST) result = mix(max(a, b), a, isnan(a));
+    if (operation == AT_MOST) result = mix(min(a, b), a, isnan(a));
+    if (operation == ABS) result = abs(a);
+    if (operation == NEG) result = -a;
+    if (operation == FLOOR) result = floor(a);
+    if (operation == EXP) result = EACH(exact_exp, a);
+    if (operation == ELU) result = vec4(elu(a.x, b.x), elu(a.y, b.y), elu(a.z, b.z), elu(a.w, b.w));
+    if (operation == HARD_SWISH) result = a * clamp(a + 3.0, 0.0, 6.0) / 6.0;
+    if (operation == LOG) result = EACH(exact_log, a);
+    if (operation == LOGISTIC) result = EACH(exact_logistic, a);
+    if (operation == RSQRT) result = inversesqrt(a);
+    if (operation == SIN) result = EACH(exact_sin, a);
+    if (operation == SQRT) result = sqrt(a);
+    if (operation == TANH) result = EACH(exact_tanh, a);
+    return result;
+}
+
+#endif

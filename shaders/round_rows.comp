@@ -1,0 +1,120 @@
+#version 450
+// Rows of floats rounded to 8 bits, as TensorFlow Lite's hybrid kernels round activations: each row with a scale of its own,
+// and (KIND_ASYMMETRIC) a zero point, that follow from its smallest and largest element. What is written are the numbers
+// that the steps stand for. Every operation is rounded as it is where it is a dispatch of its own.
+//
+// A workgroup takes PART elements of a row at most. Rows that are longer have the extremes of their parts found before
+// (PASS_EXTREMES).
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/tensors.glsl"
+#include "include/extremes.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint LOCAL = 64;
+layout(constant_id = 4) const bool ALONE = true;    // rows have one part
+
+const uint PART = 4096;
+
+READS(0, Src, src)
+#ifdef PASS_EXTREMES
+layout(set = 0, binding = 1) writeonly buffer Extremes { vec2 extremes[]; };    // of each part
+#else
+layout(set = 0, binding = 1) readonly buffer Extremes { vec2 extremes[]; };
+WRITES(2, Dst, dst)
+#endif
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint extremes_offset;
+#ifdef PASS_ROUND
+    uint dst_offset;
+#endif
+    uint rows;
+    uint length;    // of a row
+    uint parts;     // of a row
+};
+
+shared vec2 partial[LOCAL];
+
+// The smallest and the largest of some; of KIND_SYMMETRIC both are the one that is furthest from 0.
+vec2 extended(vec2 known, vec2 more) { return vec2(smaller(known.x, more.x), larger(known.y, more.y)); }
+
+vec2 entry(float x) {
+#ifdef KIND_SYMMETRIC
+    return vec2(abs(x));
+#else
+    return vec2(x);
+#endif
+}
+
+// Of all that invocations have found.
+vec2 together(vec2 found) {
+    uint lane = gl_LocalInvocationID.x;
+    partial[lane] = found;
+    barrier();
+    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
+        if (lane < half_) partial[lane] = extended(partial[lane], partial[lane + half_]);
+        barrier();
+    }
+    return partial[0];
+}
+
+vec2 extremes_of_part(uint row, uint first, uint past) {
+    vec2 found = entry(LOAD(src, row * length + first));
+    for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL)
+        found = extended(found, entry(LOAD(src, row * length + at)));
+    return together(found);
+}
+
+#ifdef PASS_ROUND
+const float SMALLEST = 1e-30;
+
+// To whole numbers from -128 to 127, halves away from zero.
+float whole(float x) { return isnan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
+
+vec2 extremes_of_row(uint row) {
+    vec2 found = extremes[extremes_offset / 2 + row * parts];
+    for (uint part = gl_LocalInvocationID.x; part < parts; part += LOCAL)
+        found = extended(found, extremes[extremes_offset / 2 + row * parts + part]);
+    return together(found);
+}
+#endif
+
+void main() {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    if (group >= rows * parts) return;
+    uint row = group / parts, part = group - row * parts;
+    uint first = part * PART, past = min(first + PART, length);
+#ifdef PASS_EXTREMES
+    vec2 found = extremes_of_part(row, first, past);
+    if (gl_LocalInvocationID.x == 0) extremes[extremes_offset / 2 + group] = found;
+#else
+    vec2 found = ALONE ? extremes_of_part(row, first, past) : extremes_of_row(row);
+#ifdef KIND_SYMMETRIC
+    precise float extent = larger(found.y, SMALLEST);
+    precise float inverse = 127.0 / extent, step = extent / 127.0;
+#else
+    precise float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
+    precise float difference = high - low;
+    precise float extent = larger(difference, SMALLEST);
+    precise float inverse = 255.0 / extent, step = extent / 255.0;
+    precise float shift = low * inverse;
+    precise float moved = -128.0 - shift;
+    float zero = whole(moved);
+#endif
+    for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL) {
+        precise float scaled = LOAD(src, row * length + at) * inverse;
+#ifdef KIND_SYMMETRIC
+        precise float steps = whole(scaled);
+#else
+        precise float placed = scaled + zero;
+        precise float steps = whole(placed) - zero;
+#endif
+        precise float result = steps * step;
+        dst[dst_offset + row * length + at] = result;
+    }
+#endif
+}

@@ -1,0 +1,475 @@
+"""Fused plans give the same bits as plans with a dispatch for each operation, and have as few as they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builder import Builder
+from guarded import run_plan_guarded
+from random_graph import random_graph
+from tflite_net import Net as TfliteNet
+from tflite_net import T, write
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
+from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
+from nnvk.importers.tflite import load
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+F32 = OperandCode.TENSOR_FLOAT32
+I8 = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+U8 = OperandCode.TENSOR_QUANT8_ASYMM
+
+
+class Net:
+    """A model under construction, whose constants and inputs are drawn at random."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.build = Builder()
+        self.rng = np.random.default_rng(seed)
+        self.inputs: list[int] = []
+        self.arrays: list[np.ndarray] = []
+
+    def input(self, *shape: int, code: OperandCode = F32, scale: float = 0.0, zero: int = 0) -> int:
+        type_ = OperandType(code, shape, scale, zero)
+        if code is F32:
+            array = self.rng.normal(0, 3, shape).astype(np.float32)
+            array.reshape(-1)[:: max(1, array.size // 5)] = 0.0
+        else:
+            limits = np.iinfo(type_.dtype)
+            array = self.rng.integers(limits.min, limits.max, shape, type_.dtype, endpoint=True)
+        self.inputs.append(self.build.operand(type_))
+        self.arrays.append(array)
+        return self.inputs[-1]
+
+    def weights(self, *shape: int) -> int:
+        return self.build.value(self.rng.normal(0, 0.5, shape).astype(np.float32))
+
+    def op(self, code: Op, *operands: int | float | np.ndarray, type_: OperandType | None = None) -> int:
+        inputs = [self.build.value(each) if isinstance(each, float | np.ndarray) else each for each in operands]
+        return self.build.operation(code, inputs, type_ or OperandType(F32))
+
+    def scalar(self, value: float) -> int:
+        return self.build.value(np.array([value], np.float32))
+
+    def code(self, value: int) -> int:
+        return self.build.value(int(value))
+
+    def conv(self, source: int, outputs: int, depth: int, size: int = 3, padding: int = 1) -> int:
+        rest = [padding, 1, 1, FuseCode.NONE]
+        operands = [source, self.weights(outputs, size, size, depth), self.weights(outputs), *map(self.code, rest)]
+        return self.build.operation(Op.CONV_2D, operands, OperandType(F32))
+
+    def depthwise(self, source: int, channels: int) -> int:
+        operands = [source, self.weights(1, 3, 3, channels), self.weights(channels)]
+        return self.build.operation(
+            Op.DEPTHWISE_CONV_2D, [*operands, *map(self.code, [1, 1, 1, 1, FuseCode.RELU])], OperandType(F32)
+        )
+
+    def dense(self, source: int, outputs: int, depth: int) -> int:
+        operands = [source, self.weights(outputs, depth), self.weights(outputs), self.code(FuseCode.NONE)]
+        return self.build.operation(Op.FULLY_CONNECTED, operands, OperandType(F32))
+
+    def finish(self, *outputs: int) -> Model:
+        return self.build.finish(self.inputs, outputs).frozen
+
+
+def plans(device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]]) -> list[Plan]:
+    """The plan as it is, and one without fusions."""
+    profile = replace(device.profile, barriers_by_buffer=False)
+    return [lower(model, shapes, replace(profile, fusion=on), device.planner.library) for on in (True, False)]
+
+
+def run_both(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray]) -> Plan:
+    """Run both plans between guards, and compare the bits of all outputs; the fused plan."""
+    fused, plain = plans(device, model, [array.shape for array in inputs])
+    results = []
+    for plan in (fused, plain):
+        outputs = [
+            np.empty(shape, model.operands[index].type.dtype)
+            for index, shape in zip(model.outputs, plan.output_shapes, strict=True)
+        ]
+        assert run_plan_guarded(device, plan, inputs, outputs) == []
+        results.append(outputs)
+    for mine, theirs in zip(*results, strict=True):
+        differ = mine.reshape(-1).view(np.uint8) != theirs.reshape(-1).view(np.uint8)
+        different = differ.reshape(mine.size, -1).any(axis=1) & ~((mine != mine) & (theirs != theirs)).reshape(-1)
+        assert not different.any(), (mine.reshape(-1)[different][:5], theirs.reshape(-1)[different][:5])
+    assert len(fused.commands) <= len(plain.commands)
+    return fused
+
+
+def families(plan: Plan) -> str:
+    """The shaders of a plan's dispatches, in order."""
+    names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
+    return " ".join(name.partition(".")[0] + (" end" if name.endswith(".fused") else "") for name in names)
+
+
+# --- element-wise operations -------------------------------------------------------------------------------------
+
+
+def swish(net: Net, x: int) -> int:
+    return net.op(Op.MUL, x, net.op(Op.LOGISTIC, x))
+
+
+def gelu(net: Net, x: int) -> int:
+    cube = net.op(Op.MUL, net.op(Op.MUL, net.op(Op.MUL, x, x), x), net.scalar(0.044715))
+    inner = net.op(Op.MUL, net.op(Op.ADD, x, cube), net.scalar(0.7978846))
+    return net.op(Op.MUL, net.op(Op.MUL, x, net.scalar(0.5)), net.op(Op.ADD, net.op(Op.TANH, inner), net.scalar(1.0)))
+
+
+def elu(net: Net, x: int) -> int:
+    return net.op(Op.NEG, net.op(Op.ELU, x, 0.7))
+
+
+def relu6(net: Net, x: int) -> int:
+    return net.op(Op.RELU6, net.op(Op.ADD, x, net.weights(8)))
+
+
+def prelu(net: Net, x: int) -> int:
+    return net.op(Op.ABS, net.op(Op.PRELU, x, net.weights(8)))
+
+
+def fused_relu(net: Net, x: int) -> int:
+    one = net.build.operation(Op.SUB, [x, net.scalar(0.5), net.code(FuseCode.RELU1)], OperandType(F32))
+    return net.op(Op.SQRT, net.op(Op.MAXIMUM, one, net.scalar(0.25)))
+
+
+def layers(net: Net, x: int) -> int:
+    exp = net.op(Op.EXP, net.op(Op.MINIMUM, x, net.scalar(2.0)))
+    return net.op(Op.RSQRT, net.op(Op.FLOOR, net.op(Op.LOG, net.op(Op.DIV, exp, net.scalar(0.01)))))
+
+
+def waves(net: Net, x: int) -> int:
+    return net.op(Op.SIN, net.op(Op.HARD_SWISH, x))
+
+
+CHAINS: dict[str, Callable[[Net, int], int]] = {
+    each.__name__: each for each in (swish, gelu, elu, relu6, prelu, fused_relu, layers, waves)
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("shape", [(2, 5, 8), (1, 8), (7, 3, 8)], ids=str)
+def test_chains(vulkan: VulkanDevice, name: str, shape: tuple[int, ...]) -> None:
+    net = Net()
+    model = net.finish(CHAINS[name](net, net.input(*shape)))
+    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+
+
+@pytest.mark.parametrize("name", ["swish", "gelu", "elu", "layers"])
+def test_chains_of_odd_sizes(vulkan: VulkanDevice, name: str) -> None:
+    net = Net()
+    model = net.finish(CHAINS[name](net, net.input(3, 7)))
+    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+
+
+def test_special_values(vulkan: VulkanDevice) -> None:
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, 1.0, -1.0, 0.5], np.float32)
+    for make in CHAINS.values():
+        net = Net()
+        model = net.finish(make(net, net.input(len(special), 8)))
+        run_both(vulkan, model, [np.repeat(special[:, None], 8, axis=1)])
+
+
+def test_rows_and_columns_are_repeated(vulkan: VulkanDevice) -> None:
+    """An operand for each row, one for each column, and one that no chain can read."""
+    net = Net()
+    x = net.input(4, 6, 8)
+    rows, columns, middle = net.input(4, 6, 1), net.input(8), net.input(4, 1, 8)
+    y = net.op(Op.MUL, net.op(Op.ADD, x, rows), columns)
+    model = net.finish(net.op(Op.TANH, net.op(Op.ADD, y, middle)))
+    assert families(run_both(vulkan, model, net.arrays)) == "chain binary unary"
+
+
+def test_values_that_others_read_are_written(vulkan: VulkanDevice) -> None:
+    """An output of the model amid a chain, and one that a pool reads."""
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    a = net.op(Op.TANH, x)
+    b = net.op(Op.MUL, a, net.scalar(2.0))
+    pooled = net.build.operation(Op.MAX_POOL_2D, [b, *map(net.code, [2, 1, 1, 2, 2, 0])], OperandType(F32))
+    c = net.op(Op.ADD, b, x)
+    model = net.finish(a, net.op(Op.ABS, c), pooled)
+    plan = run_both(vulkan, model, net.arrays)
+    assert families(plan).replace("pool2d", "").split() == ["chain", "chain"]
+
+
+def test_a_reader_in_between_keeps_a_chain_apart(vulkan: VulkanDevice) -> None:
+    """Whoever reads a value before the chain's end can't wait for it."""
+    net = Net()
+    x = net.input(1, 5, 5, 8)
+    a = net.op(Op.TANH, net.op(Op.ABS, x))
+    b = net.conv(a, 8, 8)
+    model = net.finish(net.op(Op.MUL, net.op(Op.ADD, a, b), net.scalar(3.0)))
+    assert families(run_both(vulkan, model, net.arrays)) == "chain product end"
+
+
+def test_long_chains_are_cut(vulkan: VulkanDevice) -> None:
+    net = Net()
+    y = net.input(3, 8)
+    for number in range(60):
+        y = net.op((Op.ABS, Op.TANH, Op.SQRT, Op.NEG)[number % 4], y)
+    plan = run_both(vulkan, net.finish(y), net.arrays)
+    assert set(families(plan).split()) == {"chain"}
+    assert len(plan.commands) <= 6
+
+
+def test_lstm_gates(vulkan: VulkanDevice) -> None:
+    """A cell as TensorFlow Lite's converter unrolls it: a product, SPLIT, and one dispatch for all gates."""
+    net = Net()
+    x, state, cell = net.input(1, 12), net.input(1, 16), net.input(1, 16)
+    joined = net.build.operation(Op.CONCATENATION, [x, state, net.code(1)], OperandType(F32))
+    gates = net.dense(joined, 64, 28)
+    parts = net.build.outputs(Op.SPLIT, [gates, net.code(1), net.code(4)], *[OperandType(F32)] * 4)
+    i, j, f, o = parts
+    kept = net.op(Op.MUL, net.op(Op.LOGISTIC, net.op(Op.ADD, f, net.scalar(1.0))), cell)
+    new = net.op(Op.ADD, kept, net.op(Op.MUL, net.op(Op.LOGISTIC, i), net.op(Op.TANH, j)))
+    out = net.op(Op.MUL, net.op(Op.TANH, new), net.op(Op.LOGISTIC, o))
+    plan = run_both(vulkan, net.finish(new, out), net.arrays)
+    assert families(plan).replace("fully_connected", "product").split()[-2:] == ["product", "chain"]
+
+
+# --- products ----------------------------------------------------------------------------------------------------
+
+PRODUCTS: dict[str, Callable[[Net], int]] = {
+    "conv": lambda net: net.conv(net.input(1, 9, 7, 8), 8, 8),
+    "conv of odd channels": lambda net: net.conv(net.input(2, 5, 5, 3), 7, 3),
+    "depthwise": lambda net: net.depthwise(net.input(1, 9, 7, 8), 8),
+    "vector": lambda net: net.dense(net.input(1, 33), 40, 33),
+    "matrix": lambda net: net.dense(net.input(41, 33), 40, 33),
+}
+
+
+def channels(name: str) -> int:
+    return 7 if "odd" in name else 40 if name in ("vector", "matrix") else 8
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_activations_are_ends(vulkan: VulkanDevice, name: str) -> None:
+    for code in (Op.RELU, Op.RELU6, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH):
+        net = Net()
+        model = net.finish(net.op(code, PRODUCTS[name](net)))
+        assert families(run_both(vulkan, model, net.arrays)).endswith(" end"), code
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_swish_and_prelu_are_ends(vulkan: VulkanDevice, name: str) -> None:
+    net = Net()
+    y = PRODUCTS[name](net)
+    assert families(run_both(vulkan, net.finish(swish(net, y)), net.arrays)).endswith(" end")
+    net = Net()
+    y = net.op(Op.PRELU, PRODUCTS[name](net), net.weights(channels(name)))
+    plan = run_both(vulkan, net.finish(y), net.arrays)
+    assert families(plan).endswith(" end") or channels(name) % 4
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_residuals_are_ends(vulkan: VulkanDevice, name: str, swapped: bool) -> None:
+    net = Net()
+    y = PRODUCTS[name](net)
+    shape = {"conv": (1, 9, 7, 8), "conv of odd channels": (2, 5, 5, 7), "depthwise": (1, 9, 7, 8)}.get(name)
+    other = net.input(*(shape or ((1, 40) if name == "vector" else (41, 40))))
+    pair = (other, y) if swapped else (y, other)
+    y = net.build.operation(Op.SUB, [*pair, net.code(FuseCode.RELU)], OperandType(F32))
+    assert families(run_both(vulkan, net.finish(net.op(Op.TANH, y)), net.arrays)).endswith(" end")
+
+
+def test_a_product_that_others_read_keeps_its_result(vulkan: VulkanDevice) -> None:
+    net = Net()
+    y = net.conv(net.input(1, 6, 6, 8), 8, 8)
+    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y), y), net.arrays)) == "product unary"
+
+
+def test_two_products_are_added(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x = net.input(1, 6, 6, 8)
+    y = net.op(Op.ADD, net.conv(x, 8, 8), net.conv(x, 8, 8, 1))
+    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y)), net.arrays)) == "product product end"
+
+
+# --- bytes -------------------------------------------------------------------------------------------------------
+
+
+def byte_conv(net: Net, code: OperandCode, source: int, outputs: int, depth: int, out: OperandType) -> int:
+    zero = 0 if code is I8 else 131
+    dtype = np.int8 if code is I8 else np.uint8
+    limits = np.iinfo(dtype)
+    values = net.rng.integers(limits.min + 1, limits.max, (outputs, 3, 3, depth), dtype)
+    weights = net.build.constant(OperandType(code, values.shape, 0.01, zero), values)
+    bias = net.rng.integers(-900, 900, outputs).astype(np.int32)
+    constant = net.build.constant(OperandType(OperandCode.TENSOR_INT32, (outputs,), 0.05 * 0.01), bias)
+    rest = map(net.code, [1, 1, 1, FuseCode.NONE])
+    return net.build.operation(Op.CONV_2D, [source, weights, constant, *rest], out)
+
+
+@pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
+@pytest.mark.parametrize("kind", [Op.ADD, Op.SUB, Op.MUL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_bytes_are_combined(vulkan: VulkanDevice, code: OperandCode, kind: Op, swapped: bool) -> None:
+    net = Net()
+    middle = 0 if code is I8 else 128
+    x = net.input(1, 5, 7, 8, code=code, scale=0.05, zero=middle + 3)
+    other = net.input(1, 5, 7, 8, code=code, scale=0.09, zero=middle - 7)
+    y = byte_conv(net, code, x, 8, 8, OperandType(code, (), 0.11, middle - 20))
+    pair = (other, y) if swapped else (y, other)
+    out = OperandType(code, (), 0.16, middle + 9)
+    y = net.build.operation(kind, [*pair, net.code(FuseCode.RELU)], out)
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+
+
+@pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
+def test_bytes_are_looked_up(vulkan: VulkanDevice, code: OperandCode) -> None:
+    net = Net()
+    middle = 0 if code is I8 else 128
+    x = net.input(1, 5, 7, 8, code=code, scale=0.05, zero=middle + 3)
+    y = byte_conv(net, code, x, 8, 8, OperandType(code, (), 0.11, middle - 20))
+    y = net.op(Op.ADD, y, x, type_=OperandType(code, (), 0.2, middle))
+    y = net.op(Op.LOGISTIC, y, type_=OperandType(code, (), 1 / 256, middle - 128))
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+
+
+def test_bytes_whose_pixels_are_padded_stay_apart(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x = net.input(1, 5, 7, 7, code=I8, scale=0.05, zero=3)
+    y = byte_conv(net, I8, x, 7, 7, OperandType(I8, (), 0.11, -20))
+    model = net.finish(net.op(Op.ADD, y, x, type_=OperandType(I8, (), 0.2, 0)))
+    assert families(run_both(vulkan, model, net.arrays)) == "product arrange binary"
+
+
+# --- paddings ----------------------------------------------------------------------------------------------------
+
+PADS = {
+    "around": [[0, 0], [1, 1], [1, 1], [0, 0]],
+    "below": [[0, 0], [0, 2], [0, 0], [0, 0]],
+    "right": [[0, 0], [0, 0], [0, 3], [0, 0]],
+    "left and above": [[0, 0], [2, 0], [1, 0], [0, 0]],
+}
+
+
+@pytest.mark.parametrize("pads", PADS)
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("channels", [1, 3, 8])
+def test_pads_go_into_convolutions(vulkan: VulkanDevice, pads: str, batches: int, channels: int) -> None:
+    for kind in ("conv", "depthwise"):
+        net = Net()
+        x = net.input(batches, 6, 5, channels)
+        padded = net.op(Op.PAD, x, np.array(PADS[pads], np.int32))
+        y = net.conv(padded, 4, channels, 3, 2) if kind == "conv" else net.depthwise(padded, channels)
+        plan = run_both(vulkan, net.finish(y), net.arrays)
+        assert "pad" not in families(plan).split()
+
+
+def test_pads_of_bytes(vulkan: VulkanDevice) -> None:
+    for code, zero in ((I8, -7), (U8, 99)):
+        for channels in (3, 8):
+            net = Net()
+            x = net.input(1, 6, 5, channels, code=code, scale=0.05, zero=zero)
+            type_ = OperandType(code, (), 0.05, zero)
+            padded = net.op(Op.PAD, x, np.array(PADS["around"], np.int32), type_=type_)
+            y = byte_conv(net, code, padded, 8, channels, OperandType(code, (), 0.3, zero))
+            assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product"
+
+
+@pytest.mark.parametrize("what", ["channels", "batches", "another value"])
+def test_other_pads_stay(vulkan: VulkanDevice, what: str) -> None:
+    net = Net()
+    x = net.input(1, 6, 5, 8)
+    if what == "another value":
+        padded = net.op(Op.PAD_V2, x, np.array(PADS["around"], np.int32), 0.25)
+        model = net.finish(net.conv(padded, 4, 8))
+    else:
+        pads = [[0, 0], [0, 0], [0, 0], [0, 4]] if what == "channels" else [[1, 0], [0, 0], [0, 0], [0, 0]]
+        padded = net.op(Op.PAD, x, np.array(pads, np.int32))
+        model = net.finish(net.conv(padded, 4, 12 if what == "channels" else 8))
+    assert families(run_both(vulkan, model, net.arrays)) == "pad product"
+
+
+def test_a_pad_that_others_read_stays(vulkan: VulkanDevice) -> None:
+    net = Net()
+    padded = net.op(Op.PAD, net.input(1, 6, 5, 8), np.array(PADS["around"], np.int32))
+    model = net.finish(net.conv(padded, 4, 8), net.op(Op.ABS, padded))
+    assert families(run_both(vulkan, model, net.arrays)) == "pad product unary"
+
+
+# --- rounding of activations -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asymmetric", [False, True], ids=["symmetric", "asymmetric"])
+@pytest.mark.parametrize("shape", [(1, 640), (3, 37), (2, 9000), (5, 66)], ids=str)
+def test_activations_are_rounded_at_once(vulkan: VulkanDevice, shape: tuple[int, int], asymmetric: bool) -> None:
+    """A product of real activations with weights of 8 bits, as the importer makes it."""
+    rng = np.random.default_rng(1)
+    weights = T("INT8", data=rng.integers(-127, 127, (24, shape[1]), np.int8), scale=0.02)
+    source, result = T(shape=shape), T()
+    net = TfliteNet([source], [result])
+    options = {"AsymmetricQuantizeInputs": asymmetric}
+    net.op("FULLY_CONNECTED", [source, weights, T(data=np.ones(24))], result, "FullyConnectedOptions", **options)
+    model = load(write(net)).model.frozen
+    data = rng.normal(0.3, 2, shape).astype(np.float32)
+    for values in (data, np.zeros(shape, np.float32), np.where(data > 4, np.nan, data), -abs(data)):
+        names = families(run_both(vulkan, model, [values.astype(np.float32)])).split()
+        assert names[:-1] == ["round_rows"] * (2 if shape[1] > 4096 else 1)
+
+
+# --- everything --------------------------------------------------------------------------------------------------
+
+
+def test_names_say_what_was_fused(vulkan: VulkanDevice) -> None:
+    net = Net()
+    y = net.op(Op.RELU, net.op(Op.ADD, net.conv(net.input(1, 6, 6, 8), 8, 8), net.input(1, 6, 6, 8)))
+    model = net.finish(y)
+    (command,) = (
+        command
+        for command in plans(vulkan, model, [array.shape for array in net.arrays])[0].commands
+        if isinstance(command, Dispatch)
+    )
+    _, details = describe(command, model)
+    assert details["code"] == "CONV_2D + ADD + RELU"
+    assert details["operation"] == 0
+
+
+CODES = [
+    Op.CONV_2D,
+    Op.DEPTHWISE_CONV_2D,
+    Op.FULLY_CONNECTED,
+    Op.BATCH_MATMUL,
+    Op.ADD,
+    Op.SUB,
+    Op.MUL,
+    Op.DIV,
+    Op.MAXIMUM,
+    Op.PRELU,
+    Op.RELU,
+    Op.RELU6,
+    Op.TANH,
+    Op.LOGISTIC,
+    Op.HARD_SWISH,
+    Op.ABS,
+    Op.EXP,
+    Op.NEG,
+    Op.PAD,
+    Op.SPLIT,
+    Op.CONCATENATION,
+    Op.RESHAPE,
+    Op.TRANSPOSE,
+    Op.AVERAGE_POOL_2D,
+]
+"""What fusions meet."""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs(own: VulkanDevice, seed: int) -> None:
+    graph = random_graph(seed, 12, CODES)
+    try:
+        run_both(own, graph.frozen, graph.inputs)
+    except NeedsValue:
+        pytest.skip("a parameter comes with the execution")
