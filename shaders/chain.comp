@@ -1,7 +1,7 @@
 #version 450
 // Element-wise operations that follow each other: a value that only they see stays in registers. There are up to SOURCES
 // tensors, whose elements come one for one, or are repeated, up to NUMBERS single numbers, up to STEPS operations
-// (include/elementwise.glsl) on any of these and of the results before, and up to three results that are written. Which
+// (include/elementwise.glsl) on any of these and of the results before, and up to two results that are written. Which
 // operation takes what is in specialisation constants: values are numbered from 1, tensors first, then numbers, then the
 // operations' results. An invocation computes four elements.
 
@@ -13,7 +13,7 @@
 
 layout(local_size_x_id = 0) in;
 
-const uint SOURCES = 6, NUMBERS = 8;
+const uint SOURCES = 5, NUMBERS = 8;
 #ifdef LENGTH_LONG
 const uint STEPS = 16;
 #else
@@ -33,18 +33,16 @@ layout(constant_id = 4) const uint SOURCE_1 = ABSENT;
 layout(constant_id = 5) const uint SOURCE_2 = ABSENT;
 layout(constant_id = 6) const uint SOURCE_3 = ABSENT;
 layout(constant_id = 7) const uint SOURCE_4 = ABSENT;
-layout(constant_id = 8) const uint SOURCE_5 = ABSENT;
-layout(constant_id = 9) const uint RESULT_0 = FIRST_STEP;
-layout(constant_id = 10) const uint RESULT_1 = ABSENT;
-layout(constant_id = 11) const uint RESULT_2 = ABSENT;
-layout(constant_id = 12) const uint PAST_NUMBERS = FIRST_NUMBER;    // values from here on are no numbers
+layout(constant_id = 8) const uint RESULT_0 = FIRST_STEP;
+layout(constant_id = 9) const uint RESULT_1 = ABSENT;
+layout(constant_id = 10) const uint PAST_NUMBERS = FIRST_NUMBER;    // values from here on are no numbers
 
 // An operation and its operands.
 const uint NOTHING = 100;
 #define DECLARE_STEP(number)                                                           \
-    layout(constant_id = 13 + 3 * number) const uint STEP_##number = NOTHING;          \
-    layout(constant_id = 14 + 3 * number) const uint LEFT_##number = 1;                \
-    layout(constant_id = 15 + 3 * number) const uint RIGHT_##number = 1;
+    layout(constant_id = 11 + 3 * number) const uint STEP_##number = NOTHING;          \
+    layout(constant_id = 12 + 3 * number) const uint LEFT_##number = 1;                \
+    layout(constant_id = 13 + 3 * number) const uint RIGHT_##number = 1;
 DECLARE_STEP(0)
 DECLARE_STEP(1)
 DECLARE_STEP(2)
@@ -69,11 +67,9 @@ READS(1, In1, in1)
 READS(2, In2, in2)
 READS(3, In3, in3)
 READS(4, In4, in4)
-READS(5, In5, in5)
-READS(6, Numbers, numbers)
-WRITES(7, Out0, out0)
-WRITES(8, Out1, out1)
-WRITES(9, Out2, out2)
+READS(5, Numbers, numbers)
+WRITES(6, Out0, out0)
+WRITES(7, Out1, out1)
 
 layout(push_constant) uniform Push {
     uint in0_offset;
@@ -81,30 +77,25 @@ layout(push_constant) uniform Push {
     uint in2_offset;
     uint in3_offset;
     uint in4_offset;
-    uint in5_offset;
     uint numbers_offset;
     uint out0_offset;
     uint out1_offset;
-    uint out2_offset;
     uint count;     // of fours
     uint first_0;    // fours of a source before the first that counts
     uint first_1;
     uint first_2;
     uint first_3;
     uint first_4;
-    uint first_5;
     uint size_0;
     uint size_1;
     uint size_2;
     uint size_3;
     uint size_4;
-    uint size_5;
     uint magic_0;
     uint magic_1;
     uint magic_2;
     uint magic_3;
     uint magic_4;
-    uint magic_5;
 };
 
 #define LOAD_SOURCE(number)                                                                                        \
@@ -132,7 +123,6 @@ void main() {
     LOAD_SOURCE(2)
     LOAD_SOURCE(3)
     LOAD_SOURCE(4)
-    LOAD_SOURCE(5)
     LOAD_NUMBER(0)
     LOAD_NUMBER(1)
     LOAD_NUMBER(2)
@@ -161,5 +151,4 @@ void main() {
 #endif
     STORE4(out0, i, values[RESULT_0]);
     if (RESULT_1 != ABSENT) STORE4(out1, i, values[RESULT_1]);
-    if (RESULT_2 != ABSENT) STORE4(out2, i, values[RESULT_2]);
 }

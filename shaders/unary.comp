@@ -32,7 +32,7 @@ ACC map(ACC x) {
 #elif defined(KIND_FLOOR)
     return floor(x);
 #elif defined(KIND_HARD_SWISH)
-    return x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    return hard_swish(x);
 #elif defined(KIND_LOG)
     return exact_log(x);
 #elif defined(KIND_LOGISTIC)

@@ -34,7 +34,7 @@ vec4 apply(uint operation, vec4 a, vec4 b) {
     if (operation == FLOOR) result = floor(a);
     if (operation == EXP) result = EACH(exact_exp, a);
     if (operation == ELU) result = vec4(elu(a.x, b.x), elu(a.y, b.y), elu(a.z, b.z), elu(a.w, b.w));
-    if (operation == HARD_SWISH) result = a * clamp(a + 3.0, 0.0, 6.0) / 6.0;
+    if (operation == HARD_SWISH) result = EACH(hard_swish, a);
     if (operation == LOG) result = EACH(exact_log, a);
     if (operation == LOGISTIC) result = EACH(exact_logistic, a);
     if (operation == RSQRT) result = inversesqrt(a);

@@ -121,4 +121,10 @@ float exact_sin(float x) {
     return (quadrant & 2) != (x < 0.0 ? 2 : 0) ? -result : result;
 }
 
+// Some compilers make a product with 1 / 6 of what is not `precise`.
+float hard_swish(float x) {
+    precise float result = x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    return result;
+}
+
 #endif

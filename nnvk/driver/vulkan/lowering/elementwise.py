@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 
 CHAIN = Shader("chain", DTYPE=("f32",), LENGTH=("short", "long"))
 LOCAL = 64
-SOURCES, NUMBERS, RESULTS = 6, 8, 3
+SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """What a chain has at most."""
 STEPS = {"short": 6, "long": 16}
 """Operations of a chain at most, by the shader's axis LENGTH."""

@@ -85,13 +85,13 @@ def changed(header: Any, keys: Sequence[Any], value: Any) -> Any:
 
 
 def first(header: Any, length: int) -> int:
-    """Position of the first command that is a dispatch (6 parts), or a copy (3)."""
+    """Position of the first command that is a dispatch (7 parts), or a copy (3)."""
     return next(number for number, row in enumerate(header["commands"]) if len(row) == length)
 
 
 @pytest.mark.parametrize("value", WRONG_NUMBERS, ids=repr)
 def test_numbers_out_of_range_are_noticed(load: Load, header: Any, constants: bytes, path: Path, value: Any) -> None:
-    number, dispatch = next(iter(header["tensors"])), first(header, 6)
+    number, dispatch = next(iter(header["tensors"])), first(header, 7)
     places: list[list[Any]] = [
         *(["pages", storage, 0] for storage in ("arena", "constants", "staging")),
         *(["tensors", number, part] for part in (1, 2, 3)),
@@ -112,14 +112,14 @@ def test_numbers_out_of_range_are_noticed(load: Load, header: Any, constants: by
 def test_push_constants_of_other_types_are_noticed(
     load: Load, header: Any, constants: bytes, path: Path, value: Any
 ) -> None:
-    dispatch = first(header, 6)
+    dispatch = first(header, 7)
     for name in at(header, "commands", dispatch, 4):
         assert load(path, sealed(changed(header, ["commands", dispatch, 4, name], value), constants)) is None, name
 
 
 def test_what_does_not_fit_together_is_noticed(load: Load, header: Any, constants: bytes, path: Path) -> None:
-    number, dispatch = next(iter(header["tensors"])), first(header, 6)
-    name, groups, tensors, words, push, operation = header["commands"][dispatch]
+    number, dispatch = next(iter(header["tensors"])), first(header, 7)
+    name, groups, tensors, words, push, operation, fused = header["commands"][dispatch]
     constant = next(key for key, row in header["tensors"].items() if row[0] == "constants")
     written = next(key for key, row in header["tensors"].items() if row[0] == "arena")
     cases: list[tuple[list[Any], Any]] = [
@@ -141,15 +141,17 @@ def test_what_does_not_fit_together_is_noticed(load: Load, header: Any, constant
         (["barriers"], []),
         (["barriers"], list(range(len(header["commands"])))),
         (["commands"], header["commands"] * 1000),
-        (["commands", dispatch], [name, groups[:2], tensors, words, push, operation]),
-        (["commands", dispatch], [name, [*groups, 1], tensors, words, push, operation]),
-        (["commands", dispatch], ["no such shader", groups, tensors, words, push, operation]),
-        (["commands", dispatch], [name, [65535, 65535, 1], tensors, words, push, operation]),
-        (["commands", dispatch], [name, groups, tensors | {"more": 0}, words, push, operation]),
-        (["commands", dispatch], [name, groups, dict.fromkeys(tensors, constant), words, push, operation]),
-        (["commands", dispatch], [name, groups, tensors, [*words, 1], push, operation]),
-        (["commands", dispatch], [name, groups, tensors, [], push, operation]),
-        (["commands", dispatch], [name, groups, tensors, words, push | {"more": 0}, operation]),
+        (["commands", dispatch], [name, groups[:2], tensors, words, push, operation, fused]),
+        (["commands", dispatch], [name, [*groups, 1], tensors, words, push, operation, fused]),
+        (["commands", dispatch], ["no such shader", groups, tensors, words, push, operation, fused]),
+        (["commands", dispatch], [name, [65535, 65535, 1], tensors, words, push, operation, fused]),
+        (["commands", dispatch], [name, groups, tensors | {"more": 0}, words, push, operation, fused]),
+        (["commands", dispatch], [name, groups, dict.fromkeys(tensors, constant), words, push, operation, fused]),
+        (["commands", dispatch], [name, groups, tensors, [*words, 1], push, operation, fused]),
+        (["commands", dispatch], [name, groups, tensors, [], push, operation, fused]),
+        (["commands", dispatch], [name, groups, tensors, words, push | {"more": 0}, operation, fused]),
+        (["commands", dispatch], [name, groups, tensors, words, push, operation, [99]]),
+        (["commands", dispatch], [name, groups, tensors, words, push, operation, ["x"]]),
         (["commands", dispatch], [name, groups, tensors, words, push]),
         *((["commands", dispatch], [written, written, nbytes]) for nbytes in (0, -4, 3, 2**31, "x")),
         (["commands", dispatch], [written, constant, 4]),
