@@ -170,6 +170,7 @@ class ShaderLibrary:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
         self.features = frozenset().union(*(shader.features for shader in self._compiled.values()))
         """Device features that any of the shaders needs."""
+        self._refused: dict[tuple[str, frozenset[str]], str] = {}
         self._files = {path.name for path in folder.glob("*.spv")}
 
     def __getitem__(self, variant: Variant) -> CompiledShader:
@@ -184,6 +185,12 @@ class ShaderLibrary:
 
     def refuse(self, shader: Shader, available: frozenset[str]) -> str:
         """Why no variant of ``shader`` runs on a device with these features; empty where one does."""
+        known = self._refused.get((shader.name, available))
+        if known is None:
+            known = self._refused[shader.name, available] = self._refuse(shader, available)
+        return known
+
+    def _refuse(self, shader: Shader, available: frozenset[str]) -> str:
         for variant in shader.variants:
             if variant.name not in self._compiled or f"{variant.name}.spv" not in self._files:
                 return f"shader {variant.name} is not compiled; run tools/compile_shaders.py"
