@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnvk.driver.vulkan.planning.memory_plan import Block, Place, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, Place, most_alive, place
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
 
 PAGE = 4096
@@ -89,3 +89,9 @@ def test_nothing_needs_no_page_and_empty_blocks_a_small_one() -> None:
 def test_blocks_larger_than_a_page_are_refused() -> None:
     with pytest.raises(ValueError, match="a block of 4097 bytes does not fit into a page of 4096"):
         place([Block(PAGE + 1, 0, 0)], PAGE)
+
+
+def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
+    some = [Block(192, 3, 6), Block(128, 1, 3), Block(192, 3, 3), Block(256, 4, 5)]
+    assert most_alive(some) == 512
+    assert place(some, PAGE).pages == (512,)

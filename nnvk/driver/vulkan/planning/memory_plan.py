@@ -2,13 +2,15 @@
 
 The method is TensorFlow Lite's "greedy by size": the largest block first, each into the smallest gap between the
 blocks that live at the same time (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-2020). A buffer may be bound only up to the device's maxStorageBufferRange, so that memory comes in pages of at
-most that size.
+2020). Where that takes more than what is alive at once, other orders are tried. A buffer may be bound only up to the
+device's maxStorageBufferRange, so that memory comes in pages of at most that size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,14 +78,47 @@ class _Page:
         return int(taken[-1]) if taken[-1] + size <= self._limit else None
 
 
+_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+    lambda block: (-block.size, block.first),
+    lambda block: (-block.size * (1 + block.last - block.first), block.first),
+    lambda block: (block.first - block.last, -block.size, block.first),
+    lambda block: (block.first, -block.size),
+    lambda block: (-block.last, -block.size),
+)
+"""Orders in which blocks may be placed: by size, by size and time together, by time, as they come, and from the end."""
+
+
 def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
-    """Place all blocks. Raises ValueError for a block that is larger than a page may be."""
-    pages: list[_Page] = []
-    places: dict[int, Place] = {}
-    for number in sorted(range(len(blocks)), key=lambda number: (-blocks[number].size, blocks[number].first, number)):
-        block = blocks[number]
+    """Place all blocks, in the order that takes the least memory. ValueError: one is larger than a page may be."""
+    for block in blocks:
         if padded(block.size) > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
+    least = most_alive(blocks)
+    best: MemoryPlan | None = None
+    for order in _ORDERS:
+        plan = _placed(blocks, page_limit, order)
+        if best is None or sum(plan.pages) < sum(best.pages):
+            best = plan
+        if sum(best.pages) <= max(least, ALIGNMENT):
+            break
+    assert best is not None
+    return best
+
+
+def most_alive(blocks: Sequence[Block]) -> int:
+    """The most bytes that are needed at one step: no plan takes less."""
+    changes: Counter[int] = Counter()
+    for block in blocks:
+        changes[block.first] += padded(block.size)
+        changes[block.last + 1] -= padded(block.size)
+    return max(itertools.accumulate(changes[step] for step in sorted(changes)), default=0)
+
+
+def _placed(blocks: Sequence[Block], page_limit: int, order: Callable[[Block], tuple[int, ...]]) -> MemoryPlan:
+    pages: list[_Page] = []
+    places: dict[int, Place] = {}
+    for number in sorted(range(len(blocks)), key=lambda number: (*order(blocks[number]), number)):
+        block = blocks[number]
         gaps = ((at, page.best_gap(block)) for at, page in enumerate(pages))
         at, offset = next(((at, gap) for at, gap in gaps if gap is not None), (len(pages), 0))
         if at == len(pages):
