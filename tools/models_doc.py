@@ -15,11 +15,12 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from operations_doc import vulkan_types
 
+from nnvk.importers import idioms
 from nnvk.importers.tflite import mappers, supported_operators
 from nnvk.importers.tflite.mappers import variables
 from nnvk.importers.tflite.registry import find
@@ -73,6 +74,8 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
                 yield from _HELPERS[name]
             case ast.Subscript(value=ast.Name(id="Op" | "OperationCode")) if operator in OperationCode.__members__:
                 yield OperationCode[operator]
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if isinstance(names.get(module), ModuleType):
+                yield from _of_value(getattr(names[module], name, None), operator, seen)
             case ast.Name(id=name):
                 yield from _of_value(names.get(name), operator, seen)
 
@@ -80,7 +83,7 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
 def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
     if isinstance(value, OperationCode):
         yield value
-    elif isinstance(value, FunctionType) and value.__module__.startswith(mappers.__name__):
+    elif isinstance(value, FunctionType) and value.__module__.startswith((mappers.__name__, idioms.__name__)):
         yield from _emitted(value, operator, seen)
     elif isinstance(value, dict):
         for one in [value[operator]] if operator in value else value.values():

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from tflite_net import Net, T, write
 
-from nnvk.importers.tflite import TfliteImportError, budget, load
+from nnvk.importers import budget
+from nnvk.importers.tflite import TfliteImportError, load
 
 BASE = 2 << 20
 MOST = 4 * BASE

@@ -92,7 +92,7 @@ def test_ports_say_what_tflite_has() -> None:
     imported = load(write(net, description="what it is"))
     assert imported.description == "what it is"
     (image,), (label,) = imported.inputs, imported.outputs
-    assert (image.name, image.tflite_type, image.dtype, image.shape) == ("image", "UINT8", np.uint8, (1, 4))
+    assert (image.name, image.file_type, image.dtype, image.shape) == ("image", "UINT8", np.uint8, (1, 4))
     assert (image.is_quantised, image.scale, image.zero_point) == (True, 0.5, 10)
     assert image.type.code is nnvk.OperandCode.TENSOR_QUANT8_ASYMM
     assert (label.dtype, label.type.code, label.is_quantised, label.scale) == (

@@ -13,8 +13,8 @@ import pytest
 import tflite_net as net
 
 from nnvk.driver.cpu.executor import run
+from nnvk.importers.shapes import Shapes
 from nnvk.importers.tflite import ImportedModel, load
-from nnvk.importers.tflite.resizing import Shapes
 from nnvk.ops.flow import Clock
 from nnvk.serve.installed import DELEGATE
 

@@ -498,4 +498,3 @@ def _end() -> None:
         settle_dropped()
     for connection in list(_connections):
         connection.close()
-

@@ -207,5 +207,3 @@ def _with_model(writer: Writer, model: Model) -> Writer:
     except (struct.error, AttributeError, TypeError) as error:
         raise bad_data(f"the model can't be told the driver's process: {error}") from error
     return writer
-
-

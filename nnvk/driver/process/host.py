@@ -265,4 +265,3 @@ def _export(session: Session, reader: Reader, descriptors: Descriptors) -> Reply
     is_there = exported is not None and exported >= 0
     content = SUCCESS + bytes([is_there])
     return Reply(content, descriptors=(exported,) if is_there and exported is not None else ())
-

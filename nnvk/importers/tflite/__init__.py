@@ -7,11 +7,12 @@ leave to TFLite's own kernels but a few NNAPI operations express is mapped too; 
 
 from __future__ import annotations
 
-from nnvk.importers.tflite.errors import Problem, TfliteImportError
-from nnvk.importers.tflite.graph import Source
+from nnvk.importers.errors import Problem
+from nnvk.importers.graph import Source
+from nnvk.importers.metadata import Metadata, TensorMetadata
+from nnvk.importers.ports import ImportedModel, Port, Signature, State
+from nnvk.importers.tflite.errors import TfliteImportError
 from nnvk.importers.tflite.importer import load
-from nnvk.importers.tflite.metadata import Metadata, TensorMetadata
-from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, State
 from nnvk.importers.tflite.registry import supported_operators
 
 __all__ = [

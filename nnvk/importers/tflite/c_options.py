@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.errors import Unmapped
 
 _ACTIVATION = ("FusedActivationFunction", "i")
 _ASYMMETRIC = ("AsymmetricQuantizeInputs", "?")

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tflite
 
-from nnvk.api import FuseCode, Model, OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import MAX_RANK, Argument, Graph, Value
-from nnvk.importers.tflite.operands import at_least_1d, operand_type
+from nnvk.api import FuseCode, Model, OperandType, OperationCode
+from nnvk.importers.emitter import Emitter
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
+from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
-from nnvk.types.operand import QUANT8_CODES, Shape
-
-F32 = OperandType(OperandCode.TENSOR_FLOAT32)
-I32 = OperandType(OperandCode.TENSOR_INT32)
-BOOL8 = OperandType(OperandCode.TENSOR_BOOL8)
-NONE = int(FuseCode.NONE)
+from nnvk.types.operand import Shape
 
 _Kind = tflite.ActivationFunctionType
 _FUSED = {
@@ -39,13 +33,11 @@ _MOVING = frozenset(
 )
 _JOINING = frozenset({"CONCATENATION", "PACK"})
 """Operators that give elements of their first input, or of all, and no others."""
-_SCALE_TOLERANCE = 1e-6
-"""Relative difference of scales that converters leave by rounding, and that means the same."""
 _MOST_NUMBERS = 64
 """Numbers of a parameter that has some for each axis."""
 
 
-class Context:
+class Context(Emitter):
     """One operator: its inputs as values, its outputs as the file declares them, and the graph to add to."""
 
     def __init__(
@@ -59,7 +51,7 @@ class Context:
         writers: Mapping[int, Operator],
         variables: Variables,
     ) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.operator = operator
         self.inputs = inputs
         self.outputs = [tensors[index] for index in operator.outputs]
@@ -168,28 +160,11 @@ class Context:
         types = [self.out() if out is None else out]
         return self.graph.emit(code, inputs, types, declared=None if declared is None else [declared])[0]
 
-    def keep(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
-        """Add an operation that moves elements: its output has the type of its input."""
-        return self.emit(code, value, *parameters, out=value.type)
-
     def sized(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
         """`keep`, where the shape may be known from the file alone: parameters may come when the model runs."""
         declared = self.declared_shape()
         shapes = None if declared is None else [declared]
         return self.graph.emit(code, (value, *parameters), [value.type], declared=shapes)[0]
-
-    def emit_many(self, code: OperationCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
-        """Add an operation of several outputs; their dimensions count where inference does not tell them."""
-        return self.graph.emit(code, inputs, outs, declared=[out.dimensions for out in outs])
-
-    def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
-        """A constant of elements (steps where the type is quantised) that are few, or there already."""
-        array = np.atleast_1d(np.asarray(elements, type.dtype))
-        return self.computed(array.shape, type, lambda: array)
-
-    def computed(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
-        """A constant whose elements ``make`` gives, which is called once there is room for them."""
-        return self.graph.constant(type.with_dimensions(shape), make)
 
     # --- activation ----------------------------------------------------------------------------------------------
 
@@ -204,131 +179,3 @@ class Context:
         """The fused activation as an operation of its own, for operations that can't fuse."""
         fuse = self.fuse(options)
         return value if fuse is FuseCode.NONE else self.keep(_AFTER[fuse], value)
-
-    # --- quantisation --------------------------------------------------------------------------------------------
-
-    def real(self, value: Value) -> Value:
-        """Real numbers of a quantised tensor; constants are converted now, other tensors when the model runs."""
-        return value.once("real", lambda: self._real(value)) if is_quantised(value) else value
-
-    def _real(self, value: Value) -> Value:
-        if value.array is not None:
-            return self.computed(value.shape, F32, lambda: dequantized(value))
-        if value.code is OperandCode.TENSOR_QUANT16_SYMM:
-            raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
-        return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
-
-    def widened(self, value: Value) -> Value:
-        """`real`, and FLOAT16 in FLOAT32."""
-        if value.code is not OperandCode.TENSOR_FLOAT16:
-            return self.real(value)
-        if (array := value.array) is None:
-            return self.unshaped(OperationCode.CAST, value, out=F32)
-        return value.once("real", lambda: self.computed(value.shape, F32, lambda: array.astype(np.float32)))
-
-    def like(self, value: Value, leading: Value) -> Value:
-        """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""
-        return value if is_quantised(leading) else self.real(value)
-
-    def quantized(self, value: Value, type: OperandType) -> Value:
-        """The value in the quantisation of ``type``, or real where that is real."""
-        if type.code not in QUANT8_CODES:
-            return self.widened(value) if type.code is OperandCode.TENSOR_FLOAT32 else value
-        if value.code is type.code and same_quantisation(value.type, type):
-            return value
-        if not is_quantised(value) and value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
-            return value
-        return self.unshaped(OperationCode.QUANTIZE, self.real(value), out=type)
-
-    # --- shape ---------------------------------------------------------------------------------------------------
-
-    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements in another shape.
-
-        The operation is added with the first use, so that shapes in between, above `MAX_RANK` too, cost nothing.
-        """
-        shape = at_least_1d(tuple(shape))
-        if shape == value.shape:
-            return value
-        if math.prod(shape) != value.size:
-            raise Unmapped(f"a tensor of shape {list(value.shape)} has not as many elements as one of {list(shape)}")
-        channels = value.type.channel_quant
-        if channels is not None and (channels.channel_dim or shape[0] != value.shape[0]):
-            raise Unmapped(
-                f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}"
-            )
-        if value.code is OperandCode.TENSOR_BOOL8 and value.array is None:
-            return self.as_bool(self.reshape(self.as_number(value, F32), shape))
-        return self.graph.reshape(value, shape)
-
-    def around(self, value: Value, axis: int) -> Value:
-        """The value with all dimensions before ``axis`` as one and all behind it as one."""
-        shape = value.shape
-        return self.reshape(value, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
-
-    def unshaped(self, code: OperationCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
-        """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""
-        if len(value.shape) <= MAX_RANK:
-            return self.emit(code, value, *parameters, out=out)
-        flat = self.emit(code, self.reshape(value, (value.size,)), *parameters, out=out)
-        return self.reshape(flat, value.shape)
-
-    def broadcast(self, value: Value, shape: Shape) -> Value:
-        """The value repeated along its dimensions of size 1 to fill ``shape``."""
-        if value.shape == shape:
-            return value
-        padded = (1,) * (len(shape) - len(value.shape)) + value.shape
-        if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
-            raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
-        if (array := value.array) is not None:
-            return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
-        if value.code is OperandCode.TENSOR_BOOL8:
-            return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
-        repeats = [full // size for size, full in zip(padded, shape, strict=True)]
-        return self.emit(OperationCode.TILE, self.reshape(value, padded), np.array(repeats), out=value.type)
-
-    def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
-        """A constant of one number (a step where the type is quantised) everywhere."""
-        return self.computed(shape, type, lambda: np.full(tuple(shape), number, type.dtype))
-
-    # --- booleans ------------------------------------------------------------------------------------------------
-
-    def as_number(self, value: Value, type: OperandType) -> Value:
-        """1 where a boolean tensor is true, 0 elsewhere: NNAPI casts and moves no booleans."""
-        ones, zeros = (self.filled(number, type, value.shape) for number in (1, 0))
-        return self.emit(OperationCode.SELECT, value, ones, zeros, out=type)
-
-    def as_bool(self, value: Value) -> Value:
-        """True where a tensor is not 0."""
-        zero = self.constant(value.type.zero_point, value.type)
-        return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
-
-
-def is_quantised(value: Value) -> bool:
-    """Whether elements are steps of a scale (a bias's scale does not count)."""
-    return value.code in QUANT8_CODES or value.code in (
-        OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
-        OperandCode.TENSOR_QUANT16_SYMM,
-        OperandCode.TENSOR_QUANT8_SYMM,
-    )
-
-
-def same_quantisation(one: OperandType, other: OperandType) -> bool:
-    """Whether two types have the same scale, up to a converter's rounding, and zero point."""
-    return one.zero_point == other.zero_point and math.isclose(one.scale, other.scale, rel_tol=_SCALE_TOLERANCE)
-
-
-def dequantized(value: Value) -> np.ndarray:
-    """Real numbers, float32, of a quantised constant."""
-    assert value.array is not None
-    real = value.array.astype(np.float32)  # and then in place: a large constant's copies are large
-    real -= np.float32(value.type.zero_point)
-    channels = value.type.channel_quant
-    scale = np.float32(value.type.scale)
-    if channels is not None:
-        shape = [1] * len(value.shape)
-        shape[channels.channel_dim] = -1
-        scale = np.array(channels.scales, np.float32).reshape(shape)
-    with np.errstate(over="ignore"):
-        real *= scale
-    return real

@@ -10,10 +10,10 @@ from nnvk import __version__
 from nnvk.base.lanes import SUCCESS, Handler, Reply, Session
 from nnvk.base.packets import Descriptors, Reader, text
 from nnvk.base.text import printable
+from nnvk.importers.ports import Port
 from nnvk.importers.tflite import partition
 from nnvk.importers.tflite.c_options import SIZES
 from nnvk.importers.tflite.partition import Loaded
-from nnvk.importers.tflite.ports import Port
 from nnvk.serve.protocol import Request
 
 _LONGEST = 600

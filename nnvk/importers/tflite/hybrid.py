@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import F32, NONE, Context, is_quantised
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.emitter import F32, NONE, is_quantised
+from nnvk.importers.graph import Value
+from nnvk.importers.tflite.context import Context
 
 Op = OperationCode
 

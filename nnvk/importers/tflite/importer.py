@@ -15,16 +15,20 @@ import numpy as np
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
+from nnvk.importers.budget import Budget
+from nnvk.importers.emitter import same_quantisation
+from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
+from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
+from nnvk.importers.metadata import Metadata
+from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures, State
+from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers the mappers)
-from nnvk.importers.tflite.budget import Budget
-from nnvk.importers.tflite.context import Context, same_quantisation
-from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, OverBudget, Problem, TfliteImportError, Unmapped
-from nnvk.importers.tflite.graph import Graph, Source, Value, edge_shape
-from nnvk.importers.tflite.metadata import Metadata, read_metadata
-from nnvk.importers.tflite.operands import at_least_1d, constant, operand_type
-from nnvk.importers.tflite.ports import ImportedModel, Port, Signature, Signatures, State
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.errors import Malformed, TfliteImportError
+from nnvk.importers.tflite.metadata import read_metadata
+from nnvk.importers.tflite.operands import constant, operand_type
 from nnvk.importers.tflite.registry import find
-from nnvk.importers.tflite.resizing import Shapes, resized, wanted_shapes
+from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import HEAD, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.importers.tflite.variables import Kept, Variables
 from nnvk.types.operand import QUANT8_CODES, Shape
@@ -58,7 +62,7 @@ def load(
     ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
     Raises `TfliteImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
-    make more of a small file than its size warrants (`nnvk.importers.tflite.budget`): it then lists them all. Raises
+    make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises
     OSError where the path can't be read, BAD_DATA for ``shapes`` that the inputs can't have, and OUT_OF_MEMORY.
     """
     if isinstance(source, bytes):
@@ -144,7 +148,7 @@ class Import:
         if index:  # the shapes are the first subgraph's inputs'; those of signatures may have some of these inputs
             names = {subgraph.tensors[tensor].name for tensor in subgraph.inputs}
             wanted = {name: shape for name, shape in self.shapes.items() if name in names}
-        shapes = wanted_shapes(subgraph, wanted)
+        shapes = wanted_shapes([subgraph.tensors[tensor] for tensor in subgraph.inputs], wanted)
         done = None
         with suppress(OverBudget):  # which is among the problems
             done = self.subgraph(index, shapes)

@@ -12,13 +12,13 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from flatbuffers.number_types import Float32Flags, Int8Flags, Uint8Flags, UOffsetTFlags
 from flatbuffers.table import Table
 
 from nnvk.base.log import logger
+from nnvk.importers.metadata import Metadata, TensorMetadata
 
 _IDENTIFIER = b"M001"
 _MOST_BYTES = 4 << 20
@@ -35,33 +35,6 @@ _DAMAGED = (
 )
 """What is raised on offsets that lead nowhere, and on archives that are broken, encrypted or of an unknown kind."""
 _log = logger("model")
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMetadata:
-    """What is said of one input or output."""
-
-    name: str = ""
-    description: str = ""
-    labels: tuple[str, ...] = ()
-    """Names of the classes along the last axis; empty where there are none."""
-    mean: tuple[float, ...] = ()
-    """What to subtract from a pixel of 0 to 255, once or per channel; empty where there is no normalisation."""
-    std: tuple[float, ...] = ()
-    """What to divide the difference by, once or per channel."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a file says of itself. Inputs and outputs are in the order of the model's, or empty."""
-
-    name: str = ""
-    description: str = ""
-    version: str = ""
-    author: str = ""
-    license: str = ""
-    inputs: tuple[TensorMetadata, ...] = ()
-    outputs: tuple[TensorMetadata, ...] = ()
 
 
 def read_metadata(metadata: bytes, data: bytes) -> Metadata:

@@ -6,27 +6,13 @@ import math
 
 import numpy as np
 
-from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import at_least_1d
+from nnvk.importers.ports import DTYPES
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.importers.tflite.sparse import densified
 from nnvk.types.codes import OperandCode
-from nnvk.types.operand import ChannelQuant, OperandType, Shape
-
-DTYPES: dict[str, np.dtype] = {
-    name: np.dtype(dtype)
-    for name, dtype in {
-        "FLOAT32": np.float32,
-        "FLOAT16": np.float16,
-        "INT32": np.int32,
-        "INT64": np.int64,
-        "UINT8": np.uint8,
-        "INT8": np.int8,
-        "INT4": np.int8,
-        "INT16": np.int16,
-        "BOOL": np.bool_,
-    }.items()
-}
-"""NumPy types of the elements, as a caller of TFLite's interpreter sees them."""
+from nnvk.types.operand import ChannelQuant, OperandType
 
 _CODES = {
     "FLOAT32": OperandCode.TENSOR_FLOAT32,
@@ -42,11 +28,6 @@ _CODES = {
 }
 _QUANTISED = frozenset({"UINT8", "INT8", "INT4", "INT16"})
 _INT32 = np.iinfo(np.int32)
-
-
-def at_least_1d(shape: Shape) -> Shape:
-    """A shape as NNAPI has it: a single element, TFLite's rank 0, is [1]."""
-    return shape or (1,)
 
 
 def operand_type(tensor: Tensor) -> OperandType:

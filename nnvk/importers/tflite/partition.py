@@ -15,11 +15,12 @@ import tflite
 
 from nnvk.api import Model
 from nnvk.base.packets import Malformed, Reader
-from nnvk.importers.tflite.budget import Budget
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import OverBudget, Unmapped
+from nnvk.importers.ports import Port
 from nnvk.importers.tflite.c_options import Options
-from nnvk.importers.tflite.errors import OverBudget, TfliteImportError, Unmapped
+from nnvk.importers.tflite.errors import TfliteImportError
 from nnvk.importers.tflite.importer import Builder, Finished, Import
-from nnvk.importers.tflite.ports import Port
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import MAX_RANK, Operator, SignatureDef, Subgraph, Tensor
 from nnvk.types.operand import Shape

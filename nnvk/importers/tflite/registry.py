@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnvk.importers.graph import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.graph import Value
 
 Mapper = Callable[[Context], "Value | Sequence[Value]"]
 """Adds NNAPI operations that do what the operator does and returns its outputs.

@@ -22,7 +22,8 @@ import numpy as np
 import tflite
 
 from nnvk.base.text import printable
-from nnvk.importers.tflite.errors import NAME_SHOWN, Malformed, NoModel, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.tflite.errors import Malformed, NoModel
 from nnvk.importers.tflite.sparse import Level, Sparsity
 from nnvk.types.operand import Shape
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.errors import Unmapped
 from nnvk.types.operand import Shape
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.base.text import printable
-from nnvk.importers.tflite.budget import Budget
-from nnvk.importers.tflite.errors import NAME_SHOWN, Unmapped
-from nnvk.importers.tflite.graph import Graph, Value
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.graph import Graph, Value
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.types.operand import OperandType
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
 from nnvk.importers.tflite.registry import builtin
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
-from nnvk.importers.tflite.context import Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.emitter import is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, real_weights
 from nnvk.importers.tflite.registry import builtin
 

@@ -8,9 +8,10 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from nnvk.api import OperationCode
-from nnvk.importers.tflite.context import F32, I32, Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.emitter import F32, I32, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
 _LEAST_SCORE = 1e-30

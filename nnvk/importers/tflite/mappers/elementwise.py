@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import BOOL8, F32, I32, NONE, Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import MAX_RANK, Value
+from nnvk.importers.emitter import BOOL8, F32, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.elementwise import joint, truncated_quotient
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.binary import allows_product
 
@@ -152,34 +152,6 @@ def pair(c: Context) -> tuple[Value, Value]:
     return first, second
 
 
-def joint(c: Context, code: OperationCode, first: Value, second: Value, *parameters: int, out: OperandType) -> Value:
-    """An operation on two tensors that broadcast; above `MAX_RANK` where it is one row of elements beside another."""
-    if max(len(first.shape), len(second.shape)) <= MAX_RANK:
-        return c.emit(code, first, second, *parameters, out=out)
-    try:
-        shape = np.broadcast_shapes(first.shape, second.shape)
-    except ValueError:
-        raise Unmapped(f"shapes {list(first.shape)} and {list(second.shape)} don't broadcast") from None
-    first, second = (_merged(c, value, shape, (first.shape, second.shape)) for value in (first, second))
-    return c.reshape(c.emit(code, first, second, *parameters, out=out), shape)
-
-
-def _merged(c: Context, value: Value, shape: tuple[int, ...], both: tuple[tuple[int, ...], ...]) -> Value:
-    """``value`` with neighbouring dimensions merged where both tensors repeat, or don't, along all of them."""
-    padded = [(1,) * (len(shape) - len(one)) + one for one in both]
-    own = (1,) * (len(shape) - len(value.shape)) + value.shape
-    merged: list[int] = []
-    before: tuple[bool, ...] | None = None
-    for axis in range(len(shape)):
-        repeats = tuple(one[axis] == 1 and shape[axis] != 1 for one in padded)
-        if merged and (repeats == before or shape[axis] == 1):
-            merged[-1] *= own[axis]
-        else:
-            merged.append(own[axis])
-            before = repeats
-    return c.reshape(value, merged)
-
-
 _FUSED = {
     "ADD": (Op.ADD, "AddOptions"),
     "SUB": (Op.SUB, "SubOptions"),
@@ -200,18 +172,8 @@ def arithmetic(c: Context) -> Value:
     if is_too_fine or out.code not in (first.code, F32.code):
         first, second, out = c.real(first), c.real(second), F32
     if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
-        return _truncated_quotient(c, first, second)
+        return truncated_quotient(c, first, second)
     return joint(c, code, first, second, c.fuse(c.options(table)), out=out)
-
-
-def _truncated_quotient(c: Context, first: Value, second: Value) -> Value:
-    """TFLite rounds integer quotients towards zero, NNAPI down: which is the same for the magnitudes."""
-    zero = c.constant(0, I32)
-    magnitude1, magnitude2 = (c.unshaped(Op.ABS, value, out=I32) for value in (first, second))
-    quotient = joint(c, Op.DIV, magnitude1, magnitude2, NONE, out=I32)
-    sign1, sign2 = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
-    is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, sign1, sign2, out=BOOL8), quotient.shape)
-    return c.emit(Op.SELECT, is_negative, c.unshaped(Op.NEG, quotient, out=I32), quotient, out=I32)
 
 
 @builtin("MAXIMUM", "MINIMUM", "POW")

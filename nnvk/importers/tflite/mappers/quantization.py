@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnvk.importers.graph import Value
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.graph import Value
 from nnvk.importers.tflite.registry import builtin
 
 

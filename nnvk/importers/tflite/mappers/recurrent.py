@@ -8,9 +8,10 @@ from typing import Any
 import tflite
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Argument, Value
+from nnvk.importers.emitter import is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Argument, Value
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import is_hybrid, real_weights
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.registry import builtin

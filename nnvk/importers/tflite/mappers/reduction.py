@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.api import OperandCode, OperationCode
-from nnvk.importers.tflite.context import F32, I32, NONE, Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import MAX_RANK, Value
-from nnvk.importers.tflite.mappers.shape import axis_of
+from nnvk.api import OperationCode
+from nnvk.importers.emitter import I32, is_quantised
+from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.moving import axis_of, cumulative_sum, merged
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
-from nnvk.types.operand import Shape
 
 _REDUCTIONS = {
     "MEAN": OperationCode.MEAN,
@@ -42,24 +41,10 @@ def reduce(c: Context) -> Value:
     if len(source.shape) <= MAX_RANK:
         return c.keep(_REDUCTIONS[name], source, axes, flag)
     folded = {axis_of(axis, len(source.shape)) for axis in axes.tolist()}
-    merged, runs = _merged(source.shape, folded)
-    result = c.keep(_REDUCTIONS[name], c.reshape(source, merged), np.array(runs), flag)
-    sizes = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
-    return c.reshape(result, tuple(sizes))
-
-
-def _merged(shape: Shape, folded: set[int]) -> tuple[list[int], list[int]]:
-    """A shape with neighbours that are folded, or not, as one, and which of these are folded."""
-    merged: list[int] = []
-    runs: list[int] = []
-    for axis, size in enumerate(shape):
-        if axis and (axis in folded) == (axis - 1 in folded):
-            merged[-1] *= size
-            continue
-        merged.append(size)
-        if axis in folded:
-            runs.append(len(merged) - 1)
-    return merged, runs
+    sizes, runs = merged(source.shape, folded)
+    result = c.keep(_REDUCTIONS[name], c.reshape(source, sizes), np.array(runs), flag)
+    kept = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
+    return c.reshape(result, tuple(kept))
 
 
 def _rounds_twice(c: Context, name: str, source: Value) -> bool:
@@ -82,38 +67,9 @@ def arg_extreme(c: Context) -> Value:
 
 
 @builtin("CUMSUM")
-def cumulative_sum(c: Context) -> Value:
-    """Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size sums."""
+def cumsum(c: Context) -> Value:
+    """By sums of elements, of pairs, and so on."""
     options = c.options("CumsumOptions")
     source = c.input(0)
-    if source.code not in (F32.code, OperandCode.TENSOR_FLOAT16, I32.code):
-        raise Unmapped(f"NNAPI sums no {source.type}")
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
-    total = c.around(source, axis)
-    size = total.shape[1]
-    if options.Reverse():
-        total = c.keep(OperationCode.REVERSE, total, np.array([1]))
-    if options.Exclusive():
-        total = _delayed(c, total, 1)
-    step = 1
-    while step < size:
-        total = c.emit(OperationCode.ADD, total, _delayed(c, total, step), NONE, out=source.type)
-        step *= 2
-    if options.Reverse():
-        total = c.keep(OperationCode.REVERSE, total, np.array([1]))
-    return c.reshape(total, source.shape)
-
-
-def _delayed(c: Context, value: Value, step: int) -> Value:
-    """Along axis 1, the elements ``step`` before, and zeros where there are none."""
-    before, size, behind = value.shape
-    if step >= size:
-        return c.filled(0, value.type, value.shape)
-    if value.code is not I32.code:
-        kept = c.keep(OperationCode.SLICE, value, np.zeros(3), np.array([before, size - step, behind]))
-        return c.keep(OperationCode.PAD, kept, np.array([[0, 0], [step, 0], [0, 0]]))
-    # NNAPI pads no integers: they are picked, and multiplied with 0 where they are to be zeros.
-    places = np.arange(size) - step
-    picked = c.keep(OperationCode.GATHER, value, 1, np.maximum(places, 0))
-    is_there = c.constant((places >= 0).astype(np.int32).reshape(1, size, 1), I32)
-    return c.emit(OperationCode.MUL, picked, is_there, NONE, out=I32)
+    return cumulative_sum(c, source, axis, exclusive=bool(options.Exclusive()), reverse=bool(options.Reverse()))

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperationCode
-from nnvk.importers.tflite.context import I32, Context
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import MAX_RANK, Value
-from nnvk.importers.tflite.operands import at_least_1d
+from nnvk.importers.emitter import I32
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
+from nnvk.importers.idioms.moving import axis_of, joined_integers, joined_shape, packed, transposed
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
 Op = OperationCode
@@ -35,13 +36,6 @@ def reshape(c: Context) -> Value:
     if shape.count(-1) == 1 and rest > 0:
         shape[shape.index(-1)] = source.size // rest
     return c.reshape(source, shape)
-
-
-def axis_of(axis: int, rank: int, what: str = "the axis") -> int:
-    """An axis that may count from the end, as one from 0."""
-    if not -rank <= axis < rank:
-        raise Unmapped(f"{what} must be in [{-rank}, {rank}), got {axis}")
-    return axis % rank
 
 
 @builtin("SQUEEZE")
@@ -142,44 +136,11 @@ def tile(c: Context) -> Value:
 
 @builtin("TRANSPOSE")
 def transpose(c: Context) -> Value:
-    """Above `MAX_RANK`, neighbours that stay neighbours are one axis, and what is left moves axis by axis."""
+    """The permutation is an input."""
     source = c.input(0)
     rank = len(source.shape)
     order = [axis_of(axis, rank, "the permutation") for axis in c.ints(1, "the permutation")]
-    if sorted(order) != list(range(rank)):
-        raise Unmapped(f"the permutation must name each of {rank} axes, got {order}")
-    if rank <= MAX_RANK:
-        return c.keep(Op.TRANSPOSE, source, np.array(order))
-    runs = _runs(
-        [axis for axis in order if source.shape[axis] != 1], [axis for axis in range(rank) if source.shape[axis] != 1]
-    )
-    axes = sorted(runs)
-    sizes = {run: math.prod(source.shape[axis] for axis in run) for run in runs}
-    value = c.reshape(source, [sizes[run] for run in axes])
-    if len(runs) <= MAX_RANK:
-        value = c.keep(Op.TRANSPOSE, value, np.array([axes.index(run) for run in runs])) if len(runs) > 1 else value
-    else:
-        for place, run in enumerate(runs):
-            now = axes.index(run)
-            if now == place:
-                continue
-            parts = axes[:place], axes[place:now], axes[now : now + 1], axes[now + 1 :]
-            value = c.reshape(value, [math.prod(sizes[one] for one in part) for part in parts])
-            value = c.keep(Op.TRANSPOSE, value, np.array([0, 2, 1, 3]))
-            axes.insert(place, axes.pop(now))
-    return c.reshape(value, [source.shape[axis] for axis in order])
-
-
-def _runs(order: list[int], axes: list[int]) -> list[tuple[int, ...]]:
-    """``order`` cut where the next axis is not the one that follows in ``axes``."""
-    runs: list[tuple[int, ...]] = []
-    for axis in order:
-        place = axes.index(axis)
-        if runs and place and axes[place - 1] == runs[-1][-1]:
-            runs[-1] += (axis,)
-        else:
-            runs.append((axis,))
-    return runs
+    return transposed(c, source, order)
 
 
 @builtin("REVERSE_V2")
@@ -255,8 +216,6 @@ def resize(c: Context) -> Value:
 
 # --- joining and padding -------------------------------------------------------------------------------------
 
-_MAX_PIECES = 256
-
 
 @builtin("CONCATENATION")
 def concatenation(c: Context) -> Value:
@@ -266,37 +225,14 @@ def concatenation(c: Context) -> Value:
     axis = axis_of(options.Axis(), len(values[0].shape))
     values = [value for value in values if value.size] or values[:1]  # NNAPI joins no tensors without elements
     if all(value.code is OperandCode.TENSOR_INT32 for value in values):
-        return _joined_integers(c, values, axis)
+        return joined_integers(c, values, axis)
     out = c.out() if c.out().scale else values[0].type
     if len(values[0].shape) <= MAX_RANK:
         joined = c.emit(Op.CONCATENATION, *values, axis, out=out)
     else:
-        shape = _joined_shape(values, axis)
+        shape = joined_shape(values, axis)
         joined = c.reshape(c.emit(Op.CONCATENATION, *(c.around(value, axis) for value in values), 1, out=out), shape)
     return c.activated(joined, options)
-
-
-def _joined_shape(values: list[Value], axis: int) -> tuple[int, ...]:
-    first = values[0].shape
-    for value in values:
-        if (*value.shape[:axis], *value.shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
-            raise Unmapped(f"shapes must agree but for axis {axis}, got {[list(value.shape) for value in values]}")
-    return (*first[:axis], sum(value.shape[axis] for value in values), *first[axis + 1 :])
-
-
-def _joined_integers(c: Context, values: list[Value], axis: int) -> Value:
-    shape = _joined_shape(values, axis)
-    arrays = [value.array for value in values if value.array is not None]
-    if len(arrays) == len(values):
-        return c.computed(shape, I32, lambda: np.concatenate(arrays, axis))
-    size = math.gcd(*(value.shape[axis] for value in values))
-    if shape[axis] // size > _MAX_PIECES:
-        raise Unmapped(f"NNAPI joins no integers, and {shape[axis] // size} pieces of one size are too many to pack")
-    pieces: list[Value] = []
-    for value in values:
-        count = value.shape[axis] // size
-        pieces += c.emit_many(Op.SPLIT, value, axis, count, outs=[value.type] * count) if count > 1 else [value]
-    return c.reshape(_packed(c, pieces, axis), shape)
 
 
 @builtin("PACK")
@@ -308,19 +244,8 @@ def pack(c: Context) -> Value:
     values = c.all_inputs()
     is_row = len(c.output().shape) == 1 and values[0].shape == (1,)
     if c.is_scalar(0) or is_row:
-        return c.reshape(_packed(c, values, 0), (len(values),))
-    return _packed(c, values, axis_of(c.options("PackOptions").Axis(), len(values[0].shape) + 1))
-
-
-def _packed(c: Context, values: list[Value], axis: int) -> Value:
-    shape = values[0].shape
-    if any(value.shape != shape for value in values):
-        raise Unmapped(f"shapes must agree, got {[list(value.shape) for value in values]}")
-    if len(shape) < MAX_RANK:
-        return c.emit(Op.PACK, axis, *values, out=values[0].type)
-    sides = math.prod(shape[:axis]), math.prod(shape[axis:])
-    packed = c.emit(Op.PACK, 1, *(c.reshape(value, sides) for value in values), out=values[0].type)
-    return c.reshape(packed, (*shape[:axis], len(values), *shape[axis:]))
+        return c.reshape(packed(c, values, 0), (len(values),))
+    return packed(c, values, axis_of(c.options("PackOptions").Axis(), len(values[0].shape) + 1))
 
 
 @builtin("PAD", "PADV2", "MIRROR_PAD")

@@ -8,11 +8,13 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.tflite.context import BOOL8, I32, NONE, Context, is_quantised
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import MAX_RANK, Value
+from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.elementwise import chosen
+from nnvk.importers.idioms.moving import axis_of, gathered, sliced
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
-from nnvk.importers.tflite.mappers.shape import axis_of
 from nnvk.importers.tflite.registry import builtin
 
 Op = OperationCode
@@ -30,7 +32,7 @@ def slice_(c: Context) -> Value:
             raise Unmapped(f"begin and size must name each axis of {list(source.shape)}, got {begins} and {sizes}")
         limits = zip(begins, sizes, source.shape, strict=True)
         ends = [full if size == -1 else begin + size for begin, size, full in limits]
-        return _part(c, source, [range(begin, end) for begin, end in zip(begins, ends, strict=True)])
+        return sliced(c, source, [range(begin, end) for begin, end in zip(begins, ends, strict=True)])
     return c.sized(Op.SLICE, *(c.input(position) for position in range(3)))
 
 
@@ -48,29 +50,13 @@ def strided_slice(c: Context) -> Value:
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken, shape = _resolve(list(source.shape), begins, ends, strides, options)
     if all(axis.step == 1 for axis in taken):
-        part = _part(c, source, taken)
+        result = sliced(c, source, taken)
     else:
         # An end before the first element can't be written down: it is masked.
-        masked = sum(1 << axis for axis, part in enumerate(taken) if part.stop < 0)
+        masked = sum(1 << axis for axis, one in enumerate(taken) if one.stop < 0)
         bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
-        part = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
-    return c.reshape(part, shape)
-
-
-def _part(c: Context, source: Value, taken: list[range]) -> Value:
-    """A SLICE. An axis that is taken whole is one with the axis before it, so that fewer than `MAX_RANK` are left."""
-    shape = [len(axis) for axis in taken]
-    if all(axis == range(full) for axis, full in zip(taken, source.shape, strict=True)):
-        return source
-    if len(shape) <= MAX_RANK:
-        return c.keep(Op.SLICE, source, np.array([axis.start for axis in taken]), np.array(shape))
-    begins, sizes, merged = [0], [1], [1]
-    for axis, full in zip(taken, source.shape, strict=True):
-        if axis == range(full):
-            begins[-1], sizes[-1], merged[-1] = begins[-1] * full, sizes[-1] * full, merged[-1] * full
-        else:
-            begins, sizes, merged = [*begins, axis.start], [*sizes, len(axis)], [*merged, full]
-    return c.reshape(c.keep(Op.SLICE, c.reshape(source, merged), np.array(begins), np.array(sizes)), shape)
+        result = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
+    return c.reshape(result, shape)
 
 
 def _resolve(
@@ -128,7 +114,7 @@ def split(c: Context) -> list[Value]:
     if len(source.shape) <= MAX_RANK:
         return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
     parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
-    return [c.reshape(part, (*source.shape[:axis], part.shape[1], *source.shape[axis + 1 :])) for part in parts]
+    return [c.reshape(one, (*source.shape[:axis], one.shape[1], *source.shape[axis + 1 :])) for one in parts]
 
 
 @builtin("SPLIT_V")
@@ -147,7 +133,7 @@ def split_v(c: Context) -> list[Value]:
         taken = [range(full) for full in source.shape]
         taken[axis] = range(begin, begin + size)
         shape = [len(one) for one in taken]
-        parts.append(_part(c, source, taken) if size else c.filled(0, source.type, shape))
+        parts.append(sliced(c, source, taken) if size else c.filled(0, source.type, shape))
     return parts
 
 
@@ -163,21 +149,10 @@ def unpack(c: Context) -> list[Value]:
     if count == 1:
         return [c.reshape(source, shape)]
     parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
-    return [c.reshape(part, shape) for part in parts]
+    return [c.reshape(one, shape) for one in parts]
 
 
 # --- by index ------------------------------------------------------------------------------------------------
-
-
-def _gathered(c: Context, source: Value, axis: int, indices: Value) -> Value:
-    """A GATHER with indices of any rank."""
-    flat = c.reshape(indices, (indices.size,))
-    shape = (*source.shape[:axis], *indices.shape, *source.shape[axis + 1 :])
-    if len(source.shape) > MAX_RANK:
-        picked = c.emit(Op.GATHER, c.around(source, axis), 1, flat, out=source.type)
-    else:
-        picked = c.emit(Op.GATHER, source, axis, flat, out=source.type)
-    return c.reshape(picked, shape)
 
 
 @builtin("GATHER")
@@ -188,7 +163,7 @@ def gather(c: Context) -> Value:
     axis = axis_of(options.Axis(), len(source.shape))
     if options.BatchDims():
         return _gathered_by_batch(c, source, axis, indices, options.BatchDims())
-    picked = _gathered(c, source, axis, indices)
+    picked = gathered(c, source, axis, indices)
     return c.reshape(picked, (*source.shape[:axis], *source.shape[axis + 1 :])) if c.is_scalar(1) else picked
 
 
@@ -211,7 +186,7 @@ def _gathered_by_batch(c: Context, source: Value, axis: int, indices: Value, bat
     rows = c.reshape(rows, (batches * size, between * math.prod(rest)))
     firsts = c.computed((batches, 1), I32, lambda: np.arange(batches, dtype=np.int32)[:, None] * size)
     places = c.emit(Op.ADD, c.reshape(indices, (batches, per_batch)), firsts, NONE, out=I32)
-    picked = _gathered(c, rows, 0, c.reshape(places, (batches * per_batch,)))
+    picked = gathered(c, rows, 0, c.reshape(places, (batches * per_batch,)))
     if between > 1:
         picked = c.reshape(picked, (batches, per_batch, between, math.prod(rest)))
         picked = c.keep(Op.TRANSPOSE, picked, np.array([0, 2, 1, 3]))
@@ -236,7 +211,7 @@ def gather_nd(c: Context) -> Value:
         total = column if total is None else c.emit(Op.ADD, total, column, NONE, out=I32)
     assert total is not None
     merged = c.reshape(source, (math.prod(source.shape[:depth]), math.prod(rest)))
-    return c.reshape(_gathered(c, merged, 0, c.reshape(total, (rows,))), (*indices.shape[:-1], *rest))
+    return c.reshape(gathered(c, merged, 0, c.reshape(total, (rows,))), (*indices.shape[:-1], *rest))
 
 
 @builtin("ONE_HOT")
@@ -262,24 +237,7 @@ def select(c: Context) -> Value:
         first, second = c.real(first), c.real(second)
     if c.operator.name == "SELECT" and len(condition.shape) == 1 < len(first.shape):
         condition = c.reshape(condition, (*condition.shape, *[1] * (len(first.shape) - 1)))
-    try:
-        shape = np.broadcast_shapes(condition.shape, first.shape, second.shape)
-    except ValueError as error:
-        raise Unmapped(str(error)) from None
-    values = [c.broadcast(value, shape) for value in (condition, first, second)]
-    if first.code is OperandCode.TENSOR_BOOL8:
-        return _select_bool(c, *values)
-    if len(shape) > MAX_RANK:
-        values = [c.reshape(value, (value.size,)) for value in values]
-    out = c.out() if is_quantised(first) else first.type
-    return c.reshape(c.emit(Op.SELECT, *values, out=out), shape)
-
-
-def _select_bool(c: Context, condition: Value, first: Value, second: Value) -> Value:
-    """(condition and first) or (not condition and second)."""
-    taken = c.emit(Op.LOGICAL_AND, condition, first, out=BOOL8)
-    other = c.emit(Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
-    return c.emit(Op.LOGICAL_OR, taken, other, out=BOOL8)
+    return chosen(c, condition, first, second, c.out() if is_quantised(first) else None)
 
 
 @builtin("TOPK_V2")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nnvk.importers.tflite.context import Context, is_quantised, same_quantisation
-from nnvk.importers.tflite.errors import Unmapped
-from nnvk.importers.tflite.graph import Value
+from nnvk.importers.emitter import is_quantised, same_quantisation
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
 

@@ -1,4 +1,4 @@
-"""The edge of an imported model: what TFLite's caller sees, how NNAPI has it, and functions by name."""
+"""The edge of an imported model: what a caller of the file's sees, how NNAPI has it, and functions by name."""
 
 from __future__ import annotations
 
@@ -9,34 +9,53 @@ from typing import Any
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, Model, OperandType, run
+from nnvk.api import Compilation, Device, Model, OperandCode, OperandType, run
 from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
-from nnvk.importers.tflite.errors import NAME_SHOWN
-from nnvk.importers.tflite.graph import Source
-from nnvk.importers.tflite.metadata import Metadata
-from nnvk.importers.tflite.operands import DTYPES
+from nnvk.importers.errors import NAME_SHOWN
+from nnvk.importers.graph import Source
+from nnvk.importers.metadata import Metadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import QUANT8_CODES, Shape
+
+DTYPES: dict[str, np.dtype] = {
+    name: np.dtype(dtype)
+    for name, dtype in {
+        "FLOAT64": np.float64,
+        "FLOAT32": np.float32,
+        "FLOAT16": np.float16,
+        "INT64": np.int64,
+        "INT32": np.int32,
+        "INT16": np.int16,
+        "INT8": np.int8,
+        "INT4": np.int8,
+        "UINT64": np.uint64,
+        "UINT32": np.uint32,
+        "UINT16": np.uint16,
+        "UINT8": np.uint8,
+        "BOOL": np.bool_,
+    }.items()
+}
+"""NumPy types of the elements of a file's tensors, as a caller sees them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """An input or output of the model.
 
-    ``encode`` and ``decode`` go between an array as TFLite's interpreter has it and the operand's: INT64 is
-    INT32 in NNAPI, and a single element of rank 0 is [1].
+    ``encode`` and ``decode`` go between an array as the file has it and the operand's: whole numbers of other sizes
+    are INT32 in NNAPI, FLOAT64 is FLOAT32, and a single element of rank 0 is [1].
     """
 
     name: str
-    """Name of the TFLite tensor."""
+    """Name of the file's tensor."""
     type: OperandType
     """The operand in the NNAPI model."""
-    tflite_type: str
-    """Name of the TFLite tensor's type: "FLOAT32", "INT8", "UINT8", "INT64", ..."""
+    file_type: str
+    """Name of the type of the file's tensor: "FLOAT32", "INT8", "UINT8", "INT64", ..."""
     shape: Shape
-    """Shape of the TFLite tensor."""
+    """Shape of the file's tensor."""
     signature: Shape = ()
     """The shape in the file, with -1 for a size that it leaves open: `load` takes ``shapes``."""
 
@@ -45,8 +64,8 @@ class Port:
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy type of the TFLite tensor's elements."""
-        return DTYPES[self.tflite_type]
+        """The NumPy type of the elements of the file's tensor."""
+        return DTYPES[self.file_type]
 
     @property
     def is_quantised(self) -> bool:
@@ -64,7 +83,7 @@ class Port:
         return self.type.zero_point
 
     def encode(self, array: Any) -> np.ndarray:
-        """An array of the TFLite tensor's dtype and shape as the operand has it. BAD_DATA names the tensor.
+        """An array of the file's dtype and shape as the operand has it. BAD_DATA names the tensor.
 
         It may be one of another package, which `numpy.asarray` or DLPack takes.
         """
@@ -74,19 +93,19 @@ class Port:
         if array.shape not in (self.shape, self.type.dimensions):
             other = "; load(..., shapes=...) takes others" if -1 in self.signature else ""
             raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")
-        if array.dtype == np.int64 and np.any(array != array.astype(np.int32)):
+        if self.type.code is OperandCode.TENSOR_INT32 and np.any(array != array.astype(np.int32)):
             raise bad_data(f"{self} must have values of 32 bits, got {array.min()} to {array.max()}")
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)
 
     def decode(self, array: np.ndarray) -> np.ndarray:
-        """What the operand holds, in the TFLite tensor's dtype and shape. BAD_DATA where it is something else."""
+        """What the operand holds, in the file's dtype and shape. BAD_DATA where it is something else."""
         array = as_array(array, str(self))
         if array.dtype != self.type.dtype or array.shape != self.type.dimensions:
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
         return array.reshape(self.shape).astype(self.dtype, copy=False)
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
-        """Real numbers in the TFLite tensor's dtype: steps, rounded and saturated, where it is quantised."""
+        """Real numbers in the file's dtype: steps, rounded and saturated, where it is quantised."""
         real = np.asarray(real)
         if not self.is_quantised:
             return real.astype(self.dtype)
@@ -140,7 +159,7 @@ class ImportedModel:
         return [state.initial.reshape(state.input.type.dimensions).copy() for state in self.states]
 
     def encode(self, arrays: Inputs, state: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
-        """All inputs of ``model``, from TFLite's by position or by name and the states, initial if None.
+        """All inputs of ``model``, from the file's by position or by name and the states, initial if None.
 
         BAD_DATA says what does not fit. TypeError: an object is of a wrong kind.
         """
@@ -154,7 +173,7 @@ class ImportedModel:
         return [*encoded, *states]
 
     def decode(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """TFLite's outputs, and the states for the next execution, from all outputs of ``model``."""
+        """The file's outputs, and the states for the next execution, from all outputs of ``model``."""
         if len(arrays) != len(self.outputs) + len(self.states):
             raise bad_data(f"expected {len(self.outputs) + len(self.states)} outputs, got {len(arrays)}")
         own = len(self.outputs)

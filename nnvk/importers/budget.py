@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.importers.tflite.errors import OverBudget
+from nnvk.importers.errors import OverBudget
 
 BASE, FACTOR = 128 << 20, 32
 """Bytes that an import may take: so many, and so many times the file's size. Of 4 bits it makes 32, twice."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
-from nnvk.importers.tflite.budget import PART_COST, SCALE_COST, Budget
-from nnvk.importers.tflite.errors import Unmapped
+from nnvk.importers.budget import PART_COST, SCALE_COST, Budget
+from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
@@ -269,6 +269,11 @@ class Graph:
         return model
 
 
+def at_least_1d(shape: Shape) -> Shape:
+    """A shape as NNAPI has it: a single element, of rank 0 elsewhere, is [1]."""
+    return shape or (1,)
+
+
 def edge_shape(shape: Shape) -> Shape:
     """The shape of an input or output: above `MAX_RANK`, leading dimensions are merged."""
     head = len(shape) - MAX_RANK + 1
@@ -287,7 +292,7 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
     if isinstance(argument, Model):
         return Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=argument.frozen)
     if isinstance(argument, np.ndarray):
-        array = argument.astype(np.int32)
+        array = argument.astype(np.int32, order="C")
         return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array)
     if argument is None:
         return Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.NO_VALUE)

@@ -1,0 +1,84 @@
+"""What an import can fail with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.text import printable
+
+_SHOWN = 20
+"""Groups of problems that a message lists, and positions in each; `ModelImportError.problems` has them all."""
+_LONGEST_REASON = 500
+NAME_SHOWN = 80
+"""Characters of a name that messages show. Converters join names with ``;`` into very long ones."""
+
+
+class Unmapped(Exception):
+    """Raised while one operator is mapped: why NNAPI can't express it. The importer adds which operator it is."""
+
+
+class OverBudget(Unmapped):
+    """Raised where an import would take too much memory, which ends it."""
+
+
+class Malformed(Exception):
+    """Raised while the file is read: what contradicts the format. The importer adds which file it is."""
+
+    what: ClassVar[str] = "malformed file"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One operator, or one input or output of the model, that could not be mapped."""
+
+    operation: str
+    """Name of the operator, as its format has it; "input" or "output"."""
+    index: int
+    """Position of the operator in its subgraph, or of the input or output."""
+    reason: str
+    subgraph: int = 0
+    name: str = ""
+    """What the file calls the operator, where it has names."""
+
+    def __post_init__(self) -> None:
+        """Cut what is too long to be read."""
+        object.__setattr__(self, "reason", printable(self.reason, _LONGEST_REASON))
+
+    def __str__(self) -> str:
+        return _line([self])
+
+
+def _line(alike: Sequence[Problem]) -> str:
+    """One line for problems of one operation and one reason."""
+    first = alike[0]
+    where = f" of subgraph {first.subgraph}" if first.subgraph else ""
+    indexes = ", ".join(str(problem.index) for problem in alike[:_SHOWN])
+    more = f" and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
+    if first.operation in ("input", "output"):
+        return f"{first.operation} {indexes}{more}{where}: {first.reason}"
+    operators = "operator" if len(alike) == 1 else "operators"
+    name = f" '{printable(first.name, NAME_SHOWN)}'" if first.name and len(alike) == 1 else ""
+    return f"{operators} {indexes}{more} ({printable(first.operation, NAME_SHOWN)}{name}){where}: {first.reason}"
+
+
+class ModelImportError(NnapiError, ValueError):
+    """A file that is not a valid model (``problems`` is empty), or has operators without a counterpart in NNAPI.
+
+    Its code is BAD_DATA; the reason names every operator that could not be mapped, its index, and why. Operators of
+    one kind with one reason share a line.
+    """
+
+    def __init__(self, what: str, source: str, problems: Sequence[Problem] = (), detail: str = "") -> None:
+        groups: dict[tuple[str, int, str], list[Problem]] = {}
+        for problem in problems:
+            groups.setdefault((problem.operation, problem.subgraph, problem.reason), []).append(problem)
+        alike = list(groups.values())
+        shown = [_line(group) for group in alike[:_SHOWN]]
+        if len(alike) > _SHOWN:
+            shown.append(f"and {sum(map(len, alike[_SHOWN:]))} more")
+        reason = f"{what}: {source}{f' ({detail})' if detail else ''}{':' if shown else ''}"
+        super().__init__(ResultCode.BAD_DATA, "\n  ".join([reason, *shown]))
+        self.problems = tuple(problems)

@@ -1,0 +1,1 @@
+"""What several operators of several formats become: short runs of NNAPI operations."""
