@@ -1,0 +1,29 @@
+"""Imports ``.onnx`` models: `load` gives a finished NNAPI model and its edge in ONNX's terms.
+
+The ``onnx`` package reads the file, which ``pip install 'nnvk[onnx]'`` brings. Tensors keep ONNX's layout, NCHW, which
+NNAPI's operations have as an option; weights are laid anew at import.
+"""
+
+from __future__ import annotations
+
+try:
+    import onnx as _onnx  # noqa: F401
+except ImportError as error:
+    raise ImportError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'") from error
+
+from nnvk.importers.errors import Problem
+from nnvk.importers.metadata import Metadata
+from nnvk.importers.onnx.errors import OnnxImportError
+from nnvk.importers.onnx.importer import load
+from nnvk.importers.onnx.registry import supported_operators
+from nnvk.importers.ports import ImportedModel, Port
+
+__all__ = [
+    "ImportedModel",
+    "Metadata",
+    "OnnxImportError",
+    "Port",
+    "Problem",
+    "load",
+    "supported_operators",
+]

@@ -1,0 +1,93 @@
+"""The interface of ``onnx.backend``: a model by `prepare`, which its `run` computes on one of nnvk's devices.
+
+Where the importer has to know an input beforehand (axes, shapes, counts), the model is imported when `run` has it, and
+kept for these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+from onnx.backend.base import Backend, BackendRep
+
+from nnvk.api import Compilation, Device, get_devices, run
+from nnvk.importers.onnx.errors import OnnxImportError
+from nnvk.importers.onnx.importer import load
+from nnvk.importers.ports import ImportedModel
+from nnvk.runtime.inputs import as_array
+
+_KEPT = 8
+"""Sets of values that models are kept for."""
+
+
+class PreparedModel(BackendRep):
+    """A model that is compiled for a device."""
+
+    def __init__(self, data: bytes, names: Sequence[str], devices: Sequence[Device]) -> None:
+        self._data = data
+        self._names = names
+        self._devices = devices
+        self._known: tuple[str, ...] = ()
+        self._compiled: dict[tuple[object, ...], tuple[ImportedModel, Compilation]] = {}
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs, for all inputs by position or by name. Raises `OnnxImportError`."""
+        by_position = dict(zip(self._names, inputs, strict=False))
+        given = dict(inputs) if isinstance(inputs, Mapping) else by_position
+        arrays = {name: as_array(value, f"'{name}'") for name, value in given.items()}
+        imported, compilation = self._for(arrays)
+        encoded = imported.encode([arrays[port.name] for port in imported.inputs])
+        outputs, _ = imported.decode(run(compilation, encoded))
+        return tuple(outputs)
+
+    def _for(self, arrays: Mapping[str, np.ndarray]) -> tuple[ImportedModel, Compilation]:
+        while True:
+            key = (
+                *(array.shape for array in arrays.values()),
+                *((name, arrays[name].tobytes()) for name in self._known),
+            )
+            if key in self._compiled:
+                return self._compiled[key]
+            known = {name: arrays[name] for name in self._known}
+            shapes = {name: array.shape for name, array in arrays.items() if name not in known and 0 not in array.shape}
+            try:
+                imported = load(self._data, shapes=shapes, constants=known)
+            except OnnxImportError as error:
+                more = [name for name in error.unknown if name in arrays and name not in known]
+                if not more:
+                    raise
+                self._known = (*self._known, *more)
+                continue
+            compilation = Compilation(imported.model, self._devices)
+            compilation.finish()
+            while len(self._compiled) >= _KEPT:
+                self._compiled.pop(next(iter(self._compiled)))
+            self._compiled[key] = imported, compilation
+            return self._compiled[key]
+
+
+class NnvkBackend(Backend):
+    """nnvk as a backend of ONNX. It runs on the preferred device alone, whatever ONNX calls its devices."""
+
+    devices: Sequence[Device] | None = None
+    """The devices to run on, in the order of preference; None is the preferred one. Subclasses choose others."""
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
+        """A model that is ready to run as far as it can be without inputs."""
+        constants = {one.name for one in model.graph.initializer}
+        names = [port.name for port in model.graph.input if port.name not in constants]
+        return PreparedModel(model.SerializeToString(), names, cls.devices or get_devices()[:1])
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """ONNX's tests have one device more, CUDA."""
+        return device == "CPU"
+
+
+prepare = NnvkBackend.prepare
+run_model = NnvkBackend.run_model
+supports_device = NnvkBackend.supports_device

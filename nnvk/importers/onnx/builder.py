@@ -1,0 +1,298 @@
+"""Maps the nodes of graphs, and of the graphs and functions in them, into one graph of NNAPI operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from nnvk.api import Model
+from nnvk.base.errors import NnapiError
+from nnvk.base.text import printable
+from nnvk.importers.budget import PART_COST, Budget
+from nnvk.importers.emitter import is_quantised
+from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
+from nnvk.importers.graph import Graph, Value, at_least_1d
+from nnvk.importers.onnx import mappers as _mappers  # noqa: F401  (registers the mappers)
+from nnvk.importers.onnx.context import Context, NotConstant
+from nnvk.importers.onnx.folding import folded
+from nnvk.importers.onnx.functions import Functions
+from nnvk.importers.onnx.node import Node, domain_of
+from nnvk.importers.onnx.reader import Arrays
+from nnvk.importers.onnx.registry import find
+from nnvk.importers.onnx.scope import Scope, free_names
+from nnvk.importers.onnx.tensors import Tensor, constant
+from nnvk.types.codes import OperationCode
+
+_MAX_DEPTH = 24
+"""How deep graphs and functions may be nested."""
+NODE_COST = 4 * PART_COST
+"""What a node costs, of a loop that is unrolled each time: most of it is time."""
+DAMAGED = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, AssertionError)
+"""What a mapper may raise on attributes or shapes that make no sense."""
+
+
+@dataclass(slots=True, eq=False)
+class Shared:
+    """What all graphs of an import have in common."""
+
+    model: ModelProto
+    versions: Mapping[str, int]
+    functions: Functions
+    arrays: Arrays
+    budget: Budget
+    relaxed: bool
+    depth: int = 0
+    unknown: set[str] = field(default_factory=set)
+    """Tensors of the model's graph that had to be known at import."""
+
+
+class Builder:
+    """Maps nodes into one graph of NNAPI operations."""
+
+    def __init__(self, shared: Shared, graph: Graph) -> None:
+        self.shared = shared
+        self.graph = graph
+
+    def enter(self, graph: GraphProto, outer: Scope | None = None) -> Scope:
+        """The scope of a graph."""
+        scope = Scope(graph.node, [one.name for one in graph.output], outer)
+        for tensor in graph.initializer:
+            scope.initializers[tensor.name] = tensor
+        return scope
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def run(
+        self, scope: Scope, versions: Mapping[str, int], index: int, arguments: Mapping[str, AttributeProto]
+    ) -> None:
+        """Map all nodes of a graph or function in another node, the one at ``index``."""
+        if self.shared.depth >= _MAX_DEPTH:
+            raise Unmapped(f"graphs and functions are nested more than {_MAX_DEPTH} deep")
+        self.shared.depth += 1
+        try:
+            for position, proto in enumerate(scope.nodes):
+                if position in scope.absorbed:
+                    continue
+                node = Node(proto, versions.get(domain_of(proto.domain), 1), index, arguments)
+                try:
+                    self.map(scope, node, versions)
+                except OverBudget:
+                    raise
+                except (Unmapped, NnapiError, *DAMAGED) as error:
+                    named = f" '{printable(node.name, NAME_SHOWN)}'" if node.name else ""
+                    text = f"in it, {printable(node.kind, NAME_SHOWN)}{named}: {reason(error)}"
+                    if isinstance(error, NotConstant):
+                        raise NotConstant(text, error.tensor) from error
+                    raise Unmapped(text) from error
+        finally:
+            self.shared.depth -= 1
+
+    def map(self, scope: Scope, node: Node, versions: Mapping[str, int]) -> None:
+        """Map one node, and bind its outputs."""
+        self.shared.budget.charge(NODE_COST)
+        inputs = [self.read(scope, name) if name else None for name in node.inputs]
+        outputs = self._outputs(scope, node, inputs, versions)
+        for name, tensor in zip(node.outputs, outputs, strict=False):
+            if name and tensor is not None:
+                if name in scope.tensors or name in scope.initializers:
+                    raise Unmapped(f"its output '{printable(name, NAME_SHOWN)}' has a value already")
+                scope.tensors[name] = tensor
+
+    def _outputs(
+        self, scope: Scope, node: Node, inputs: Sequence[Tensor | None], versions: Mapping[str, int]
+    ) -> Sequence[Tensor | None]:
+        done = folded(node, inputs, self.shared.budget)
+        if done is not None:
+            return done
+        mapper = find(node.kind)
+        if mapper is not None:
+            context = Context(self.graph, node, inputs, _Around(self, scope, node, versions))
+            result = mapper(context)
+            several = [result] if isinstance(result, Value | Tensor) or result is None else result
+            return [context.give(one) if isinstance(one, Value) else one for one in several]
+        body = self.shared.functions.body(node, inputs)
+        if body is None:
+            raise Unmapped("NNAPI has no counterpart of this operator")
+        return self._function(node, inputs, *body)
+
+    def _function(
+        self,
+        node: Node,
+        inputs: Sequence[Tensor | None],
+        body: FunctionProto,
+        arguments: Mapping[str, AttributeProto],
+    ) -> list[Tensor | None]:
+        versions = {domain_of(one.domain): int(one.version) for one in body.opset_import} or self.shared.versions
+        scope = Scope(body.node, list(body.output))
+        for name, tensor in zip(body.input, inputs, strict=False):
+            if tensor is not None:
+                scope.tensors[name] = tensor
+        # An input that is left out is left out by the nodes in the body as well.
+        absent = {*body.input} - scope.tensors.keys()
+        scope.nodes = [_without(proto, absent) for proto in scope.nodes] if absent else scope.nodes
+        self.run(scope, versions, node.index, arguments)
+        return [
+            self.read(scope, name) if wanted else None for name, wanted in zip(body.output, node.outputs, strict=False)
+        ]
+
+    # --- tensors -------------------------------------------------------------------------------------------------
+
+    def read(self, scope: Scope, name: str) -> Tensor:
+        """The tensor of a name."""
+        found = scope.find(name)
+        if found is None:
+            where = scope.writer(name)
+            behind = (
+                "" if where is None else f", node {where} behind it does: there is a cycle, or they are out of order"
+            )
+            raise Unmapped(f"no node before it gives its input '{printable(name, NAME_SHOWN)}'{behind}")
+        owner, tensor = found
+        if tensor is None:
+            tensor = owner.tensors[name] = constant(self.shared.arrays.read(owner.initializers[name]))
+        return tensor
+
+    def edge(self, tensor: Tensor) -> Value:
+        """A tensor as an output of a model: what it stands for, where it is of real numbers."""
+        helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
+        value = helper.carried(tensor)
+        return helper.plain(tensor) if is_quantised(value) and tensor.dtype.kind == "f" else value
+
+
+def _without(proto: NodeProto, absent: set[str]) -> NodeProto:
+    if absent.isdisjoint(proto.input):
+        return proto
+    plain = NodeProto()
+    plain.CopyFrom(proto)
+    for position, name in enumerate(plain.input):
+        if name in absent:
+            plain.input[position] = ""
+    return plain
+
+
+def reason(error: Exception) -> str:
+    """Why a node could not be mapped."""
+    if isinstance(error, Unmapped):
+        return str(error)
+    if isinstance(error, NnapiError):
+        return error.reason
+    return f"its attributes or shapes make no sense ({type(error).__name__}: {error})"
+
+
+class _Around:
+    """What a mapper may ask of the graph that its node is in."""
+
+    def __init__(self, builder: Builder, scope: Scope, node: Node, versions: Mapping[str, int]) -> None:
+        self._builder = builder
+        self._scope = scope
+        self._node = node
+        self._versions = versions
+
+    def follower(self, name: str) -> Node | None:
+        """The one node that reads a tensor, which is no output of the model; None where there are others."""
+        position = self._scope.only_reader(name)
+        if position is None:
+            return None
+        proto = self._scope.nodes[position]
+        return Node(
+            proto, self._versions.get(domain_of(proto.domain), 1), self._node.index, self._node.arguments, position
+        )
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The elements of a tensor, where they are known before it is read."""
+        if self._scope.find(name) is not None:
+            return self._builder.read(self._scope, name).array
+        writer = self._scope.writer(name)
+        if writer is None or self._scope.nodes[writer].op_type != "Constant":
+            return None
+        with suppress(Unmapped):
+            proto = self._scope.nodes[writer]
+            done = folded(Node(proto, self._versions.get("", 1), self._node.index), [], self._builder.shared.budget)
+            return done[0].array if done else None
+        return None
+
+    def absorb(self, node: Node) -> None:
+        """Say that a follower is done: its output is that of the node that is mapped."""
+        self._scope.absorbed.add(node.position)
+
+    def inlined(self, graph: GraphProto, given: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of a graph in this one, whose inputs are ``given``."""
+        scope = self._builder.enter(graph, self._scope)
+        for port, tensor in zip(graph.input, given, strict=True):
+            scope.tensors[port.name] = tensor
+        self._builder.run(scope, self._versions, self._node.index, self._node.arguments)
+        return [self._builder.read(scope, one.name) for one in graph.output]
+
+    def choice(self, condition: Value, branches: Sequence[GraphProto]) -> list[Tensor]:
+        """The outputs of an IF between two graphs."""
+        names = list(dict.fromkeys(name for graph in branches for name in free_names(graph)))
+        captured = {name: self._builder.read(self._scope, name) for name in names}
+        inputs = {name: tensor for name, tensor in captured.items() if tensor.array is None}
+        for name, tensor in inputs.items():
+            if len(tensor.shape) > 4:
+                raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")
+        made = [self._branch(graph, captured) for graph in branches]
+        (model, ports), (other, others) = made
+        for one, two in zip(ports, others, strict=True):
+            if (one.dtype, one.shape) != (two.dtype, two.shape):
+                raise Unmapped(
+                    f"its branches give {one.dtype} {list(one.shape)} and {two.dtype} {list(two.shape)}: "
+                    "NNAPI's have one shape"
+                )
+        outs = list(model.frozen.output_types())
+        edges = [self._builder.edge(tensor) for tensor in inputs.values()]
+        values = self._builder.graph.emit(
+            OperationCode.IF,
+            [condition, model, other, *edges],
+            outs,
+            declared=[out.dimensions for out in outs],
+        )
+        helper = Context(self._builder.graph, self._node, [], self)
+        return [
+            Tensor(port.dtype, port.shape, helper.reshape(value, at_least_1d(port.shape)))
+            for value, port in zip(values, ports, strict=True)
+        ]
+
+    def _branch(self, graph: GraphProto, captured: Mapping[str, Tensor]) -> tuple[Model, list[Tensor]]:
+        shared = self._builder.shared
+        builder = Builder(shared, Graph(shared.budget, shared.relaxed))
+        scope = builder.enter(graph)
+        names = []
+        for name, tensor in captured.items():
+            if tensor.array is not None:
+                scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.array, tensor.steps)
+                continue
+            value = builder.graph.input(self._builder.edge(tensor).type)
+            scope.tensors[name] = Tensor(
+                tensor.dtype, tensor.shape, builder.graph.reshape(value, at_least_1d(tensor.shape))
+            )
+            names.append(name)
+        builder.run(scope, self._versions, self._node.index, self._node.arguments)
+        outputs = [builder.read(scope, one.name) for one in graph.output]
+        model = builder.graph.finish([builder.edge(tensor) for tensor in outputs], names)
+        return model, outputs
+
+
+class _Nowhere:
+    """The surroundings of no node."""
+
+    def follower(self, name: str) -> Node | None:
+        return None
+
+    def constant(self, name: str) -> np.ndarray | None:
+        return None
+
+    def absorb(self, node: Node) -> None:
+        raise AssertionError("there is no follower")
+
+    def inlined(self, graph: GraphProto, given: Sequence[Tensor]) -> list[Tensor]:
+        raise AssertionError("there is no graph")
+
+    def choice(self, condition: Value, branches: Sequence[GraphProto]) -> list[Tensor]:
+        raise AssertionError("there is no graph")
+
+
+_NOBODY = Node(NodeProto(), 1, 0)

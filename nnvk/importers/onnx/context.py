@@ -1,0 +1,208 @@
+"""What a mapper sees of the node that it maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from onnx import GraphProto
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Graph, Value, at_least_1d
+from nnvk.importers.idioms.elementwise import joint, with_number
+from nnvk.importers.onnx.node import Node
+from nnvk.importers.onnx.tensors import Tensor, carried, carrier
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import Shape
+
+_MOST_NUMBERS = 4096
+"""Numbers of a parameter that has some for each axis, or for each part."""
+
+
+class NotConstant(Unmapped):
+    """Raised where a parameter must be known at import. ``tensor`` is its name."""
+
+    def __init__(self, reason: str, tensor: str) -> None:
+        super().__init__(reason)
+        self.tensor = tensor
+
+
+class Surroundings(Protocol):
+    """What a mapper may ask of the graph that its node is in."""
+
+    def follower(self, name: str) -> Node | None:
+        """The one node that reads a tensor, which is no output of the model; None where there are others."""
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The elements of a tensor, where they are known before it is read."""
+
+    def absorb(self, node: Node) -> None:
+        """Say that a follower is done: its output is that of the node that is mapped."""
+
+    def inlined(self, graph: GraphProto, given: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of a graph in this one, whose inputs are ``given``."""
+
+    def choice(self, condition: Value, branches: Sequence[GraphProto]) -> list[Tensor]:
+        """The outputs of an IF between two graphs."""
+
+
+class Context(Emitter):
+    """One node: its inputs, its attributes, and the graph to add to."""
+
+    def __init__(self, graph: Graph, node: Node, inputs: Sequence[Tensor | None], around: Surroundings) -> None:
+        super().__init__(graph)
+        self.node = node
+        self.inputs = inputs
+        self.outside = around
+
+    # --- inputs --------------------------------------------------------------------------------------------------
+
+    def optional(self, position: int) -> Tensor | None:
+        """An input, None where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def has(self, position: int) -> bool:
+        """Whether an input is there."""
+        return self.optional(position) is not None
+
+    def tensor(self, position: int = 0) -> Tensor:
+        """An input that must be there."""
+        tensor = self.optional(position)
+        if tensor is None:
+            raise Unmapped(f"input {position} is missing")
+        return tensor
+
+    def tensors(self) -> list[Tensor]:
+        """All inputs of an operator that takes any number."""
+        return [self.tensor(position) for position in range(max(1, len(self.inputs)))]
+
+    def wants(self, position: int) -> bool:
+        """Whether somebody wants an output."""
+        return position < len(self.node.outputs) and bool(self.node.outputs[position])
+
+    def carried(self, tensor: Tensor) -> Value:
+        """The NNAPI tensor, which is quantised where that is how it came about."""
+        if tensor.value is None:
+            assert tensor.array is not None
+            type_, elements = carried(tensor.array)
+            tensor.value = self.graph.constant(type_, lambda: elements)
+        return tensor.value
+
+    def plain(self, tensor: Tensor) -> Value:
+        """The NNAPI tensor of numbers that stand for themselves: real ones, INT32 or booleans."""
+        value = self.carried(tensor)
+        if not is_quantised(value):
+            return value
+        return self.real(value) if tensor.dtype.kind == "f" else value.once("whole", lambda: self._whole(value))
+
+    def _whole(self, value: Value) -> Value:
+        """The steps of a quantised tensor as whole numbers."""
+        steps = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
+        shifted = with_number(self, OperationCode.ADD, steps, value.type.zero_point + 0.5, NONE)
+        return self.unshaped(OperationCode.CAST, self.unshaped(OperationCode.FLOOR, shifted, out=F32), out=I32)
+
+    def value(self, position: int = 0) -> Value:
+        """`carried` of an input: for operators that only move elements, or that NNAPI has quantised."""
+        return self.carried(self.tensor(position))
+
+    def number(self, position: int = 0) -> Value:
+        """`plain` of an input."""
+        return self.plain(self.tensor(position))
+
+    def real_number(self, position: int = 0) -> Value:
+        """`plain` of an input that must be of real numbers."""
+        value = self.number(position)
+        if value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
+            raise Unmapped(f"input {position} must be of real numbers, got {self.tensor(position).dtype}")
+        return value
+
+    def numbers(self) -> list[Value]:
+        """`plain` of all inputs."""
+        return [self.plain(tensor) for tensor in self.tensors()]
+
+    def array(self, position: int, what: str) -> np.ndarray:
+        """The elements of an input that must be a constant. ``what`` names it in the error."""
+        tensor = self.tensor(position)
+        if tensor.array is None:
+            raise NotConstant(f"{what} (input {position}) must be a constant", self.node.inputs[position])
+        return tensor.array
+
+    def ints(self, position: int, what: str) -> list[int]:
+        """The whole numbers of an input that must be a constant, and few."""
+        array = self.array(position, what)
+        if array.dtype.kind not in "iu":
+            raise Unmapped(f"{what} (input {position}) must be whole numbers, got {array.dtype}")
+        if array.size > _MOST_NUMBERS:
+            raise Unmapped(f"{what} (input {position}) must be at most {_MOST_NUMBERS} numbers, got {array.size}")
+        numbers: list[int] = array.reshape(-1).tolist()
+        return numbers
+
+    def scalar(self, position: int, what: str) -> float:
+        """The one number of an input that must be a constant."""
+        array = self.array(position, what)
+        if array.size != 1 or array.dtype.kind not in "biuf":
+            raise Unmapped(f"{what} (input {position}) must be one number, got {array.dtype} {list(array.shape)}")
+        number: float = array.reshape(()).item()
+        return number
+
+    def integers(self, name: str, position: int) -> list[int] | None:
+        """Whole numbers that are an attribute in older versions, and an input in newer ones."""
+        given = self.node.integers(name)
+        if given is not None or not self.has(position):
+            return given
+        return self.ints(position, name)
+
+    # --- outputs -------------------------------------------------------------------------------------------------
+
+    def give(self, value: Value, shape: Sequence[int] | None = None, dtype: np.dtype | type | None = None) -> Tensor:
+        """An output of this value.
+
+        Its shape is the value's unless given, and of rank 0 where all inputs are; its type that of the first input,
+        unless given or another one than the value is of.
+        """
+        if shape is None:
+            present = [tensor for tensor in self.inputs if tensor is not None]
+            is_scalar = value.shape == (1,) and present and not any(tensor.rank for tensor in present)
+            shape = () if is_scalar else value.shape
+        dtype = self._dtype(value) if dtype is None else np.dtype(dtype)
+        return Tensor(dtype, tuple(shape), self.reshape(value, at_least_1d(tuple(shape))), None)
+
+    def _dtype(self, value: Value) -> np.dtype:
+        first = next((tensor.dtype for tensor in self.inputs if tensor is not None), np.dtype(np.float32))
+        if is_quantised(value) or carrier(first).code is value.code:
+            return first
+        others = {F32.code: np.float32, I32.code: np.int64, BOOL8.code: np.bool_}
+        return np.dtype(others.get(value.code, np.float16))
+
+    def wrapped(self, value: Value, dtype: np.dtype) -> Value:
+        """Whole numbers that may have left the range of a type of fewer than 32 bits, as that type has them."""
+        bits = dtype.itemsize * 8
+        if value.code is not I32.code or dtype.kind not in "iu" or bits >= 32:
+            return value
+        span, low = 1 << bits, 0 if dtype.kind == "u" else -(1 << (bits - 1))
+        shifted = with_number(self, OperationCode.ADD, value, -low, NONE) if low else value
+        whole = with_number(self, OperationCode.DIV, shifted, span, NONE)  # rounds down
+        rest = with_number(self, OperationCode.MUL, whole, span, NONE)
+        return joint(self, OperationCode.SUB, value, rest, NONE, out=I32)
+
+    def cast(self, value: Value, dtype: np.dtype) -> Value:
+        """Numbers that stand for themselves in another type; whole numbers wrap round, real ones lose their parts."""
+        target = carrier(dtype)
+        if value.code is BOOL8.code:
+            return value if target.code is BOOL8.code else self.as_number(value, target)
+        if target.code is BOOL8.code:
+            return self.as_bool(value)
+        if value.code is not target.code:
+            value = self.unshaped(OperationCode.CAST, value, out=target)
+        return self.wrapped(value, dtype)
+
+    def scaled(self, steps: Value, scale: float, zero_point: int) -> Value:
+        """Real numbers of steps that are real numbers themselves."""
+        less = with_number(self, OperationCode.ADD, steps, -zero_point, NONE) if zero_point else steps
+        return with_number(self, OperationCode.MUL, less, scale, NONE)
+
+    def shaped(self, tensor: Tensor, shape: Shape) -> Value:
+        """`carried` in another shape."""
+        return self.reshape(self.carried(tensor), at_least_1d(shape))

@@ -1,0 +1,104 @@
+"""The inputs of a model as its file declares them, and in which steps those of 8 bits come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import GraphProto
+
+from nnvk.base.text import printable
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.onnx.errors import Malformed
+from nnvk.importers.onnx.quantisation import steps_of
+from nnvk.importers.onnx.reader import MAX_RANK, dtype_of
+from nnvk.importers.onnx.scope import Scope
+from nnvk.importers.shapes import Shapes, wanted_shapes
+from nnvk.types.operand import OperandType, Shape
+
+_OPEN = 1
+"""What a size that the file leaves open is taken for."""
+_MOVING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_QUANTISED = {
+    "DequantizeLinear": {0: (1, 2)},
+    "QLinearConv": {0: (1, 2), 3: (4, 5)},
+    "QLinearMatMul": {0: (1, 2), 3: (4, 5)},
+}
+"""Operators by the positions of their quantised inputs, and where the scale and the zero point of each are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An input."""
+
+    name: str
+    dtype: np.dtype
+    shape: Shape
+    signature: Shape
+    """The shape in the file, with -1 for a size that it leaves open."""
+    symbols: tuple[str, ...]
+    """Names of open sizes, empty where they have none."""
+
+
+def edges_of(graph: GraphProto) -> list[Edge]:
+    """The inputs of a graph; `Malformed` where one is no tensor of numbers."""
+    constants = {one.name for one in graph.initializer}
+    edges = []
+    for port in graph.input:
+        if port.name in constants:  # a default value, which is as good as any
+            continue
+        what = f"input '{printable(port.name, NAME_SHOWN)}'"
+        if port.type.WhichOneof("value") != "tensor_type":
+            raise Malformed(f"{what} must be a tensor, got {port.type.WhichOneof('value') or 'no type'}")
+        type_ = port.type.tensor_type
+        if not type_.HasField("shape"):
+            raise Malformed(f"{what} must have a shape, of which single sizes may be open")
+        dims = type_.shape.dim
+        if len(dims) > MAX_RANK or any(dim.dim_value < 0 for dim in dims):
+            raise Malformed(f"{what} must have at most {MAX_RANK} dimensions from 0 up")
+        signature = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims)
+        shape = tuple(_OPEN if size == -1 else size for size in signature)
+        try:
+            dtype = dtype_of(type_.elem_type, what)
+        except Unmapped as error:
+            raise Malformed(str(error)) from error
+        edges.append(Edge(port.name, dtype, shape, signature, tuple(dim.dim_param for dim in dims)))
+    return edges
+
+
+def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
+    """Inputs in other shapes; an open size that has a name is that size wherever the name is."""
+    wanted = wanted_shapes(edges, shapes)
+    sizes: dict[str, int] = {}
+    for edge, shape in zip(edges, wanted, strict=True):
+        if edge.name in shapes:
+            sizes.update({name: size for name, size in zip(edge.symbols, shape, strict=True) if name})
+    bound = []
+    for edge, shape in zip(edges, wanted, strict=True):
+        if edge.name not in shapes:
+            shape = tuple(sizes.get(name, size) for name, size in zip(edge.symbols, shape, strict=True))
+        bound.append(replace(edge, shape=shape))
+    return bound
+
+
+def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.ndarray]) -> dict[str, OperandType]:
+    """The steps that inputs of 8 bits come in, where an operator behind them says so with ``constants``."""
+    types = {}
+    for edge in edges:
+        if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1:
+            continue
+        pending = [edge.name]
+        while pending and edge.name not in types:
+            name = pending.pop()
+            for position in scope.readers(name):
+                node = scope.nodes[position]
+                if node.op_type in _MOVING:
+                    pending += node.output
+                places = _QUANTISED.get(node.op_type, {}).get(list(node.input).index(name), ())
+                given = [constants.get(node.input[place]) if place < len(node.input) else None for place in places]
+                if given and given[0] is not None:
+                    type_ = steps_of(edge.dtype, given[0], given[1])
+                    if type_ is not None:
+                        types[edge.name] = type_
+    return types

@@ -1,0 +1,229 @@
+"""Nodes whose inputs are all constants, above all arithmetic on shapes: the onnx package's reference computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from onnx import GraphProto
+from onnx.reference import ReferenceEvaluator
+
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.onnx.node import Node, domain_of
+from nnvk.importers.onnx.tensors import Tensor, constant
+
+_BROADCASTING = frozenset(
+    [
+        "Add",
+        "And",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "BitShift",
+        "Div",
+        "Equal",
+        "Expand",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Mean",
+        "Min",
+        "Mod",
+        "Mul",
+        "Or",
+        "Pow",
+        "PRelu",
+        "QuantizeLinear",
+        "Sub",
+        "Sum",
+        "Where",
+        "Xor",
+    ]
+)
+_KEEPING = frozenset(
+    [
+        "Constant",
+        "Abs",
+        "Acos",
+        "Acosh",
+        "ArgMax",
+        "ArgMin",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "BatchNormalization",
+        "BitwiseNot",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Compress",
+        "Concat",
+        "Cos",
+        "Cosh",
+        "CumSum",
+        "DepthToSpace",
+        "Elu",
+        "Erf",
+        "Exp",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "IsInf",
+        "IsNaN",
+        "LeakyRelu",
+        "Log",
+        "LogSoftmax",
+        "Mish",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Reciprocal",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Relu",
+        "Reshape",
+        "ReverseSequence",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Selu",
+        "Shape",
+        "Shrink",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Size",
+        "Slice",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "SpaceToDepth",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Swish",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unique",
+        "Unsqueeze",
+    ]
+)
+"""Operators that give no more elements than they take."""
+_MULTIPLYING = frozenset(
+    [
+        "BlackmanWindow",
+        "Einsum",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Gemm",
+        "HammingWindow",
+        "HannWindow",
+        "MatMul",
+    ]
+)
+_SOURCES = frozenset({"Constant"})
+"""Operators without inputs."""
+_LARGEST = 1 << 24
+"""Elements that a node's outputs may have, to be computed here."""
+_DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
+"""What the reference raises for inputs that an operator does not take."""
+
+
+def _of_shape(arrays: Sequence[np.ndarray]) -> int:
+    return math.prod(int(size) for size in arrays[0].reshape(-1))
+
+
+def _of_range(arrays: Sequence[np.ndarray]) -> int:
+    start, limit, delta = (array.reshape(()).item() for array in arrays)
+    return math.ceil((limit - start) / delta) if delta else 0
+
+
+_SIZES: Mapping[str, Callable[[Sequence[np.ndarray]], int]] = {
+    "ConstantOfShape": _of_shape,
+    "Expand": lambda arrays: arrays[0].size * _of_shape(arrays[1:]),
+    "OneHot": lambda arrays: arrays[0].size * int(arrays[1].reshape(-1)[0]),
+    "Pad": lambda arrays: math.prod(size + int(np.abs(arrays[1]).max(initial=0)) * 2 for size in arrays[0].shape),
+    "Range": _of_range,
+    "Tile": lambda arrays: arrays[0].size * _of_shape(arrays[1:]),
+}
+
+
+def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
+    """How many elements the outputs have at most; None for operators that are not computed here."""
+    if op_type in _SIZES:
+        return _SIZES[op_type](arrays)
+    if op_type in _BROADCASTING:
+        return math.prod(np.broadcast_shapes(*(array.shape for array in arrays)))
+    if op_type in _KEEPING:
+        return sum(array.size for array in arrays)
+    if op_type in _MULTIPLYING:
+        return math.prod(array.size for array in arrays)
+    return None
+
+
+def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[Tensor] | None:
+    """The outputs of a node whose inputs are constants; None where it has to be mapped."""
+    arrays = [tensor.array for tensor in inputs if tensor is not None and tensor.array is not None]
+    if domain_of(node.proto.domain) or len(arrays) < sum(one is not None for one in inputs):
+        return None
+    if not arrays and node.op_type not in _SOURCES:
+        return None
+    try:
+        most = _most(node.op_type, arrays)
+    except _DAMAGED as error:
+        raise Unmapped(f"its inputs do not fit together ({error})") from error
+    if most is None or most > _LARGEST:
+        return None
+    budget.charge(max(most, 0) * 8)
+    proto = type(node.proto)()
+    proto.CopyFrom(node.proto)
+    del proto.attribute[:]
+    for name, attribute in node.attributes().items():
+        proto.attribute.add().CopyFrom(attribute)
+        proto.attribute[-1].name = name
+    graph = GraphProto(node=[proto], name="constant")
+    feeds = {name: tensor.array for name, tensor in zip(node.inputs, inputs, strict=True) if tensor is not None}
+    for name in feeds:
+        graph.input.add().name = name
+    for name in node.outputs:
+        graph.output.add().name = name
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(graph, opsets={"": node.version}).run(
+                [one for one in node.outputs if one], feeds
+            )
+    except _DAMAGED as error:
+        raise Unmapped(f"its inputs do not fit together ({error})") from error
+    found = iter(results)
+    outputs = []
+    for name in node.outputs:
+        array = np.asarray(next(found)) if name else np.zeros(0)
+        if array.dtype == object:
+            return None
+        outputs.append(constant(array))
+    return outputs

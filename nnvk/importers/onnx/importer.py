@@ -1,0 +1,323 @@
+"""From a file's graph to a finished model, and what of it can't be mapped."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+from onnx.shape_inference import InferenceError, infer_shapes
+
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.base.text import printable
+from nnvk.importers import errors
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
+from nnvk.importers.graph import Graph, Value, at_least_1d, edge_shape
+from nnvk.importers.metadata import Metadata
+from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, reason
+from nnvk.importers.onnx.context import NotConstant
+from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
+from nnvk.importers.onnx.errors import Malformed, OnnxImportError
+from nnvk.importers.onnx.functions import Functions
+from nnvk.importers.onnx.node import Node, domain_of
+from nnvk.importers.onnx.reader import Arrays, dtype_of, parse, read_file, versions
+from nnvk.importers.onnx.registry import find
+from nnvk.importers.onnx.scope import Scope
+from nnvk.importers.onnx.tensors import Tensor, carrier, constant
+from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.shapes import Shapes
+from nnvk.runtime.inputs import as_array
+from nnvk.types.operand import OperandType
+
+
+def load(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    shapes: Shapes | None = None,
+    constants: Mapping[str, Any] | None = None,
+    relaxed: bool = False,
+) -> ImportedModel:
+    """Import an ``.onnx`` model, from a path or from its bytes.
+
+    ``shapes`` gives inputs, by name, other shapes than the file's: above all the sizes that the file leaves open
+    (`Port.signature`), which are 1 without it; sizes that have one name in the file are one size. ``constants`` gives
+    inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
+    of the model then. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
+
+    INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32; inputs and outputs keep the file's types.
+
+    Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
+    make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError
+    where the path can't be read, BAD_DATA for ``shapes`` and ``constants`` that the inputs can't have, and
+    OUT_OF_MEMORY.
+    """
+    folder = None if isinstance(source, bytes) else Path(source).parent
+    name = "the model" if isinstance(source, bytes) else os.fspath(source)
+    try:
+        data = source if isinstance(source, bytes) else read_file(Path(source))
+        model = parse(data)
+        budget = Budget(len(data) + _beside(model, folder))
+        shared = Shared(model, versions(model), Functions(model), Arrays(folder, budget), budget, relaxed)
+        return _Import(shared, name).run(shapes or {}, constants or {})
+    except errors.Malformed as error:
+        raise OnnxImportError(error.what, name, detail=str(error)) from error
+    except MemoryError as error:
+        raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
+
+
+def _beside(model: ModelProto, folder: Path | None) -> int:
+    """Bytes of the files beside the model that keep constants."""
+    names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
+    total = 0
+    for name in names if folder is not None else ():
+        path = folder / name
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except (OSError, ValueError):
+            continue  # which whoever reads it says
+    return total
+
+
+class _Import:
+    """One import."""
+
+    def __init__(self, shared: Shared, name: str) -> None:
+        self._shared = shared
+        self._name = name
+        self._proto = shared.model.graph
+        self._problems: list[Problem] = []
+        self._builder = Builder(shared, Graph(shared.budget, shared.relaxed))
+        self._scope = self._builder.enter(self._proto)
+        self._inputs: list[tuple[Edge, Value]] = []
+        self._inferred: dict[str, Tensor] | None = None
+        self._unknown: list[str] = []
+
+    def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
+        edges = edges_of(self._proto)
+        fixed = _fixed(edges, constants)
+        edges = [edge for edge in edges if edge.name not in fixed]
+        edges = resized(edges, shapes)
+        for name, array in fixed.items():
+            self._scope.tensors[name] = constant(array)
+        try:
+            self._map(edges)
+            outputs = self._outputs()
+            if not self._problems:
+                return self._finished(outputs)
+        except OverBudget:
+            pass  # which is among the problems
+        behind = _inputs_behind(self._scope, self._unknown)
+        unknown = [edge.name for edge in edges if edge.name in behind]
+        hint = _hint(edges, unknown)
+        raise OnnxImportError("NNAPI can't express this model", self._name, self._problems, hint, unknown)
+
+    def _map(self, edges: list[Edge]) -> None:
+        for what, ports in (("input", edges), ("output", self._proto.output)):
+            if not ports:
+                self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
+        types = input_types(edges, self._scope, self._constants())
+        for position, edge in enumerate(edges):
+            try:
+                self._input(edge, types.get(edge.name))
+            except (Unmapped, NnapiError, *DAMAGED) as error:
+                self._problem("input", position, error)
+                self._scope.lost.add(edge.name)
+        for position, proto in enumerate(self._proto.node):
+            if position not in self._scope.absorbed:
+                node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), position)
+                self._node(node)
+
+    def _constants(self) -> dict[str, np.ndarray]:
+        """Single numbers that are constants of the file: what scales and zero points may be."""
+        found = {}
+        given = {one.name: one for one in self._proto.initializer}
+        for node in self._proto.node:
+            values = [one.t for one in node.attribute if one.name == "value" and one.HasField("t")]
+            if node.op_type == "Constant" and values:
+                given.update({name: values[0] for name in node.output})
+        for name, tensor in given.items():
+            if math.prod(tensor.dims) == 1:
+                with suppress(Unmapped, errors.Malformed):
+                    found[name] = self._shared.arrays.read(tensor)
+        return found
+
+    def _input(self, edge: Edge, type: OperandType | None) -> None:
+        if edge.name in self._scope.tensors:
+            raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' is an input twice")
+        if 0 in edge.shape:
+            raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' of shape {list(edge.shape)} has no elements")
+        type_ = (type or carrier(edge.dtype)).with_dimensions(at_least_1d(edge.shape))
+        value = self._builder.graph.input(type_)
+        self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, value)
+        self._inputs.append((edge, value))
+
+    def _node(self, node: Node) -> None:
+        """Map one node; a failure becomes a problem and its outputs are lost.
+
+        Behind a lost tensor, mapping goes on with an input in its place, to find what else can't be mapped. What is
+        only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
+        """
+        lost = [name for name in node.inputs if name and self._scope.is_lost(name)]
+        if lost:
+            self._scope.lost.update(node.outputs)
+            if not (find(node.kind) or self._shared.functions.body(node, [None] * len(node.inputs))):
+                self._problem(node.kind, node.index, Unmapped("NNAPI has no counterpart of this operator"), node.name)
+                return
+            if not all(self._has_stand_in(name) for name in lost):
+                return
+        try:
+            self._builder.map(self._scope, node, self._shared.versions)
+        except (Unmapped, NnapiError, RecursionError, *DAMAGED) as error:
+            counts = (self._scope.tensors[name].dtype.kind in "iu" for name in lost)
+            if isinstance(error, NotConstant):
+                own = self._scope.find(error.tensor) is not None
+                self._unknown += [error.tensor] if own else node.inputs
+            if isinstance(error, OverBudget) or not any(counts):
+                self._problem(node.kind, node.index, error, node.name)
+            self._scope.lost.update(node.outputs)
+
+    def _has_stand_in(self, name: str) -> bool:
+        """Whether a lost tensor has a value that its readers can be mapped with; makes one where its shape is known."""
+        if name not in self._scope.tensors:
+            if self._inferred is None:
+                self._inferred = _inferred(self._shared.model, [edge for edge, _ in self._inputs])
+            known = self._inferred.get(name)
+            if known is None or 0 in known.shape:
+                return False
+            type_ = carrier(known.dtype).with_dimensions(at_least_1d(known.shape))
+            self._scope.tensors[name] = Tensor(known.dtype, known.shape, self._builder.graph.input(type_))
+        return True
+
+    def _outputs(self) -> list[Tensor]:
+        found = []
+        for position, port in enumerate(self._proto.output):
+            if self._scope.is_lost(port.name):
+                continue
+            try:
+                tensor = self._builder.read(self._scope, port.name)
+                if not tensor.size:
+                    raise Unmapped(
+                        f"'{printable(port.name, NAME_SHOWN)}' of shape {list(tensor.shape)} has no elements"
+                    )
+                self._builder.edge(tensor)
+                found.append(tensor)
+            except (Unmapped, NnapiError, *DAMAGED) as error:
+                self._problem("output", position, error)
+        return found
+
+    def _finished(self, outputs: list[Tensor]) -> ImportedModel:
+        names = [edge.name for edge, _ in self._inputs]
+        values = [self._builder.edge(tensor) for tensor in outputs]
+        try:
+            model = self._builder.graph.finish(values, names)
+        except (NnapiError, Unmapped) as error:
+            raise OnnxImportError("NNAPI can't express this model", self._name, detail=reason(error)) from error
+        proto = self._shared.model
+        metadata = Metadata(
+            name=self._proto.name,
+            description=proto.doc_string or self._proto.doc_string,
+            version=str(proto.model_version or ""),
+            author=proto.producer_name,
+        )
+        return ImportedModel(
+            model,
+            tuple(_port(edge.name, value, edge.dtype, edge.shape, edge.signature) for edge, value in self._inputs),
+            tuple(
+                _port(port.name, value, tensor.dtype, tensor.shape)
+                for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
+            ),
+            description=proto.doc_string,
+            metadata=metadata,
+        )
+
+    def _problem(self, kind: str, index: int, error: Exception, name: str = "") -> None:
+        self._problems.append(Problem(kind, index, reason(error), name=name))
+        if isinstance(error, OverBudget):
+            raise error  # what comes after would fail too
+
+
+def _hint(edges: list[Edge], unknown: list[str]) -> str:
+    """What ``load`` could be told about the inputs."""
+    told = [
+        f"'{printable(name, NAME_SHOWN)}' is not known at import, load(..., constants=...) takes its value"
+        for name in unknown
+    ]
+    told += [
+        f"'{printable(edge.name, NAME_SHOWN)}' of shape {list(edge.signature)} is taken as {list(edge.shape)}, "
+        "load(..., shapes=...) takes others"
+        for edge in edges
+        if -1 in edge.signature
+    ]
+    return "; ".join(told)
+
+
+def _inputs_behind(scope: Scope, names: list[str]) -> set[str]:
+    """The tensors that these are made of, and they themselves."""
+    found: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found.add(name)
+        writer = scope.writer(name)
+        if writer is not None:
+            pending += scope.nodes[writer].input
+    return found
+
+
+def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(constants, Mapping):
+        raise TypeError(f"the constants must be by name, {{'axes': array}}, got {type(constants).__name__}")
+    known = {edge.name: edge for edge in edges}
+    fixed = {}
+    for name, given in constants.items():
+        if name not in known:
+            names = ", ".join(repr(printable(one, NAME_SHOWN)) for one in known)
+            raise bad_data(f"no input of the model is called {printable(str(name), NAME_SHOWN)!r}, there are [{names}]")
+        edge, array = known[name], as_array(given, f"'{printable(name, NAME_SHOWN)}'")
+        fits = len(array.shape) == len(edge.signature) and all(
+            size in (-1, own) for size, own in zip(edge.signature, array.shape, strict=True)
+        )
+        if array.dtype != edge.dtype or not fits:
+            raise bad_data(
+                f"'{printable(name, NAME_SHOWN)}' must be {edge.dtype} {list(edge.signature)}, "
+                f"got {array.dtype} {list(array.shape)}"
+            )
+        fixed[name] = array
+    return fixed
+
+
+def _port(name: str, value: Value, dtype: np.dtype, shape: tuple[int, ...], signature: tuple[int, ...] = ()) -> Port:
+    type_ = value.type.with_dimensions(edge_shape(at_least_1d(shape)))
+    return Port(name, type_, dtype.name.upper(), shape, signature)
+
+
+def _inferred(model: ModelProto, edges: list[Edge]) -> dict[str, Tensor]:
+    """What ONNX's shape inference knows of tensors, with inputs of these shapes."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    shapes = {edge.name: edge.shape for edge in edges}
+    for port in copy.graph.input:
+        for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
+            dim.dim_value = size
+    try:
+        known = infer_shapes(copy, data_prop=True).graph
+    except (InferenceError, RuntimeError, ValueError, TypeError):
+        return {}
+    found = {}
+    for one in (*known.value_info, *known.output):
+        type_ = one.type.tensor_type
+        if type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim):
+            try:
+                dtype = dtype_of(type_.elem_type, "")
+            except (Unmapped, Malformed):
+                continue
+            found[one.name] = Tensor(dtype, tuple(dim.dim_value for dim in type_.shape.dim))
+    return found

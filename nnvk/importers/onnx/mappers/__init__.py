@@ -1,0 +1,9 @@
+"""Mappers of ONNX's operators, one module per family. Importing the package registers them all."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

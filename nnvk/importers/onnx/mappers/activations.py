@@ -1,0 +1,194 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms import elementwise as idioms
+from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
+from nnvk.importers.idioms.moving import axis_of, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperandCode, OperationCode
+
+Op = OperationCode
+
+
+@operator("LeakyRelu")
+def leaky_relu(c: Context) -> Value:
+    """A PRELU with one slope for all."""
+    value = c.real_number()
+    return c.unshaped(Op.PRELU, value, scalar(c, c.node.real("alpha", 0.01), value), out=value.type)
+
+
+@operator("PRelu")
+def prelu(c: Context) -> Value:
+    """The slopes broadcast."""
+    value, slopes = c.number(0), c.number(1)
+    if value.code is not F32.code and value.code is not OperandCode.TENSOR_FLOAT16:
+        below = joint(c, Op.LESS, value, scalar(c, 0, value), out=BOOL8)
+        return c.wrapped(
+            chosen(c, below, joint(c, Op.MUL, value, slopes, NONE, out=value.type), value), c.tensor().dtype
+        )
+    return joint(c, Op.PRELU, value, slopes, out=value.type)
+
+
+@operator("Elu")
+def elu(c: Context) -> Value:
+    """With any alpha."""
+    return each(c, Op.ELU, c.real_number(), c.node.real("alpha", 1.0))
+
+
+@operator("Selu")
+def selu(c: Context) -> Value:
+    """An ELU that is scaled."""
+    alpha, gamma = c.node.real("alpha", 1.6732632423543772), c.node.real("gamma", 1.0507009873554805)
+    return with_number(c, Op.MUL, each(c, Op.ELU, c.real_number(), alpha), gamma, NONE)
+
+
+@operator("Celu")
+def celu(c: Context) -> Value:
+    """An ELU of x / alpha, times alpha."""
+    value, alpha = c.real_number(), c.node.real("alpha", 1.0)
+    if not alpha:
+        raise Unmapped("attribute 'alpha' must not be 0")
+    return with_number(c, Op.MUL, each(c, Op.ELU, with_number(c, Op.MUL, value, 1 / alpha, NONE), 1.0), alpha, NONE)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(c: Context) -> Value:
+    """Zero up to alpha."""
+    value = c.real_number()
+    above = joint(c, Op.GREATER, value, scalar(c, c.node.real("alpha", 1.0), value), out=BOOL8)
+    return chosen(c, above, value, scalar(c, 0.0, value))
+
+
+@operator("Shrink")
+def shrink(c: Context) -> Value:
+    """Zero between -lambd and lambd, and nearer to it by ``bias`` beyond."""
+    value, dtype = c.number(), c.tensor().dtype
+    if dtype.kind != "f":
+        value = c.cast(value, np.dtype(np.float32))
+    reach, bias = c.node.real("lambd", 0.5), c.node.real("bias", 0.0)
+    up = joint(c, Op.GREATER, value, scalar(c, reach, value), out=BOOL8)
+    down = joint(c, Op.LESS, value, scalar(c, -reach, value), out=BOOL8)
+    above = chosen(c, up, with_number(c, Op.ADD, value, -bias, NONE), scalar(c, 0.0, value))
+    result = chosen(c, down, with_number(c, Op.ADD, value, bias, NONE), above)
+    return result if dtype.kind == "f" else c.cast(result, dtype)
+
+
+@operator("Softplus")
+def softplus(c: Context) -> Value:
+    """max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
+    return _softplus(c, c.real_number())
+
+
+def _softplus(c: Context, x: Value) -> Value:
+    fall = each(c, Op.EXP, each(c, Op.NEG, each(c, Op.ABS, x)))
+    rest = each(c, Op.LOG, with_number(c, Op.ADD, fall, 1.0, NONE))
+    return joint(c, Op.ADD, each(c, Op.RELU, x), rest, NONE, out=x.type)
+
+
+@operator("Mish")
+def mish(c: Context) -> Value:
+    """X tanh(softplus(x))."""
+    x = c.real_number()
+    return joint(c, Op.MUL, x, each(c, Op.TANH, _softplus(c, x)), NONE, out=x.type)
+
+
+@operator("Softsign")
+def softsign(c: Context) -> Value:
+    """X / (1 + |x|)."""
+    x = c.real_number()
+    return joint(c, Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
+
+
+@operator("Swish")
+def swish(c: Context) -> Value:
+    """X times the sigmoid of alpha x."""
+    x, alpha = c.real_number(), c.node.real("alpha", 1.0)
+    bent = each(c, Op.LOGISTIC, x if alpha == 1 else with_number(c, Op.MUL, x, alpha, NONE))
+    return joint(c, Op.MUL, x, bent, NONE, out=x.type)
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(c: Context) -> Value:
+    """A straight line between 0 and 1."""
+    x = c.real_number()
+    line = with_number(c, Op.MUL, x, c.node.real("alpha", 0.2), NONE)
+    line = with_number(c, Op.ADD, line, c.node.real("beta", 0.5), NONE)
+    return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
+
+
+@operator("HardSwish")
+def hard_swish(c: Context) -> Value:
+    """NNAPI has it."""
+    return each(c, Op.HARD_SWISH, c.real_number())
+
+
+@operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")
+def gelu(c: Context) -> Value:
+    """By an error function, within 1e-6, or by the approximation with TANH where the model wants it."""
+    x = c.real_number()
+    is_fast = c.node.op_type == "FastGelu"
+    if is_fast and c.has(1):
+        x = joint(c, Op.ADD, x, c.real_number(1), NONE, out=x.type)
+    approximate = c.node.text("approximate", "tanh" if is_fast else "none")
+    return idioms.gelu_by_tanh(c, x) if approximate == "tanh" else idioms.gelu_by_erfc(c, x)
+
+
+# --- along an axis -------------------------------------------------------------------------------------------
+
+_SOFT = {"Softmax": Op.SOFTMAX, "LogSoftmax": Op.LOG_SOFTMAX}
+_SINGLE_AXIS = 13
+"""The version from which on these operators go along one axis, and not along all behind it too."""
+
+
+@operator(*_SOFT)
+def softmax(c: Context) -> Value:
+    """The axis becomes the last of a matrix where it is, and one of three in the middle else."""
+    value = c.real_number()
+    rank = c.tensor().rank
+    axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), max(rank, 1))
+    code = _SOFT[c.node.op_type]
+    if c.node.version < _SINGLE_AXIS or axis == len(value.shape) - 1:
+        last = math.prod(value.shape[axis:])
+        rows = c.reshape(value, (value.size // last, last))
+        soft = c.emit(code, rows, 1.0, *(() if code is Op.SOFTMAX else (-1,)), out=value.type)
+        return c.reshape(soft, value.shape)
+    if len(value.shape) <= MAX_RANK:
+        return c.emit(code, value, 1.0, axis, out=value.type)
+    return c.reshape(c.emit(code, c.around(value, axis), 1.0, 1, out=value.type), value.shape)
+
+
+@operator("Hardmax")
+def hardmax(c: Context) -> Value:
+    """1 where the first of the largest elements is."""
+    value = c.real_number()
+    rank = len(value.shape)
+    axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), rank)
+    if c.node.version < _SINGLE_AXIS:
+        last = math.prod(value.shape[axis:])
+        table = c.reshape(value, (value.size // last, 1, last))
+    else:
+        table = transposed(c, c.around(value, axis), (0, 2, 1))
+    best = c.emit(Op.ARGMAX, table, 2, out=I32)
+    places = c.constant(np.arange(table.shape[2]).reshape(1, 1, -1), I32)
+    hot = c.emit(Op.EQUAL, c.reshape(best, (*best.shape, 1)), places, out=BOOL8)
+    ones = c.as_number(hot, value.type)
+    if c.node.version >= _SINGLE_AXIS:
+        ones = transposed(c, ones, (0, 2, 1))
+    return c.reshape(ones, value.shape)
+
+
+@operator("com.microsoft.BiasGelu")
+def bias_gelu(c: Context) -> Tensor:
+    """The GELU of a sum."""
+    first, second = c.real_number(0), c.real_number(1)
+    return c.give(idioms.gelu_by_erfc(c, joint(c, Op.ADD, first, second, NONE, out=first.type)))

@@ -1,0 +1,110 @@
+"""IF, and loops that are unrolled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.idioms.moving import strided
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.shape import joined
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor, constant
+
+_MOST_TURNS = 1024
+
+
+@operator("If")
+def if_(c: Context) -> list[Tensor]:
+    """Where the condition is known, its branch is part of this graph; else NNAPI's IF decides when the model runs."""
+    then, other = c.node.graph("then_branch"), c.node.graph("else_branch")
+    condition = c.tensor()
+    if condition.size != 1 or condition.dtype != np.bool_:
+        raise Unmapped(f"the condition must be one boolean, got {condition.dtype} {list(condition.shape)}")
+    if condition.array is not None:
+        return c.outside.inlined(then if condition.array.reshape(()) else other, [])
+    return c.outside.choice(c.reshape(c.value(), (1,)), (then, other))
+
+
+@operator("Loop")
+def loop(c: Context) -> list[Tensor]:
+    """Unrolled: how often it turns must be known, and the condition be a constant as long as it does."""
+    body = c.node.graph("body")
+    count = _MOST_TURNS + 1
+    if c.has(0):
+        count = max(0, int(c.scalar(0, "the trip count")))
+    condition = c.tensor(1) if c.has(1) else constant(np.array(True))
+    state = [c.tensor(position) for position in range(2, len(c.inputs))]
+    carried = len(state)
+    collected: list[list[Tensor]] = [[] for _ in range(len(body.output) - 1 - carried)]
+    for turn in range(count):
+        if condition.array is None:
+            raise Unmapped("NNAPI's loops carry no such tensors, and the condition is not known at import")
+        if not condition.array.reshape(()):
+            break
+        if turn == _MOST_TURNS:
+            raise Unmapped(f"a loop of more than {_MOST_TURNS} turns is too long to unroll")
+        results = c.outside.inlined(body, [constant(np.array(turn, np.int64)), condition, *state])
+        condition, state = results[0], results[1 : 1 + carried]
+        for rows, one in zip(collected, results[1 + carried :], strict=True):
+            rows.append(one)
+    return [*state, *(_stacked(c, rows, 0) for rows in collected)]
+
+
+@operator("Scan")
+def scan(c: Context) -> list[Tensor]:
+    """Unrolled, along each input's axis."""
+    body, count = c.node.graph("body"), c.node.integer("num_scan_inputs", 0)
+    if c.node.version < 9:
+        raise Unmapped("the oldest form of this operator, with batches, is unknown here")
+    tensors = c.tensors()
+    state, rows = tensors[: len(tensors) - count], tensors[len(tensors) - count :]
+    axes = c.node.integers("scan_input_axes") or [0] * count
+    turned = c.node.integers("scan_input_directions") or [0] * count
+    if not rows:
+        raise Unmapped("there must be an input to go along")
+    axes = [axis % row.rank for axis, row in zip(axes, rows, strict=True)]
+    turns = rows[0].shape[axes[0]]
+    if turns > _MOST_TURNS or any(row.shape[axis] != turns for axis, row in zip(axes, rows, strict=True)):
+        raise Unmapped(f"the inputs must be of one length of {_MOST_TURNS} at most")
+    collected: list[list[Tensor]] = [[] for _ in range(len(body.output) - len(state))]
+    for turn in range(turns):
+        given = [
+            _taken(c, row, axis, turns - 1 - turn if back else turn)
+            for row, axis, back in zip(rows, axes, turned, strict=True)
+        ]
+        results = c.outside.inlined(body, [*state, *given])
+        state = results[: len(state)]
+        for kept, one in zip(collected, results[len(state) :], strict=True):
+            kept.append(one)
+    out_axes = c.node.integers("scan_output_axes") or [0] * len(collected)
+    out_turned = c.node.integers("scan_output_directions") or [0] * len(collected)
+    stacked = [
+        _stacked(c, kept[::-1] if back else kept, axis)
+        for kept, axis, back in zip(collected, out_axes, out_turned, strict=True)
+    ]
+    return [*state, *stacked]
+
+
+def _taken(c: Context, tensor: Tensor, axis: int, place: int) -> Tensor:
+    shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
+    if tensor.array is not None:
+        return constant(np.take(tensor.array, place, axis))
+    taken = [range(size) for size in tensor.shape]
+    taken[axis] = range(place, place + 1)
+    return c.give(strided(c, c.carried(tensor), taken), shape, tensor.dtype)
+
+
+def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
+    """What each turn gave, along a new axis."""
+    if not rows:
+        raise Unmapped("a loop without turns gives nothing")
+    axis %= rows[0].rank + 1
+    if all(row.array is not None for row in rows):
+        return constant(np.stack([row.array for row in rows if row.array is not None], axis))
+    shape = rows[0].shape
+    if any(row.shape != shape for row in rows):
+        raise Unmapped("what a loop gives in each turn must be of one shape")
+    values = [c.reshape(c.plain(row), (*shape[:axis], 1, *shape[axis:])) for row in rows]
+    whole = joined(c, values, axis) if len(values) > 1 else values[0]
+    return c.give(whole, (*shape[:axis], len(rows), *shape[axis:]), rows[0].dtype)

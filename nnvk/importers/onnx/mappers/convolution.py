@@ -1,0 +1,275 @@
+"""Convolutions. They keep NCHW, which NNAPI has as an option; weights are laid anew."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.moving import sliced, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.products import centred
+from nnvk.importers.onnx.mappers.reduction import batch_statistics
+from nnvk.importers.onnx.mappers.shape import joined, padded
+from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
+from nnvk.importers.onnx.mappers.windows import Window, as_image, image_shape, numbers_of, windows_of
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+_MOST_GROUPS = 512
+
+
+@operator("Conv", "com.microsoft.FusedConv")
+def conv(c: Context) -> Value:
+    """Real numbers, or steps of 8 bits where input, weights and output are quantised."""
+    weights, shape = c.tensor(1), c.tensor(0).shape
+    _check(c, shape, weights.shape)
+    quantised = wanted_steps(c)
+    if quantised is not None:
+        return convolved_in_steps(c, quantised)
+    filters: np.ndarray | Value = weights.array if weights.array is not None else c.real_number(1)
+    bias: np.ndarray | Value | None = None
+    if c.has(2):
+        bias = c.tensor(2).array if c.tensor(2).array is not None else c.real_number(2)
+    if isinstance(filters, np.ndarray) and (bias is None or isinstance(bias, np.ndarray)):
+        filters, bias = _with_batch_normalization(c, filters, bias)
+    result = convolved(c, c.real_number(0), filters, bias)
+    if c.node.op_type == "FusedConv":
+        result = _activated(c, result)
+    return result
+
+
+def _activated(c: Context, value: Value) -> Value:
+    codes = {"Relu": Op.RELU, "Tanh": Op.TANH, "Sigmoid": Op.LOGISTIC, "": None}
+    kind = c.node.text("activation", "")
+    if kind not in codes:
+        raise Unmapped(f"NNAPI has no activation '{kind}'")
+    code = codes[kind]
+    return value if code is None else c.unshaped(code, value, out=value.type)
+
+
+def _check(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) -> None:
+    rank = len(shape) - 2
+    if rank not in (1, 2) or len(filters) != rank + 2:
+        raise Unmapped(
+            f"NNAPI convolves images and rows, got an input of shape {list(shape)} and weights of shape {list(filters)}"
+        )
+    groups = c.node.integer("group", 1)
+    if groups < 1 or shape[1] != filters[1] * groups or filters[0] % groups:
+        raise Unmapped(
+            f"weights of shape {list(filters)} in {groups} groups do not fit the {shape[1]} channels of the input"
+        )
+
+
+def _with_batch_normalization(
+    c: Context, filters: np.ndarray, bias: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The weights and bias that do the work of a BatchNormalization behind, where its statistics are constants."""
+    after = c.outside.follower(c.node.outputs[0])
+    if after is None or after.op_type != "BatchNormalization" or after.integer("training_mode", 0):
+        return filters, bias
+    if any(after.outputs[1:]) or len(after.inputs) != 5 or after.inputs[0] != c.node.outputs[0]:
+        return filters, bias
+    arrays = [c.outside.constant(name) for name in after.inputs[1:]]
+    known = [array for array in arrays if array is not None and array.shape == filters.shape[:1]]
+    if len(known) < 4:
+        return filters, bias
+    scale, shift = batch_statistics(known, after.real("epsilon", 1e-5))
+    c.outside.absorb(after)
+    scaled = filters * scale.reshape(-1, *[1] * (filters.ndim - 1))
+    return scaled.astype(filters.dtype), shift + (0 if bias is None else bias * scale)
+
+
+def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.ndarray | Value | None) -> Value:
+    """The convolution that the node's attributes describe, of real numbers, with weights [M, C / groups, ...]."""
+    spatial, kernel = source.shape[2:], filters.shape[2:]
+    windows = windows_of(c, spatial, kernel)
+    vertical, horizontal = as_image(windows)
+    groups = c.node.integer("group", 1)
+    shape = source.shape
+    image = c.reshape(source, image_shape(shape))
+    laid = _laid(c, filters, _is_depthwise(c, shape, filters.shape), image)
+    units = filters.shape[0]
+    if not isinstance(bias, Value):
+        type_ = OperandType(source.code)
+        bias = c.constant(np.zeros(units) if bias is None else bias.reshape(-1), type_)
+    result = _emitted(c, image, laid, bias, (vertical, horizontal), groups, units)
+    return c.reshape(result, (shape[0], units, *(window.out for window in windows)))
+
+
+def convolved_in_steps(c: Context, operands: InSteps) -> Value:
+    """`convolved` in steps of 8 bits."""
+    source, filters = operands.source, operands.weights
+    windows = windows_of(c, source.shape[2:], filters.shape[2:])
+    is_depthwise = _is_depthwise(c, source.shape, filters.shape)
+    type_ = operands.type_of(3 if is_depthwise else 0)
+    laid = c.constant(_order(filters.reshape(image_shape(filters.shape)), is_depthwise), type_)
+    bias = c.constant(operands.bias, operands.bias_type)
+    image = c.reshape(source, image_shape(source.shape))
+    groups = c.node.integer("group", 1)
+    result = _emitted(c, image, laid, bias, as_image(windows), groups, filters.shape[0], operands.out)
+    return c.reshape(result, (source.shape[0], filters.shape[0], *(window.out for window in windows)))
+
+
+def _is_depthwise(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) -> bool:
+    groups = c.node.integer("group", 1)
+    return groups > 1 and groups == shape[1] and filters[1] == 1
+
+
+def _order(filters: np.ndarray, is_depthwise: bool) -> np.ndarray:
+    """Weights [M, C, H, W] as [M, H, W, C], or [1, H, W, M] of a depthwise convolution."""
+    return np.transpose(filters, (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1))
+
+
+def _laid(c: Context, filters: np.ndarray | Value, is_depthwise: bool, image: Value) -> Value:
+    """`_order`, of weights that are no constants when the model runs."""
+    shape = image_shape(filters.shape)
+    if isinstance(filters, np.ndarray):
+        return c.constant(_order(filters.reshape(shape), is_depthwise), OperandType(image.code))
+    return transposed(c, c.reshape(filters, shape), (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1))
+
+
+def _emitted(
+    c: Context,
+    image: Value,
+    laid: Value,
+    bias: Value,
+    windows: tuple[Window, Window],
+    groups: int,
+    units: int,
+    out: OperandType | None = None,
+) -> Value:
+    vertical, horizontal = windows
+    out = out or image.type
+    pads = horizontal.before, horizontal.after, vertical.before, vertical.after
+    strides = horizontal.stride, vertical.stride
+    dilation = horizontal.dilation, vertical.dilation
+    dilated = () if dilation == (1, 1) else dilation
+    channels = image.shape[1]
+    if groups == 1:
+        return c.emit(Op.CONV_2D, image, laid, bias, *pads, *strides, NONE, True, *dilated, out=out)
+    if groups == channels and groups > 1 and laid.shape[0] == 1 and laid.shape[3] == units:
+        numbers = (*pads, *strides, units // groups, NONE, True, *dilated)
+        return c.emit(Op.DEPTHWISE_CONV_2D, image, laid, bias, *numbers, out=out)
+    if dilated:
+        if laid.array is None:
+            raise Unmapped(f"NNAPI has no grouped convolution with dilation, got {groups} groups, dilation {dilation}")
+        wide = _spread(laid.array, (1, vertical.dilation, horizontal.dilation, 1), laid.type.zero_point)
+        laid = c.constant(wide, laid.type.with_dimensions(()))
+    return c.emit(Op.GROUPED_CONV_2D, image, laid, bias, *pads, *strides, groups, NONE, True, out=out)
+
+
+def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.ndarray:
+    """Weights with zeros between them, in the place of a dilation."""
+    sizes = [(size - 1) * step + 1 for size, step in zip(array.shape, dilation, strict=True)]
+    wide = np.full(sizes, zero, array.dtype)
+    wide[tuple(slice(None, None, step) for step in dilation)] = array
+    return wide
+
+
+# --- transposed ----------------------------------------------------------------------------------------------
+
+
+@operator("ConvTranspose")
+def conv_transpose(c: Context) -> Value:
+    """Weights are [C, M / groups, ...]. Where the output is larger, so are they, by zeros."""
+    source, filters = c.real_number(0), c.tensor(1)
+    rank = len(source.shape) - 2
+    if rank not in (1, 2) or filters.rank != rank + 2:
+        raise Unmapped(f"NNAPI convolves images and rows, got an input of shape {list(source.shape)}")
+    groups = c.node.integer("group", 1)
+    if groups < 1 or source.shape[1] != filters.shape[0] or filters.shape[0] % groups or groups > _MOST_GROUPS:
+        raise Unmapped(f"weights of shape {list(filters.shape)} in {groups} groups do not fit {list(source.shape)}")
+    strides, extra, pads = _transposed_sizes(c, source.shape[2:], filters.shape[2:])
+    laid = _laid_transposed(c, groups, extra, numbers_of(c.node, "dilations", rank, 1))
+    units = filters.shape[1] * groups
+    shape = source.shape
+    image = c.reshape(source, image_shape(shape))
+    per_group = shape[1] // groups
+    type_ = OperandType(source.code)
+    bias = c.constant(np.zeros(units), type_) if not c.has(2) else c.real_number(2)
+    parts = []
+    full = [range(size) for size in image.shape]
+    for group, filter_ in enumerate(laid):
+        some = image
+        own = bias
+        if groups > 1:
+            some = sliced(c, image, (full[0], range(group * per_group, (group + 1) * per_group), *full[2:]))
+            own = sliced(c, bias, (range(group * units // groups, (group + 1) * units // groups),))
+        parts.append(c.emit(Op.TRANSPOSE_CONV_2D, some, filter_, own, *pads, *strides, NONE, True, out=type_))
+    result = joined(c, parts, 1) if groups > 1 else parts[0]
+    return c.reshape(result, (*result.shape[:2], *result.shape[4 - rank :]))
+
+
+def _transposed_sizes(
+    c: Context, spatial: tuple[int, ...], kernel: tuple[int, ...]
+) -> tuple[tuple[int, int], list[int], tuple[int, int, int, int]]:
+    """The strides (width, height), what the weights grow by along each axis, and the paddings in NNAPI's order."""
+    rank = len(spatial)
+    node = c.node
+    strides = numbers_of(node, "strides", rank, 1)
+    dilations = numbers_of(node, "dilations", rank, 1)
+    extra = numbers_of(node, "output_padding", rank, 0)
+    wanted = node.integers("output_shape")
+    auto = node.text("auto_pad", "NOTSET")
+    given = node.integers("pads") if auto == "NOTSET" else None
+    pads = []
+    for axis, (size, width, stride) in enumerate(zip(spatial, kernel, strides, strict=True)):
+        reach = (width - 1) * dilations[axis] + 1
+        full = (size - 1) * stride + reach + extra[axis]
+        if wanted is not None or auto.startswith("SAME"):
+            out = wanted[-rank:][axis] if wanted is not None else size * stride
+            total = max(0, full - out)
+            extra[axis] += max(0, out - full)
+            half = total // 2
+            pads.append((half, total - half) if auto == "SAME_UPPER" or wanted is None else (total - half, half))
+            if auto == "SAME_LOWER":
+                pads[-1] = (total - half, half)
+        else:
+            pads.append((given[axis], given[axis + rank]) if given else (0, 0))
+    if rank == 1:
+        return (strides[0], 1), extra, (*pads[0], 0, 0)
+    return (strides[1], strides[0]), extra, (*pads[1], *pads[0])
+
+
+def _laid_transposed(c: Context, groups: int, extra: list[int], dilations: list[int]) -> list[Value]:
+    """Weights [C, M / groups, H, W] as [M / groups, H, W, C / groups] of each group."""
+    filters = c.tensor(1)
+    shape = image_shape(filters.shape)
+    extra, dilations = ([0, *extra], [1, *dilations]) if len(extra) == 1 else (extra, dilations)
+    per_group = shape[0] // groups
+    if filters.array is not None:
+        array = _spread(np.transpose(filters.array.reshape(shape), (1, 2, 3, 0)), (1, *dilations, 1))
+        array = np.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
+        type_ = OperandType(c.real_number(0).code)
+        return [c.constant(array[..., one * per_group : (one + 1) * per_group], type_) for one in range(groups)]
+    if dilations != [1, 1]:
+        raise Unmapped("NNAPI has no transposed convolution with dilation, of weights that are no constants")
+    value = transposed(c, c.reshape(c.real_number(1), shape), (1, 2, 3, 0))
+    value = padded(c, value, [0] * 4, [0, *extra, 0], 0.0)
+    if groups == 1:
+        return [value]
+    full = [range(size) for size in value.shape]
+    return [sliced(c, value, (*full[:3], range(one * per_group, (one + 1) * per_group))) for one in range(groups)]
+
+
+# --- whole numbers -------------------------------------------------------------------------------------------
+
+
+@operator("ConvInteger")
+def conv_integer(c: Context) -> Tensor:
+    """In FLOAT32, which is exact as long as windows are not too large."""
+    weights = c.tensor(1)
+    _check(c, c.tensor(0).shape, weights.shape)
+    if math.prod(weights.shape[1:]) > 1024:
+        raise Unmapped(f"windows of {math.prod(weights.shape[1:])} products are too many to be exact")
+    filters = centred(c, 1, 3, 0)
+    array = filters.array
+    result = convolved(c, centred(c, 0, 2, 1), filters if array is None else array, None)
+    return c.give(c.cast(result, np.dtype(np.int32)), None, np.int32)

@@ -1,0 +1,424 @@
+"""Operators on single elements, and on several tensors that broadcast."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms import elementwise as idioms
+from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.stepwise import both_in_steps
+from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.ops.binary import allows_product
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+
+# --- one input -----------------------------------------------------------------------------------------------
+
+_UNARY = {
+    "Exp": Op.EXP,
+    "Floor": Op.FLOOR,
+    "Log": Op.LOG,
+    "Sigmoid": Op.LOGISTIC,
+    "Sin": Op.SIN,
+    "Sqrt": Op.SQRT,
+    "Tanh": Op.TANH,
+}
+
+
+@operator(*_UNARY)
+def unary(c: Context) -> Value:
+    """Those that NNAPI has for real numbers."""
+    return each(c, _UNARY[c.node.op_type], c.real_number())
+
+
+@operator("Abs", "Neg")
+def signed(c: Context) -> Value:
+    """Those that NNAPI has for whole numbers too."""
+    return c.wrapped(each(c, Op.ABS if c.node.op_type == "Abs" else Op.NEG, c.number()), c.tensor().dtype)
+
+
+@operator("Not")
+def logical_not(c: Context) -> Value:
+    """Of booleans."""
+    return each(c, Op.LOGICAL_NOT, c.number())
+
+
+@operator("Relu")
+def relu(c: Context) -> Value:
+    """Quantised tensors keep their steps."""
+    value = c.value()
+    return with_number(c, Op.MAXIMUM, c.number(), 0) if value.code is I32.code else each(c, Op.RELU, value)
+
+
+@operator("BitwiseNot")
+def bitwise_not(c: Context) -> Value:
+    """What is left to the largest number, or to -1."""
+    dtype = c.tensor().dtype
+    if dtype.kind == "u" and dtype.itemsize >= 4:
+        raise Unmapped(f"NNAPI has no {dtype}")
+    top = np.iinfo(dtype).max if dtype.kind == "u" else -1
+    value = c.number()
+    return joint(c, Op.SUB, c.constant(top, I32), value, NONE, out=I32)
+
+
+_COMPOSED = {
+    "Ceil": idioms.ceiling,
+    "Cos": idioms.cosine,
+    "Erf": idioms.erf,
+    "Round": idioms.round_half_even,
+}
+
+
+@operator(*_COMPOSED)
+def composed(c: Context) -> Value:
+    """Those that NNAPI does not have and a few of its operations express."""
+    return _COMPOSED[c.node.op_type](c, c.real_number())
+
+
+@operator("Sign")
+def sign(c: Context) -> Value:
+    """1, 0 or -1."""
+    return idioms.sign(c, c.number())
+
+
+@operator("Reciprocal")
+def reciprocal(c: Context) -> Value:
+    """One divided by it."""
+    value = c.real_number()
+    return joint(c, Op.DIV, scalar(c, 1.0, value), value, NONE, out=value.type)
+
+
+@operator("Tan")
+def tangent(c: Context) -> Value:
+    """Sine by cosine."""
+    value = c.real_number()
+    return joint(c, Op.DIV, each(c, Op.SIN, value), idioms.cosine(c, value), NONE, out=value.type)
+
+
+@operator("Sinh", "Cosh")
+def hyperbolic(c: Context) -> Value:
+    """Half the sum, or the difference, of exp(x) and exp(-x); next to 0 a series gives the sine."""
+    x = c.real_number()
+    up, down = each(c, Op.EXP, x), each(c, Op.EXP, each(c, Op.NEG, x))
+    if c.node.op_type == "Cosh":
+        return with_number(c, Op.MUL, joint(c, Op.ADD, up, down, NONE, out=x.type), 0.5, NONE)
+    far = with_number(c, Op.MUL, joint(c, Op.SUB, up, down, NONE, out=x.type), 0.5, NONE)
+    return _next_to_zero(c, x, far, (1.0, 1 / 6, 1 / 120, 1 / 5040))
+
+
+def _next_to_zero(c: Context, x: Value, far: Value, factors: tuple[float, ...], reach: float = 0.5) -> Value:
+    """``far``, and next to 0 the product of x and a series in x^2."""
+    near = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, x, -2 * reach), 2 * reach)
+    square = joint(c, Op.MUL, near, near, NONE, out=x.type)
+    series = with_number(c, Op.MUL, square, factors[-1], NONE)
+    for factor in factors[-2:0:-1]:
+        series = joint(c, Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
+    near = joint(c, Op.MUL, near, with_number(c, Op.ADD, series, factors[0], NONE), NONE, out=x.type)
+    is_near = joint(c, Op.LESS, each(c, Op.ABS, x), scalar(c, reach, x), out=BOOL8)
+    return chosen(c, is_near, near, far)
+
+
+_ATAN = (
+    1.0,
+    -0.3333314528,
+    0.1999355085,
+    -0.1420889944,
+    0.1065626393,
+    -0.0752896400,
+    0.0429096138,
+    -0.0161657367,
+    0.0028662257,
+)
+"""Abramowitz and Stegun, 4.4.49: the arctangent up to 1, within 2e-8, as a product of x and a series in x^2."""
+
+
+def _arctangent(c: Context, x: Value) -> Value:
+    """A quarter of the circle less that of 1 / x, beyond 1."""
+    size = each(c, Op.ABS, x)
+    inverse = joint(c, Op.DIV, scalar(c, 1.0, x), with_number(c, Op.MAXIMUM, size, 1.0), NONE, out=x.type)
+    is_large = joint(c, Op.GREATER, size, scalar(c, 1.0, x), out=BOOL8)
+    t = chosen(c, is_large, inverse, size)
+    square = joint(c, Op.MUL, t, t, NONE, out=x.type)
+    series = with_number(c, Op.MUL, square, _ATAN[-1], NONE)
+    for factor in _ATAN[-2:0:-1]:
+        series = joint(c, Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
+    small = joint(c, Op.MUL, t, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
+    large = joint(c, Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
+    return joint(c, Op.MUL, idioms.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
+
+
+@operator("Atan", "Asin", "Acos")
+def inverse_circular(c: Context) -> Value:
+    """All by the arctangent: that of x / sqrt(1 - x^2) is the arcsine, and a quarter less it the arccosine."""
+    x = c.real_number()
+    if c.node.op_type == "Atan":
+        return _arctangent(c, x)
+    rest = joint(
+        c,
+        Op.MUL,
+        joint(c, Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type),
+        with_number(c, Op.ADD, x, 1.0, NONE),
+        NONE,
+        out=x.type,
+    )
+    arcsine = _arctangent(c, joint(c, Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
+    if c.node.op_type == "Asin":
+        return arcsine
+    return joint(c, Op.SUB, scalar(c, math.pi / 2, x), arcsine, NONE, out=x.type)
+
+
+@operator("Asinh", "Acosh", "Atanh")
+def inverse_hyperbolic(c: Context) -> Value:
+    """By logarithms; next to 0 by a series."""
+    x = c.real_number()
+    if c.node.op_type == "Atanh":
+        up, down = with_number(c, Op.ADD, x, 1.0, NONE), joint(c, Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
+        far = with_number(c, Op.MUL, each(c, Op.LOG, joint(c, Op.DIV, up, down, NONE, out=x.type)), 0.5, NONE)
+        return _next_to_zero(c, x, far, (1.0, 1 / 3, 1 / 5, 1 / 7, 1 / 9), 0.25)
+    square = joint(c, Op.MUL, x, x, NONE, out=x.type)
+    if c.node.op_type == "Acosh":
+        root = each(c, Op.SQRT, with_number(c, Op.ADD, square, -1.0, NONE))
+        return each(c, Op.LOG, joint(c, Op.ADD, x, root, NONE, out=x.type))
+    root = each(c, Op.SQRT, with_number(c, Op.ADD, square, 1.0, NONE))
+    size = each(c, Op.LOG, joint(c, Op.ADD, each(c, Op.ABS, x), root, NONE, out=x.type))
+    far = joint(c, Op.MUL, idioms.sign(c, x), size, NONE, out=x.type)
+    return _next_to_zero(c, x, far, (1.0, -1 / 6, 3 / 40, -5 / 112, 35 / 1152), 0.25)
+
+
+@operator("IsNaN")
+def is_nan(c: Context) -> Tensor:
+    """What is not equal to itself."""
+    value = c.real_number()
+    return c.give(joint(c, Op.NOT_EQUAL, value, value, out=BOOL8), c.tensor().shape, np.bool_)
+
+
+@operator("IsInf")
+def is_infinite(c: Context) -> Tensor:
+    """What is beyond the largest number."""
+    value = c.real_number()
+    largest = scalar(c, float(np.finfo(value.type.dtype).max), value)
+    smallest = scalar(c, float(np.finfo(value.type.dtype).min), value)
+    up = joint(c, Op.GREATER, value, largest, out=BOOL8)
+    down = joint(c, Op.LESS, value, smallest, out=BOOL8)
+    wants_up, wants_down = (bool(c.node.integer(f"detect_{which}", 1)) for which in ("positive", "negative"))
+    if wants_up and wants_down:
+        up = joint(c, Op.LOGICAL_OR, up, down, out=BOOL8)
+    elif wants_down:
+        up = down
+    elif not wants_up:
+        up = c.filled(False, BOOL8, value.shape)
+    return c.give(up, c.tensor().shape, np.bool_)
+
+
+@operator("Identity", "Dropout")
+def identity(c: Context) -> list[Tensor | None]:
+    """DROPOUT leaves all elements when a model is not trained."""
+    source = c.tensor()
+    is_training = c.node.op_type == "Dropout" and c.has(2) and bool(c.scalar(2, "training_mode"))
+    if is_training and (not c.has(1) or c.scalar(1, "the ratio")):
+        raise Unmapped("NNAPI trains no models (training_mode is true)")
+    mask = c.give(c.filled(True, BOOL8, c.value().shape), source.shape, np.bool_) if c.wants(1) else None
+    return [source, mask]
+
+
+# --- two inputs ----------------------------------------------------------------------------------------------
+
+_ARITHMETIC = {"Add": Op.ADD, "Sub": Op.SUB, "Mul": Op.MUL}
+
+
+@operator(*_ARITHMETIC)
+def arithmetic(c: Context) -> Value:
+    """Whole numbers of 8 and 16 bits wrap round; real ones that are quantised on all sides stay so."""
+    steps = both_in_steps(c, c.tensor(0), c.tensor(1)) if c.tensor().dtype.kind == "f" else None
+    if steps is not None and (c.node.op_type != "Mul" or allows_product(steps[0].type, steps[1].type, steps[2])):
+        return joint(c, _ARITHMETIC[c.node.op_type], steps[0], steps[1], NONE, out=steps[2])
+    first, second = c.number(0), c.number(1)
+    return c.wrapped(joint(c, _ARITHMETIC[c.node.op_type], first, second, NONE, out=first.type), c.tensor().dtype)
+
+
+@operator("Div")
+def quotient(c: Context) -> Value:
+    """Quotients of whole numbers are rounded towards 0."""
+    first, second = c.number(0), c.number(1)
+    if first.code is not I32.code:
+        return joint(c, Op.DIV, first, second, NONE, out=first.type)
+    if c.tensor().dtype.kind == "u":
+        return joint(c, Op.DIV, first, second, NONE, out=I32)
+    return idioms.truncated_quotient(c, first, second)
+
+
+@operator("Mod")
+def remainder(c: Context) -> Value:
+    """With the sign of the divisor; with ``fmod`` that of the dividend."""
+    first, second = c.number(0), c.number(1)
+    if not c.node.integer("fmod", 0):
+        return idioms.floor_remainder(c, first, second)
+    if first.code is I32.code:
+        whole = idioms.truncated_quotient(c, first, second)
+        return joint(c, Op.SUB, first, joint(c, Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
+    rest = idioms.floor_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
+    return joint(c, Op.MUL, idioms.sign(c, first), rest, NONE, out=first.type)
+
+
+@operator("Pow")
+def power(c: Context) -> Value:
+    """Squares and cubes are products, which are exact and take numbers below 0; whole numbers go by real ones."""
+    base, dtype = c.number(0), c.tensor(0).dtype
+    exponent = c.tensor(1).array
+    if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) in (1.0, 2.0, 3.0):
+        result = base
+        for _ in range(int(exponent.reshape(())) - 1):
+            result = joint(c, Op.MUL, result, base, NONE, out=base.type)
+        return (
+            result
+            if exponent.ndim <= c.tensor(0).rank
+            else c.broadcast(result, np.broadcast_shapes(base.shape, exponent.shape))
+        )
+    if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) == 0.5 and base.code is not I32.code:
+        return each(c, Op.SQRT, base)
+    real = c.cast(base, np.dtype(np.float32)) if base.code is I32.code else base
+    other = c.cast(c.number(1), real.type.dtype)
+    result = _real_power(c, real, other)
+    if base.code is not I32.code:
+        return result
+    rounded = idioms.round_half_even(c, result)
+    return c.cast(rounded, dtype)
+
+
+def _real_power(c: Context, base: Value, exponent: Value) -> Value:
+    """POW knows no numbers below 0: those to whole powers are that of their magnitude, with a sign where it is odd."""
+    size = joint(c, Op.POW, each(c, Op.ABS, base), exponent, out=base.type)
+    odd = with_number(c, Op.MUL, exponent, 0.5, NONE)
+    odd = joint(c, Op.NOT_EQUAL, odd, each(c, Op.FLOOR, odd), out=BOOL8)
+    below = joint(c, Op.LESS, base, scalar(c, 0.0, base), out=BOOL8)
+    turned = joint(c, Op.LOGICAL_AND, below, odd, out=BOOL8)
+    whole = joint(c, Op.EQUAL, exponent, each(c, Op.FLOOR, exponent), out=BOOL8)
+    known = joint(c, Op.LOGICAL_OR, whole, each(c, Op.LOGICAL_NOT, below), out=BOOL8)
+    signed = chosen(c, turned, each(c, Op.NEG, size), size)
+    return chosen(c, known, signed, scalar(c, math.nan, base))
+
+
+_VARIADIC = {"Max": Op.MAXIMUM, "Min": Op.MINIMUM, "Sum": Op.ADD, "Mean": Op.ADD}
+
+
+@operator(*_VARIADIC)
+def variadic(c: Context) -> Value:
+    """A chain of pairs."""
+    code = _VARIADIC[c.node.op_type]
+    fused = (NONE,) if code is Op.ADD else ()
+    total, *rest = c.numbers()
+    for value in rest:
+        total = joint(c, code, total, value, *fused, out=total.type)
+    if c.node.op_type == "Mean":
+        total = with_number(c, Op.MUL, total, 1 / len(c.inputs), NONE)
+    return total
+
+
+_COMPARISONS = {
+    "Equal": Op.EQUAL,
+    "Greater": Op.GREATER,
+    "GreaterOrEqual": Op.GREATER_EQUAL,
+    "Less": Op.LESS,
+    "LessOrEqual": Op.LESS_EQUAL,
+    "And": Op.LOGICAL_AND,
+    "Or": Op.LOGICAL_OR,
+    "Xor": Op.NOT_EQUAL,
+}
+
+
+@operator(*_COMPARISONS)
+def truth(c: Context) -> Tensor:
+    """Comparisons and logic."""
+    result = joint(c, _COMPARISONS[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
+    return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
+
+
+@operator("BitShift")
+def bit_shift(c: Context) -> Value:
+    """By powers of 2, picked from a table. What is shifted out at the left is lost."""
+    value, by, dtype = c.number(0), c.number(1), c.tensor().dtype
+    direction = c.node.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise Unmapped(f"attribute 'direction' must be LEFT or RIGHT, got '{direction}'")
+    bits = dtype.itemsize * 8
+    if direction == "LEFT" and bits > 16:
+        raise Unmapped(f"NNAPI has no {dtype}, of which bits could be shifted out")
+    table = c.constant(2 ** np.arange(min(bits, 31)), I32)
+    flat = c.reshape(by, (by.size,))
+    powers = c.reshape(c.emit(Op.GATHER, table, 0, flat, out=I32), by.shape)
+    if direction == "RIGHT":
+        return joint(c, Op.DIV, value, powers, NONE, out=I32)
+    return c.wrapped(joint(c, Op.MUL, value, powers, NONE, out=I32), dtype)
+
+
+# --- choices -------------------------------------------------------------------------------------------------
+
+
+@operator("Where")
+def where(c: Context) -> Tensor:
+    """All three inputs broadcast."""
+    condition, first, second = c.number(0), c.number(1), c.number(2)
+    shape = np.broadcast_shapes(*(c.tensor(position).shape for position in range(3)))
+    return c.give(chosen(c, condition, first, second), shape, c.tensor(1).dtype)
+
+
+@operator("Clip")
+def clip(c: Context) -> Value:
+    """Between two inputs, attributes in older versions, which may both be left out."""
+    value = c.value()
+    low = _limit(c, 1, "min")
+    high = _limit(c, 2, "max")
+    numbers = [one.reshape(()).item() if isinstance(one, np.ndarray) else None for one in (low, high)]
+    code = {(0.0, 6.0): Op.RELU6, (-1.0, 1.0): Op.RELU1}.get((numbers[0], numbers[1]))  # type: ignore[arg-type]
+    if numbers[0] == 0 and high is None:
+        code = Op.RELU
+    if code is not None and (is_quantised(value) or value.code is not I32.code) and c.tensor().dtype.kind == "f":
+        return each(c, code, value)
+    value = c.number()
+    for limit, op in ((low, Op.MAXIMUM), (high, Op.MINIMUM)):
+        if limit is not None:
+            other = limit if isinstance(limit, Value) else c.constant(_fitting(limit, value), value.type)
+            value = joint(c, op, value, other, out=value.type)
+    return value
+
+
+def _fitting(limit: np.ndarray, value: Value) -> np.ndarray:
+    """A limit beyond 32 bits is none for numbers of 32 bits."""
+    limit = limit.reshape(1)
+    return np.clip(limit, -(2**31), 2**31 - 1) if value.code is I32.code else limit
+
+
+def _limit(c: Context, position: int, name: str) -> Value | np.ndarray | None:
+    if c.node.has(name):
+        return np.array(c.node.real(name, 0.0))
+    tensor = c.optional(position)
+    if tensor is None:
+        return None
+    if tensor.size != 1:
+        raise Unmapped(f"{name} (input {position}) must be one number, got shape {list(tensor.shape)}")
+    return c.plain(tensor) if tensor.array is None else tensor.array
+
+
+# --- types ---------------------------------------------------------------------------------------------------
+
+
+@operator("Cast", "CastLike")
+def cast(c: Context) -> Tensor:
+    """Real numbers lose what is behind the point; whole numbers of 8 and 16 bits wrap round."""
+    source = c.tensor(0)
+    target = dtype_of(c.node.integer("to", 0), "its output") if c.node.op_type == "Cast" else c.tensor(1).dtype
+    if source.dtype == target:
+        return source
+    value = c.number(0)
+    if source.dtype.kind == "f" and target.kind == "f" and F32.code in (value.code,) and target.itemsize >= 4:
+        return c.give(value, source.shape, target)
+    return c.give(c.cast(value, target), source.shape, target)

@@ -1,0 +1,159 @@
+"""Pools, of any rank: those of other than two axes go along one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnvk.importers.emitter import NONE, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
+from nnvk.importers.idioms.moving import strided
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.shape import padded
+from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, windows_of
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+_MOST_TAPS = 1024
+
+
+def _image(c: Context) -> tuple[Value, list[Window]]:
+    value = c.value() if c.tensor().dtype.kind == "f" else c.cast(c.number(), np.dtype(np.float32))
+    rank = len(value.shape) - 2
+    if rank < 1:
+        raise Unmapped(f"the input must have rank 3 at least, got shape {list(value.shape)}")
+    return value, windows_of(c, value.shape[2:], kernel_of(c.node, rank), bool(c.node.integer("ceil_mode", 0)))
+
+
+@operator("MaxPool")
+def max_pool(c: Context) -> Tensor:
+    """Whole numbers go by FLOAT32, quantised ones keep their steps."""
+    if c.wants(1):
+        raise Unmapped("NNAPI's MAX_POOL_2D does not say where the largest elements were")
+    value, windows = _image(c)
+    dtype = c.tensor().dtype
+    if any(
+        window.dilation > 1 or max(window.before, window.after + window.beyond) >= window.kernel for window in windows
+    ):
+        result = _by_taps(c, value if not is_quantised(value) else c.real(value), windows)
+    else:
+        result = _pooled(c, Op.MAX_POOL_2D, value, windows)
+    return c.give(result if dtype.kind == "f" else c.cast(result, dtype), None, dtype)
+
+
+def _pooled(c: Context, code: Op, value: Value, windows: Sequence[Window]) -> Value:
+    """Along two axes at once where there are two, else along one after the other."""
+    if len(windows) == 2:
+        return c.reshape(_pooled_image(c, code, value, windows[0], windows[1]), _pooled_shape(value, windows))
+    for axis, window in enumerate(windows, 2):
+        shape = value.shape
+        image = c.reshape(value, (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
+        result = _pooled_image(c, code, image, window, Window(image.shape[3], 1, 1, 1, 0, 0))
+        value = c.reshape(result, (*shape[:axis], window.out, *shape[axis + 1 :]))
+    return value
+
+
+def _pooled_shape(value: Value, windows: Sequence[Window]) -> tuple[int, ...]:
+    return (*value.shape[:2], *(window.out for window in windows))
+
+
+def _pooled_image(c: Context, code: Op, image: Value, vertical: Window, horizontal: Window) -> Value:
+    pads = horizontal.before, horizontal.after + horizontal.beyond, vertical.before, vertical.after + vertical.beyond
+    sizes = horizontal.stride, vertical.stride, horizontal.kernel, vertical.kernel
+    return c.keep(code, image, *pads, *sizes, NONE, True)
+
+
+def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
+    """The largest of what each tap of a window sees: for dilations, which NNAPI's pools have not."""
+    if covered(windows) > _MOST_TAPS:
+        raise Unmapped(f"windows of {covered(windows)} taps with a dilation are too large")
+    lowest = float(np.finfo(value.type.dtype).min)
+    before = [0, 0, *(window.before for window in windows)]
+    after = [0, 0, *(window.after + window.beyond for window in windows)]
+    wide = padded(c, value, before, after, lowest)
+    for axis, window in enumerate(windows, 2):
+        best: Value | None = None
+        for tap in range(window.kernel):
+            taken = [range(size) for size in wide.shape]
+            first = tap * window.dilation
+            taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
+            seen = strided(c, wide, taken)
+            best = seen if best is None else joint(c, Op.MAXIMUM, best, seen, out=value.type)
+        assert best is not None
+        wide = best
+    return wide
+
+
+@operator("AveragePool")
+def average_pool(c: Context) -> Value:
+    """NNAPI counts no padding: where ONNX does, zeros are put there before."""
+    value, windows = _image(c)
+    value = c.real(value)
+    return _averaged(c, value, windows, bool(c.node.integer("count_include_pad", 0)))
+
+
+def _averaged(c: Context, value: Value, windows: Sequence[Window], counts_padding: bool) -> Value:
+    if counts_padding:
+        before, after = ([0, 0, *(getattr(one, which) for one in windows)] for which in ("before", "after"))
+        value = padded(c, value, before, after, 0.0)
+        windows = [
+            Window(one.size + one.before + one.after, one.kernel, one.stride, one.dilation, 0, 0, one.beyond)
+            for one in windows
+        ]
+    if any(window.dilation > 1 for window in windows):
+        return _averaged_by_taps(c, value, windows)
+    return _pooled(c, Op.AVERAGE_POOL_2D, value, windows)
+
+
+def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
+    """The sum of what each tap sees, divided by how many saw an element."""
+    if covered(windows) > _MOST_TAPS:
+        raise Unmapped(f"windows of {covered(windows)} taps with a dilation are too large")
+    count = np.ones(value.shape[2:], np.float32)
+    before = [window.before for window in windows]
+    after = [window.after + window.beyond for window in windows]
+    count = np.pad(count, list(zip(before, after, strict=True)))
+    wide = padded(c, value, [0, 0, *before], [0, 0, *after], 0.0)
+    for axis, window in enumerate(windows, 2):
+        total: Value | None = None
+        counts = []
+        for tap in range(window.kernel):
+            first = tap * window.dilation
+            one = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
+            taken = [range(size) for size in wide.shape]
+            taken[axis] = one
+            seen = strided(c, wide, taken)
+            total = seen if total is None else joint(c, Op.ADD, total, seen, NONE, out=value.type)
+            counts.append(np.take(count, one, axis - 2))
+        assert total is not None
+        wide, count = total, np.sum(counts, axis=0)
+    return joint(
+        c, Op.MUL, wide, c.constant(1 / count[None, None], value.type.with_dimensions(())), NONE, out=value.type
+    )
+
+
+@operator("LpPool")
+def lp_pool(c: Context) -> Value:
+    """The mean of powers, times their number: padding counts as zeros."""
+    value, windows = _image(c)
+    value = c.real(value)
+    p = float(c.node.integer("p", 2))
+    if p == 1:
+        powers = each(c, Op.ABS, value)
+    elif p == 2:
+        powers = joint(c, Op.MUL, value, value, NONE, out=value.type)
+    else:
+        powers = joint(c, Op.POW, each(c, Op.ABS, value), scalar(c, p, value), out=value.type)
+    even = [
+        Window(one.size, one.kernel, one.stride, one.dilation, one.before, one.after + one.beyond) for one in windows
+    ]
+    total = with_number(c, Op.MUL, _averaged(c, powers, even, True), covered(windows), NONE)
+    if p == 1:
+        return total
+    return each(c, Op.SQRT, total) if p == 2 else joint(c, Op.POW, total, scalar(c, 1 / p, value), out=value.type)

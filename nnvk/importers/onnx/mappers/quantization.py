@@ -1,0 +1,226 @@
+"""Quantisation: QuantizeLinear and DequantizeLinear, and operators that take and give steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.importers.emitter import F32, I32, NONE, is_quantised, same_quantisation
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms import elementwise as idioms
+from nnvk.importers.idioms.elementwise import each, joint, with_number
+from nnvk.importers.idioms.moving import axis_of
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
+from nnvk.importers.onnx.mappers.products import dense_in_steps, multiplied
+from nnvk.importers.onnx.mappers.reduction import folded
+from nnvk.importers.onnx.mappers.stepwise import in_steps, stepped
+from nnvk.importers.onnx.quantisation import steps_of
+from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Steps, Tensor, constant
+from nnvk.ops.binary import allows_product
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+
+
+def _laid(array: np.ndarray, rank: int, axis: int) -> np.ndarray:
+    """Scales or zero points along an axis, to broadcast."""
+    return array.reshape([-1 if one == axis else 1 for one in range(rank)]) if array.size > 1 else array.reshape(())
+
+
+def _laid_value(c: Context, tensor: Tensor, rank: int, axis: int) -> Value:
+    value = c.cast(c.plain(tensor), np.dtype(np.float32))
+    if tensor.size == 1:
+        return value
+    return c.reshape(value, [tensor.size if one == axis else 1 for one in range(rank)])
+
+
+def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
+    """Real numbers of steps: constants at import, others only on demand where NNAPI has such steps."""
+    if scale.rank > 1:
+        raise Unmapped(f"NNAPI has no steps in blocks, got scales of shape {list(scale.shape)}")
+    axis = axis_of(axis, source.rank) if scale.size > 1 else 0
+    if scale.size > 1 and scale.size != source.shape[axis]:
+        raise Unmapped(f"there must be {source.shape[axis]} scales along axis {axis}, got {scale.size}")
+    scales, points = scale.array, None if point is None else point.array
+    if source.array is not None and scales is not None and (point is None or points is not None):
+        zeros = np.zeros(scales.size, np.int32) if points is None else points
+        real = (source.array.astype(np.float32) - _laid(zeros.astype(np.float32), source.rank, axis)) * _laid(
+            scales, source.rank, axis
+        )
+        steps = Steps(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
+        return constant(real.astype(scales.dtype), steps)
+    type_ = None
+    if scales is not None and (point is None or points is not None):
+        type_ = steps_of(source.dtype, scales, points)
+    value = c.carried(source)
+    if type_ is not None and is_quantised(value) and same_quantisation(value.type, type_) and value.code is type_.code:
+        return Tensor(scale.dtype, source.shape, value)
+    real_value = c.cast(c.plain(source), np.dtype(np.float32))
+    if point is not None and not (points is not None and not points.any()):
+        real_value = joint(c, Op.SUB, real_value, _laid_value(c, point, source.rank, axis), NONE, out=F32)
+    real_value = joint(c, Op.MUL, real_value, _laid_value(c, scale, source.rank, axis), NONE, out=F32)
+    return c.give(c.cast(real_value, scale.dtype), source.shape, scale.dtype)
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(c: Context) -> Tensor:
+    """One scale, or one for each index of an axis."""
+    return dequantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1))
+
+
+def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
+    """Steps of real numbers: QUANTIZE where there is one scale, known at import; else whole numbers as INT32."""
+    if scale.rank > 1:
+        raise Unmapped(f"NNAPI has no steps in blocks, got scales of shape {list(scale.shape)}")
+    if dtype.itemsize > 2:
+        raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
+    if scale.array is not None and (point is None or point.array is not None):
+        type_ = steps_of(dtype, scale.array, None if point is None else point.array)
+        if type_ is not None:
+            value = c.carried(source)
+            if not is_quantised(value):
+                value = c.widened(c.cast(value, np.dtype(np.float32)) if value.code is I32.code else value)
+            return Tensor(dtype, source.shape, c.quantized(value, type_))
+    axis = axis_of(axis, source.rank) if scale.size > 1 else 0
+    real = c.cast(c.plain(source), np.dtype(np.float32))
+    steps = joint(c, Op.DIV, real, _laid_value(c, scale, source.rank, axis), NONE, out=F32)
+    steps = idioms.round_half_even(c, steps)
+    if point is not None:
+        steps = joint(c, Op.ADD, steps, _laid_value(c, point, source.rank, axis), NONE, out=F32)
+    limits = np.iinfo(dtype)
+    steps = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, steps, limits.min), limits.max)
+    return c.give(c.unshaped(Op.CAST, steps, out=I32), source.shape, dtype)
+
+
+@operator("QuantizeLinear")
+def quantize_linear(c: Context) -> Tensor:
+    """To the type of the zero point, else UINT8 or what an attribute says."""
+    dtype = np.dtype(np.uint8)
+    if c.has(2):
+        dtype = c.tensor(2).dtype
+    elif c.node.integer("output_dtype", 0):
+        dtype = dtype_of(c.node.integer("output_dtype", 0), "its output")
+    return quantised(c, c.tensor(0), c.tensor(1), c.optional(2), c.node.integer("axis", 1), dtype)
+
+
+# --- operators on steps --------------------------------------------------------------------------------------
+
+
+def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
+    """The steps that the scale at a position, and the zero point behind it, are of."""
+    scale, point = c.tensor(position), c.optional(position + 1)
+    if scale.array is None or (point is not None and point.array is None):
+        return None
+    return steps_of(dtype, scale.array, None if point is None else point.array)
+
+
+def _result(c: Context, real: Value, position: int, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Real numbers in the steps that are the node's output's."""
+    source = Tensor(np.dtype(np.float32), shape or real.shape, real)
+    return quantised(c, source, c.tensor(position), c.optional(position + 1), 1, dtype)
+
+
+def _real(c: Context, position: int, axis: int = 1) -> Value:
+    """An input with its scale and zero point behind it, as real numbers."""
+    tensor = dequantised(c, c.tensor(position), c.tensor(position + 1), c.optional(position + 2), axis)
+    return c.plain(tensor)
+
+
+def _output_dtype(c: Context, point: int) -> np.dtype:
+    return c.tensor(point).dtype if c.has(point) else c.tensor(0).dtype
+
+
+@operator("QLinearConv")
+def qlinear_conv(c: Context) -> Tensor:
+    """In steps where scales and weights are constants; else in real numbers."""
+    weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), 0)
+    dtype = _output_dtype(c, 7)
+    source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 6, dtype)
+    bias = c.optional(8)
+    if (
+        weights.steps is not None
+        and source is not None
+        and out is not None
+        and (bias is None or bias.array is not None)
+    ):
+        scales = weights.steps.scale.astype(np.float64) * source.scale
+        real_bias = None if bias is None or bias.array is None else bias.array * scales
+        value = stepped(c, c.tensor(0), source)
+        operands = in_steps(value, weights.steps, 0, weights.shape[0], real_bias, out)
+        if operands is not None:
+            result = convolved_in_steps(c, operands)
+            return Tensor(dtype, result.shape, c.quantized(result, out))
+    x = _real(c, 0)
+    filters: np.ndarray | Value = weights.array if weights.array is not None else c.plain(weights)
+    result = convolved(c, x, filters, None)
+    if bias is not None:
+        scale = joint(
+            c,
+            Op.MUL,
+            c.number(1),
+            c.reshape(c.number(4), (1, c.tensor(4).size, *[1] * (len(x.shape) - 2))),
+            NONE,
+            out=F32,
+        )
+        term = c.reshape(c.cast(c.plain(bias), np.dtype(np.float32)), (1, bias.size, *[1] * (len(x.shape) - 2)))
+        result = joint(c, Op.ADD, result, joint(c, Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
+    return _result(c, result, 6, dtype)
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(c: Context) -> Tensor:
+    """In steps where the second matrix is a constant; else in real numbers."""
+    dtype = _output_dtype(c, 7)
+    left, right = c.tensor(0), c.tensor(3)
+    weights = dequantised(c, right, c.tensor(4), c.optional(5), right.rank - 1)
+    source, out = _type(c, 1, left.dtype), _type(c, 6, dtype)
+    if weights.steps is not None and weights.rank == 2 and source is not None and out is not None:
+        operands = in_steps(stepped(c, left, source), weights.steps, 1, weights.shape[1], None, out)
+        if operands is not None:
+            result = dense_in_steps(c, operands, 1)
+            return Tensor(dtype, result.shape, c.quantized(result, out))
+    first, second = _real(c, 0, left.rank - 2), c.plain(weights)
+    first = c.reshape(first, (1, *first.shape)) if left.rank == 1 else first
+    second = c.reshape(second, (*second.shape, 1)) if right.rank == 1 else second
+    result = multiplied(c, first, second)
+    batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    shape = (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
+    return _result(c, c.reshape(result, shape or (1,)), 6, dtype, shape)
+
+
+_PAIRS = {"com.microsoft.QLinearAdd": Op.ADD, "com.microsoft.QLinearMul": Op.MUL}
+
+
+@operator(*_PAIRS)
+def qlinear_pair(c: Context) -> Tensor:
+    """In steps where NNAPI has such."""
+    code, dtype = _PAIRS[c.node.kind], c.tensor(0).dtype
+    types = _type(c, 1, dtype), _type(c, 4, c.tensor(3).dtype), _type(c, 6, dtype)
+    first, second, out = types
+    is_known = first is not None and second is not None and out is not None and first.code is second.code
+    if is_known and (code is Op.ADD or allows_product(first, second, out)):  # type: ignore[arg-type]
+        assert first is not None and second is not None and out is not None
+        values = stepped(c, c.tensor(0), first), stepped(c, c.tensor(3), second)
+        shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(3).shape)
+        return Tensor(dtype, shape, joint(c, code, *values, NONE, out=out))
+    return _result(c, joint(c, code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
+
+
+@operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
+def qlinear_unary(c: Context) -> Tensor:
+    """In real numbers, and back to steps."""
+    x, kind = _real(c, 0), c.node.op_type
+    if kind == "QLinearSigmoid":
+        y = each(c, Op.LOGISTIC, x)
+    elif kind == "QLinearLeakyRelu":
+        slope = c.constant(c.node.real("alpha", 0.01), F32)
+        y = c.unshaped(Op.PRELU, x, slope, out=F32)
+    else:
+        if c.node.integer("channels_last", 0):
+            raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
+        y = folded(c, Op.MEAN, x, list(range(2, len(x.shape))))
+    return _result(c, y, 3, c.tensor(0).dtype)

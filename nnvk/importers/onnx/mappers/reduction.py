@@ -1,0 +1,337 @@
+"""Operators that fold axes into one element, and running sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
+from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
+from nnvk.importers.idioms.moving import axis_of, cumulative_sum, merged, sliced
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+
+_REDUCTIONS = {
+    "ReduceMax": Op.REDUCE_MAX,
+    "ReduceMean": Op.MEAN,
+    "ReduceMin": Op.REDUCE_MIN,
+    "ReduceProd": Op.REDUCE_PROD,
+    "ReduceSum": Op.REDUCE_SUM,
+}
+_PAIRS = {
+    Op.REDUCE_MAX: (Op.MAXIMUM, ()),
+    Op.REDUCE_MIN: (Op.MINIMUM, ()),
+    Op.REDUCE_PROD: (Op.MUL, (NONE,)),
+    Op.REDUCE_SUM: (Op.ADD, (NONE,)),
+}
+"""What whole numbers are reduced with, pair by pair: NNAPI has the operations for real ones only."""
+_TRUTH = {Op.REDUCE_MAX: Op.REDUCE_ANY, Op.REDUCE_MIN: Op.REDUCE_ALL}
+
+
+def axes_of(c: Context) -> list[int] | None:
+    """The axes to fold; None where nothing is to be done."""
+    rank = c.tensor().rank
+    given = c.integers("axes", 1)
+    if not given:
+        return None if c.node.integer("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted({axis_of(axis, rank) for axis in given})
+
+
+def folded(c: Context, code: Op, value: Value, axes: list[int]) -> Value:
+    """A reduction that keeps the axes, of size 1."""
+    if not axes:
+        return value
+    shape = tuple(1 if axis in axes else size for axis, size in enumerate(value.shape))
+    if value.code is I32.code:
+        return _folded_whole(c, code, value, axes)
+    if value.code is BOOL8.code:
+        if code not in _TRUTH:
+            raise Unmapped(f"NNAPI has no {code.name} of booleans")
+        code = _TRUTH[code]
+    flag = 1 if code is Op.MEAN else True  # MEAN takes INT32, the others BOOL
+    if len(value.shape) <= MAX_RANK:
+        return c.keep(code, value, np.array(axes), flag)
+    sizes, runs = merged(value.shape, set(axes))
+    return c.reshape(c.keep(code, c.reshape(value, sizes), np.array(runs), flag), shape)
+
+
+def _folded_whole(c: Context, code: Op, value: Value, axes: list[int]) -> Value:
+    """Halves of an axis with each other, until one element is left."""
+    if code is Op.MEAN:
+        total = _folded_whole(c, Op.REDUCE_SUM, value, axes)
+        return with_number(c, Op.DIV, total, value.size // total.size, NONE)
+    pair, fused = _PAIRS[code]
+    shape = value.shape
+    for axis in axes:
+        value = c.around(value, axis)
+        while (size := value.shape[1]) > 1:
+            half, ends = size // 2, (range(value.shape[0]), range(value.shape[2]))
+            first = sliced(c, value, (ends[0], range(half), ends[1]))
+            second = sliced(c, value, (ends[0], range(half, 2 * half), ends[1]))
+            both = c.emit(pair, first, second, *fused, out=I32)
+            if size % 2:
+                last = sliced(c, value, (ends[0], range(size - 1, size), ends[1]))
+                head = sliced(c, both, (ends[0], range(1), ends[1])) if half > 1 else both
+                together = c.emit(pair, head, last, *fused, out=I32)
+                if half > 1:
+                    value = _joined(c, together, sliced(c, both, (ends[0], range(1, half), ends[1])))
+                    continue
+                both = together
+            value = both
+        shape = (*shape[:axis], 1, *shape[axis + 1 :])
+        value = c.reshape(value, shape)
+    return value
+
+
+def _joined(c: Context, first: Value, second: Value) -> Value:
+    count = second.shape[1]
+    pieces = c.emit_many(Op.SPLIT, second, 1, count, outs=[I32] * count) if count > 1 else [second]
+    flat = [c.reshape(piece, (first.shape[0], first.shape[2])) for piece in (first, *pieces)]
+    return c.emit(Op.PACK, 1, *flat, out=I32)
+
+
+@operator(*_REDUCTIONS)
+def reduce(c: Context) -> Tensor:
+    """The axes are an input, an attribute in older versions."""
+    axes = axes_of(c)
+    source = c.tensor()
+    if axes is None:
+        return source
+    return _given(c, folded(c, _REDUCTIONS[c.node.op_type], c.number(), axes), axes)
+
+
+def _given(c: Context, value: Value, axes: list[int]) -> Tensor:
+    source = c.tensor()
+    keep = c.node.integer("keepdims", 1)
+    shape = [1 if axis in axes else size for axis, size in enumerate(source.shape) if keep or axis not in axes]
+    return c.give(c.reshape(value, at_least_1d(tuple(shape))), shape, source.dtype)
+
+
+def _norm1(c: Context, x: Value, axes: list[int]) -> Value:
+    return folded(c, Op.REDUCE_SUM, each(c, Op.ABS, x), axes)
+
+
+def _squares(c: Context, x: Value, axes: list[int]) -> Value:
+    return folded(c, Op.REDUCE_SUM, joint(c, Op.MUL, x, x, NONE, out=x.type), axes)
+
+
+def _norm2(c: Context, x: Value, axes: list[int]) -> Value:
+    return each(c, Op.SQRT, _squares(c, x, axes))
+
+
+def _log_sum(c: Context, x: Value, axes: list[int]) -> Value:
+    return each(c, Op.LOG, folded(c, Op.REDUCE_SUM, x, axes))
+
+
+def _log_sum_exp(c: Context, x: Value, axes: list[int]) -> Value:
+    """Less the largest, whose exponential could be too large."""
+    largest = folded(c, Op.REDUCE_MAX, x, axes)
+    less = joint(c, Op.SUB, x, largest, NONE, out=x.type)
+    return joint(c, Op.ADD, _log_sum(c, each(c, Op.EXP, less), axes), largest, NONE, out=x.type)
+
+
+_COMPOSED: dict[str, Callable[[Context, Value, list[int]], Value]] = {
+    "ReduceL1": _norm1,
+    "ReduceL2": _norm2,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceSumSquare": _squares,
+}
+
+
+@operator(*_COMPOSED)
+def reduce_composed(c: Context) -> Tensor:
+    """Norms and logarithms of sums. Nothing to fold is each element by itself."""
+    axes = axes_of(c)
+    value, dtype = c.number(), c.tensor().dtype
+    needs_real = c.node.op_type not in ("ReduceL1", "ReduceSumSquare")
+    if needs_real and value.code is I32.code:
+        value = c.cast(value, np.dtype(np.float32))
+    result = _COMPOSED[c.node.op_type](c, value, axes or [])
+    if needs_real and dtype.kind in "iu":
+        result = c.cast(result, dtype)
+    return _given(c, result, axes or [])
+
+
+@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(c: Context) -> Tensor:
+    """Over all axes behind the channels."""
+    axes = list(range(2, c.tensor().rank))
+    value = c.real_number()
+    if c.node.op_type == "GlobalLpPool":
+        return c.give(_lp(c, value, axes, float(c.node.integer("p", 2))))
+    return c.give(folded(c, Op.MEAN if c.node.op_type == "GlobalAveragePool" else Op.REDUCE_MAX, value, axes))
+
+
+def _lp(c: Context, x: Value, axes: list[int], p: float) -> Value:
+    if p == 1:
+        return _norm1(c, x, axes)
+    if p == 2:
+        return _norm2(c, x, axes)
+    powers = joint(c, Op.POW, each(c, Op.ABS, x), scalar(c, p, x), out=x.type)
+    return joint(c, Op.POW, folded(c, Op.REDUCE_SUM, powers, axes), scalar(c, 1 / p, x), out=x.type)
+
+
+@operator("LpNormalization")
+def lp_normalization(c: Context) -> Value:
+    """Divided by the norm along an axis; zeros stay zeros."""
+    x = c.real_number()
+    axis = axis_of(c.node.integer("axis", -1), len(x.shape))
+    norm = _lp(c, x, [axis], float(c.node.integer("p", 2)))
+    safe = with_number(c, Op.MAXIMUM, norm, 1e-37 if x.code is F32.code else 6e-8)
+    return joint(c, Op.DIV, x, safe, NONE, out=x.type)
+
+
+@operator("CumSum")
+def cumsum(c: Context) -> Value:
+    """Along a constant axis."""
+    axis = axis_of(int(c.scalar(1, "the axis")), c.tensor().rank)
+    exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
+    return cumulative_sum(c, c.number(), axis, exclusive=exclusive, reverse=reverse)
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_normalization(c: Context) -> Value:
+    """Less the mean, divided by the deviation."""
+    x = c.real_number()
+    axes = [axis_of(axis, len(x.shape)) for axis in c.node.integers("axes") or [0, 2, 3]]
+    return normalised(c, x, axes, 1e-9)
+
+
+def normalised(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
+    """Less the mean over axes, divided by the root of the variance and a little more."""
+    less = joint(c, Op.SUB, x, folded(c, Op.MEAN, x, axes), NONE, out=x.type)
+    return joint(c, Op.MUL, less, _inverse_root(c, less, axes, epsilon), NONE, out=x.type)
+
+
+def _inverse_root(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
+    variance = folded(c, Op.MEAN, joint(c, Op.MUL, x, x, NONE, out=x.type), axes)
+    return each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
+
+
+# --- normalisation -------------------------------------------------------------------------------------------
+
+
+@operator("LayerNormalization")
+def layer_normalization(c: Context) -> list[Tensor | None]:
+    """Over the axes from one on, in FLOAT32; the other outputs are the mean and the inverse deviation."""
+    source = c.tensor()
+    axis = axis_of(c.node.integer("axis", -1), source.rank)
+    axes = list(range(axis, source.rank))
+    x = c.widened(c.real_number())
+    epsilon = c.node.real("epsilon", 1e-5)
+    mean = folded(c, Op.MEAN, x, axes)
+    less = joint(c, Op.SUB, x, mean, NONE, out=x.type)
+    inverse = _inverse_root(c, less, axes, epsilon)
+    y = joint(c, Op.MUL, less, inverse, NONE, out=x.type)
+    y = joint(c, Op.MUL, y, c.widened(c.real_number(1)), NONE, out=x.type)
+    if c.has(2):
+        y = joint(c, Op.ADD, y, c.widened(c.real_number(2)), NONE, out=x.type)
+    wide = np.dtype(np.float32)
+    return [
+        c.give(c.cast(y, source.dtype), source.shape, source.dtype),
+        c.give(mean, None, wide) if c.wants(1) else None,
+        c.give(inverse, None, wide) if c.wants(2) else None,
+    ]
+
+
+@operator("RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization")
+def rms_normalization(c: Context) -> Tensor:
+    """Divided by the root of the mean of squares over the axes from one on, in FLOAT32."""
+    source = c.tensor()
+    axes = list(range(axis_of(c.node.integer("axis", -1), source.rank), source.rank))
+    x = c.widened(c.real_number())
+    y = joint(c, Op.MUL, x, _inverse_root(c, x, axes, c.node.real("epsilon", 1e-5)), NONE, out=x.type)
+    y = joint(c, Op.MUL, y, c.widened(c.real_number(1)), NONE, out=x.type)
+    return c.give(c.cast(y, source.dtype), source.shape, source.dtype)
+
+
+def _by_channel(c: Context, position: int, rank: int) -> Value:
+    """A vector of one number for each channel, to broadcast with [N, C, ...]."""
+    value = c.real_number(position)
+    return c.reshape(value, (1, value.size, *[1] * (rank - 2)))
+
+
+@operator("BatchNormalization")
+def batch_normalization(c: Context) -> Value:
+    """A product and a sum for each channel, computed at import where the statistics are constants."""
+    x = c.real_number()
+    rank = max(2, len(x.shape))
+    if c.node.integer("training_mode", 0):
+        raise Unmapped("NNAPI trains no models (training_mode is 1)")
+    epsilon = c.node.real("epsilon", 1e-5)
+    if all(c.tensor(position).array is not None for position in range(1, 5)):
+        scale, shift = batch_statistics([c.array(position, "") for position in range(1, 5)], epsilon)
+        shape = (1, scale.size, *[1] * (rank - 2))
+        factor, term = (c.constant(one.reshape(shape), x.type.with_dimensions(())) for one in (scale, shift))
+    else:
+        gamma, beta, mean, variance = (_by_channel(c, position, rank) for position in range(1, 5))
+        root = each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
+        factor = joint(c, Op.MUL, gamma, root, NONE, out=x.type)
+        term = joint(c, Op.SUB, beta, joint(c, Op.MUL, mean, factor, NONE, out=x.type), NONE, out=x.type)
+    return joint(c, Op.ADD, joint(c, Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type)
+
+
+def batch_statistics(arrays: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Factor and term of each channel, from scale, bias, mean and variance."""
+    gamma, beta, mean, variance = (array.astype(np.float64) for array in arrays)
+    scale = gamma / np.sqrt(variance + epsilon)
+    return scale, beta - mean * scale
+
+
+@operator("InstanceNormalization")
+def instance_normalization(c: Context) -> Value:
+    """NNAPI's has one scale for all channels: they come after."""
+    x = c.real_number()
+    image = c.reshape(x, (*x.shape[:2], 1, math.prod(x.shape[2:])))
+    even = c.emit(Op.INSTANCE_NORMALIZATION, image, 1.0, 0.0, c.node.real("epsilon", 1e-5), True, out=x.type)
+    return _scaled(c, c.reshape(even, x.shape), len(x.shape))
+
+
+def _scaled(c: Context, x: Value, rank: int) -> Value:
+    y = joint(c, Op.MUL, x, _by_channel(c, 1, rank), NONE, out=x.type)
+    return joint(c, Op.ADD, y, _by_channel(c, 2, rank), NONE, out=x.type)
+
+
+@operator("GroupNormalization")
+def group_normalization(c: Context) -> Tensor:
+    """Channels of a group are one image; scales are of channels, of groups in the oldest version."""
+    x, groups = c.real_number(), c.node.integer("num_groups", 0)
+    batches, channels = x.shape[:2]
+    if groups < 1 or channels % groups:
+        raise Unmapped(f"{channels} channels don't divide into {groups} groups")
+    rest = math.prod(x.shape[2:])
+    wide = c.widened(x)
+    image = c.reshape(wide, (batches, groups, channels // groups, rest))
+    even = c.emit(Op.INSTANCE_NORMALIZATION, image, 1.0, 0.0, c.node.real("epsilon", 1e-5), True, out=F32)
+    values = []
+    for position in (1, 2):
+        value = c.widened(c.real_number(position))
+        if value.size == groups != channels:
+            value = c.reshape(c.broadcast(c.reshape(value, (groups, 1)), (groups, channels // groups)), (channels,))
+        values.append(c.reshape(value, (1, channels, 1)))
+    y = c.reshape(even, (batches, channels, rest))
+    y = joint(c, Op.MUL, y, values[0], NONE, out=F32)
+    y = joint(c, Op.ADD, y, values[1], NONE, out=F32)
+    return c.give(c.cast(c.reshape(y, x.shape), c.tensor().dtype), x.shape, c.tensor().dtype)
+
+
+@operator("LRN")
+def local_response_normalization(c: Context) -> Value:
+    """Over an odd number of channels; ONNX divides alpha by it."""
+    size = c.node.integer("size", 0)
+    if size < 1 or size % 2 == 0:
+        raise Unmapped(f"NNAPI normalises over an odd number of channels, got size {size}")
+    x, alpha = c.real_number(), c.node.real("alpha", 1e-4) / size
+    numbers = c.node.real("bias", 1.0), alpha, c.node.real("beta", 0.75)
+    shape = x.shape
+    image = x if len(shape) == 4 else c.reshape(x, (*shape[:2], 1, math.prod(shape[2:])))
+    return c.reshape(c.keep(Op.LOCAL_RESPONSE_NORMALIZATION, image, size // 2, *numbers, 1), shape)

@@ -1,0 +1,241 @@
+"""Resizing: NNAPI's where it computes the same, else elements by index, or products with constant weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.moving import axis_of, elements_at, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.products import dense
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.ops.resize import linear_taps, nearest_indices
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How one axis is resized."""
+
+    size: int
+    out: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing changes."""
+        return self.size == self.out and self.scale == 1 and (self.start, self.end) == (0.0, 1.0)
+
+
+@operator("Resize", "Upsample")
+def resize(c: Context) -> Tensor:
+    """Along each axis by itself."""
+    source = c.tensor()
+    axes = _axes(c)
+    mode = c.node.text("mode", "nearest")
+    value = c.value()
+    if mode == "nearest":
+        return c.give(_nearest(c, value, axes), None, source.dtype)
+    if mode not in ("linear", "cubic"):
+        raise Unmapped(f"attribute 'mode' must be nearest, linear or cubic, got '{mode}'")
+    value = c.plain(source)
+    if source.dtype.kind != "f":
+        value = c.cast(value, np.dtype(np.float32))
+    native = _bilinear(c, value, axes) if mode == "linear" else None
+    if native is not None:
+        return c.give(native if source.dtype.kind == "f" else c.cast(native, source.dtype), None, source.dtype)
+    for place, axis in enumerate(axes):
+        if not axis.is_same:
+            value = _weighted(c, value, place, _weights(c, axis, mode))
+    return c.give(value if source.dtype.kind == "f" else c.cast(value, source.dtype), None, source.dtype)
+
+
+def _axes(c: Context) -> list[Axis]:
+    """The sizes and scales, of which one is given, the regions, and what keeps the proportions."""
+    source = c.tensor()
+    places = c.node.integers("axes")
+    places = list(range(source.rank)) if places is None else [axis_of(axis, source.rank) for axis in places]
+    if c.node.op_type == "Upsample" or (c.node.version < 11 and len(c.inputs) < 3):
+        given = c.node.reals("scales")
+        scales, sizes, regions = given or _reals(c, 1), None, None
+    else:
+        regions, scales = _reals(c, 1), _reals(c, 2)
+        sizes = c.ints(3, "the sizes") if c.has(3) and c.tensor(3).size else None
+    if (scales or sizes) is None or len(scales or sizes or ()) != len(places):
+        raise Unmapped(f"there must be scales or sizes for {len(places)} axes, got {scales or sizes}")
+    spans = [source.shape[place] for place in places]
+    if sizes is not None:
+        factors = [out / size for out, size in zip(sizes, spans, strict=True)]
+        policy = c.node.text("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            factor = min(factors) if policy == "not_larger" else max(factors)
+            factors = [factor] * len(spans)
+            sizes = [math.floor(factor * size + 0.5) for size in spans]
+    else:
+        factors = list(scales or ())
+        if not all(math.isfinite(factor) and factor > 0 for factor in factors):
+            raise Unmapped(f"scales must be positive, got {factors}")
+        sizes = [math.floor(size * factor) for size, factor in zip(spans, factors, strict=True)]
+    if min(sizes) < 1:
+        raise Unmapped(f"the sizes must be positive, got {sizes}")
+    crops = c.node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    found = [Axis(size, size, 1.0) for size in source.shape]
+    for position, (place, out, factor) in enumerate(zip(places, sizes, factors, strict=True)):
+        ends = (regions[position], regions[position + len(places)]) if crops and regions else (0.0, 1.0)
+        found[place] = Axis(source.shape[place], out, factor, *ends)
+    return found
+
+
+def _reals(c: Context, position: int) -> list[float] | None:
+    if not c.has(position) or not c.tensor(position).size:
+        return None
+    numbers: list[float] = c.array(position, "the scales").reshape(-1).astype(np.float32).tolist()
+    return numbers
+
+
+def _positions(c: Context, axis: Axis) -> np.ndarray:
+    """Where each element of the output is in the input."""
+    kind = c.node.text("coordinate_transformation_mode", "half_pixel")
+    if c.node.op_type == "Upsample" or (c.node.version < 11 and not c.node.has("coordinate_transformation_mode")):
+        kind = "asymmetric"
+    x = np.arange(axis.out, dtype=np.float64)
+    if kind == "asymmetric":
+        return x / axis.scale
+    if kind == "align_corners":
+        return x * (axis.size - 1) / (axis.out - 1) if axis.out > 1 else np.zeros(1)
+    if kind == "tf_crop_and_resize":
+        if axis.out > 1:
+            return axis.start * (axis.size - 1) + x * (axis.end - axis.start) * (axis.size - 1) / (axis.out - 1)
+        return 0.5 * (axis.start + axis.end) * (axis.size - 1) + x * 0
+    if kind == "pytorch_half_pixel" and axis.out == 1:
+        return np.full(1, -0.5)
+    if kind == "half_pixel_symmetric":
+        adjustment = axis.out / (axis.scale * axis.size)
+        centre = axis.size / 2
+        return centre * (1 - adjustment) + (x + 0.5) / axis.scale - 0.5
+    if kind not in ("half_pixel", "pytorch_half_pixel"):
+        raise Unmapped(f"attribute 'coordinate_transformation_mode' is '{kind}', which is unknown here")
+    return (x + 0.5) / axis.scale - 0.5
+
+
+_ROUNDED: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+}
+
+
+def _nearest_places(c: Context, axis: Axis) -> np.ndarray:
+    kind = c.node.text("nearest_mode", "round_prefer_floor")
+    if c.node.op_type == "Upsample" or c.node.version < 11:
+        kind = "floor"
+    position = _positions(c, axis)
+    if c.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and np.any(
+        (position < 0) | (position > axis.size - 1)
+    ):
+        raise Unmapped("NNAPI extrapolates no nearest elements")
+    if kind not in _ROUNDED:
+        raise Unmapped(f"attribute 'nearest_mode' is '{kind}', which is unknown here")
+    places: np.ndarray = np.clip(_ROUNDED[kind](position), 0, axis.size - 1).astype(np.int64)
+    return places
+
+
+def _is_image(value: Value, axes: list[Axis]) -> bool:
+    return len(value.shape) == 4 and axes[0].is_same and axes[1].is_same and not all(axis.is_same for axis in axes[2:])
+
+
+_FLAGS = ((False, False), (True, False), (False, True))
+"""align_corners and half_pixel_centers."""
+
+
+def _nearest(c: Context, value: Value, axes: list[Axis]) -> Value:
+    places = [_nearest_places(c, axis) for axis in axes]
+    if _is_image(value, axes) and value.type.dtype != np.int32:
+        for flags in _FLAGS:
+            own = [nearest_indices(axis.size, axis.out, *flags) for axis in axes[2:]]
+            if all(np.array_equal(one, other) for one, other in zip(own, places[2:], strict=True)):
+                numbers = (axes[3].out, axes[2].out, True, *flags)
+                return c.keep(Op.RESIZE_NEAREST_NEIGHBOR, value, *numbers)
+    for place, axis in enumerate(axes):
+        if not np.array_equal(places[place], np.arange(axis.size)):
+            value = elements_at(c, value, place, places[place])
+    return value
+
+
+def _bilinear(c: Context, value: Value, axes: list[Axis]) -> Value | None:
+    """NNAPI's operation, where its weights are those of ONNX."""
+    if not _is_image(value, axes) or value.type.dtype == np.int32:
+        return None
+    weights = [_weights(c, axis, "linear") for axis in axes[2:]]
+    for flags in _FLAGS:
+        own = []
+        for axis in axes[2:]:
+            lower, upper, part = linear_taps(axis.size, axis.out, *flags)
+            matrix = np.zeros((axis.out, axis.size))
+            rows = np.arange(axis.out)
+            np.add.at(matrix, (rows, lower), 1 - part)
+            np.add.at(matrix, (rows, upper), part)
+            own.append(matrix)
+        if all(
+            one.shape == other.shape and np.allclose(one, other, atol=1e-5)
+            for one, other in zip(own, weights, strict=True)
+        ):
+            return c.keep(Op.RESIZE_BILINEAR, value, axes[3].out, axes[2].out, True, *flags)
+    return None
+
+
+def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:
+    """The weight of each element of the input in each of the output, [out, size]."""
+    position = _positions(c, axis)
+    stretch = 1.0
+    if c.node.integer("antialias", 0):
+        stretch = max(1.0, 1 / axis.scale)
+    reach = stretch * (1 if mode == "linear" else 2)
+    first = np.floor(position - reach).astype(np.int64)
+    taps = first[:, None] + np.arange(math.ceil(2 * reach) + 2)
+    distance = np.abs(taps - position[:, None]) / stretch
+    if mode == "linear":
+        weights = np.maximum(0.0, 1 - distance)
+    else:
+        weights = _cubic(distance, c.node.real("cubic_coeff_a", -0.75))
+    inside = (taps >= 0) & (taps < axis.size)
+    if c.node.integer("exclude_outside", 0) or stretch > 1:
+        weights = np.where(inside, weights, 0)
+    total = weights.sum(1, keepdims=True)
+    weights = weights / np.where(total == 0, 1, total)
+    matrix = np.zeros((axis.out, axis.size))
+    rows = np.broadcast_to(np.arange(axis.out)[:, None], taps.shape)
+    np.add.at(matrix, (rows, np.clip(taps, 0, axis.size - 1)), weights)
+    crops = c.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+    if crops and np.any((position < 0) | (position > axis.size - 1)):
+        raise Unmapped("NNAPI extrapolates no elements")
+    return matrix
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    result: np.ndarray = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    return result
+
+
+def _weighted(c: Context, value: Value, place: int, weights: np.ndarray) -> Value:
+    """The axis as the last one, as rows of a product."""
+    c.graph.budget.charge(weights.size * 8)
+    rank = len(value.shape)
+    order = [axis for axis in range(rank) if axis != place] + [place]
+    moved = transposed(c, value, order)
+    rows = c.reshape(moved, (moved.size // moved.shape[-1], moved.shape[-1]))
+    result = c.reshape(dense(c, rows, weights), (*moved.shape[:-1], weights.shape[0]))
+    return transposed(c, result, [order.index(axis) for axis in range(rank)])

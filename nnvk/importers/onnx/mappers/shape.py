@@ -1,0 +1,375 @@
+"""Operators that change a shape or the order of elements, that repeat, join and pad."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
+from nnvk.importers.idioms.elementwise import chosen, joint
+from nnvk.importers.idioms.moving import axis_of, elements_at, joined_integers, joined_shape, strided, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor, constant
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+Op = OperationCode
+
+# --- what is known at import ---------------------------------------------------------------------------------
+
+
+@operator("Shape")
+def shape_of(c: Context) -> Tensor:
+    """All sizes, or those from ``start`` to ``end``."""
+    shape = c.tensor().shape
+    start, end = c.node.integer("start", 0), c.node.integer("end", len(shape))
+    return constant(np.array(shape[slice(start, end)] if start < len(shape) else (), np.int64))
+
+
+@operator("Size")
+def size_of(c: Context) -> Tensor:
+    """The number of elements."""
+    return constant(np.array(c.tensor().size, np.int64))
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(c: Context) -> Tensor:
+    """Too large to be a constant, or of a shape that is not known."""
+    c.array(0, "the shape")
+    raise Unmapped("it gives too many elements")
+
+
+@operator("Range")
+def sequence(c: Context) -> Tensor:
+    """Of constants alone."""
+    for position, what in enumerate(("the start", "the limit", "the delta")):
+        c.array(position, what)
+    raise Unmapped("it gives too many elements")
+
+
+@operator("EyeLike")
+def eye_like(c: Context) -> Tensor:
+    """Only the shape of the input counts."""
+    shape = c.tensor().shape
+    if len(shape) != 2:
+        raise Unmapped(f"the input must have rank 2, got shape {list(shape)}")
+    c.graph.budget.charge(c.tensor().size * 8)
+    dtype = c.tensor().dtype
+    if c.node.has("dtype"):
+        dtype = dtype_of(c.node.integer("dtype", 0), "its output")
+    return constant(np.eye(*shape, k=c.node.integer("k", 0), dtype=dtype))
+
+
+# --- shape ---------------------------------------------------------------------------------------------------
+
+
+def reshaped(c: Context, tensor: Tensor, shape: list[int] | Shape) -> Tensor:
+    """The same elements in another shape."""
+    if math.prod(shape) != tensor.size:
+        raise Unmapped(f"a tensor of shape {list(tensor.shape)} has not as many elements as one of {list(shape)}")
+    array = None if tensor.array is None else tensor.array.reshape(shape)
+    value = None if tensor.array is not None else c.reshape(c.carried(tensor), at_least_1d(tuple(shape)))
+    return Tensor(tensor.dtype, tuple(shape), value, array)
+
+
+@operator("Reshape")
+def reshape(c: Context) -> Tensor:
+    """A 0 keeps a size, -1 takes what is left."""
+    source = c.tensor()
+    shape = c.integers("shape", 1)
+    if shape is None:
+        raise Unmapped("the shape is missing")
+    if not c.node.integer("allowzero", 0):
+        if any(not size and axis >= source.rank for axis, size in enumerate(shape)):
+            raise Unmapped(f"the shape {shape} keeps sizes that {list(source.shape)} has not")
+        shape = [size or source.shape[axis] for axis, size in enumerate(shape)]
+    if shape.count(-1) == 1:
+        rest = math.prod(size for size in shape if size != -1)
+        shape[shape.index(-1)] = source.size // rest if rest else 0
+    return reshaped(c, source, shape)
+
+
+@operator("Flatten")
+def flatten(c: Context) -> Tensor:
+    """To a matrix."""
+    source, axis = c.tensor(), c.node.integer("axis", 1)
+    if not -source.rank <= axis <= source.rank:
+        raise Unmapped(f"the axis must be in [{-source.rank}, {source.rank}], got {axis}")
+    axis += source.rank if axis < 0 else 0
+    return reshaped(c, source, (math.prod(source.shape[:axis]), math.prod(source.shape[axis:])))
+
+
+@operator("Squeeze")
+def squeeze(c: Context) -> Tensor:
+    """Dimensions of size 1 that are named, or all."""
+    source = c.tensor()
+    named = c.integers("axes", 1)
+    if named is None:
+        axes = {axis for axis, size in enumerate(source.shape) if size == 1}
+    else:
+        axes = {axis_of(axis, source.rank) for axis in named}
+    if any(source.shape[axis] != 1 for axis in axes):
+        raise Unmapped(f"the dimensions {sorted(axes)} of {list(source.shape)} must be of size 1")
+    return reshaped(c, source, tuple(size for axis, size in enumerate(source.shape) if axis not in axes))
+
+
+@operator("Unsqueeze")
+def unsqueeze(c: Context) -> Tensor:
+    """Dimensions of size 1 more."""
+    source = c.tensor()
+    named = c.integers("axes", 1)
+    if named is None:
+        raise Unmapped("the axes are missing")
+    axes = {axis_of(axis, source.rank + len(named)) for axis in named}
+    if len(axes) < len(named):
+        raise Unmapped(f"the axes must be different ones, got {named}")
+    sizes = iter(source.shape)
+    return reshaped(c, source, tuple(1 if axis in axes else next(sizes) for axis in range(source.rank + len(axes))))
+
+
+# --- order ---------------------------------------------------------------------------------------------------
+
+
+@operator("Transpose")
+def transpose(c: Context) -> Tensor:
+    """The axes turned round, unless the permutation is given."""
+    source = c.tensor()
+    order = c.node.integers("perm")
+    if order is None:
+        order = list(range(source.rank))[::-1]
+    if sorted(order) != list(range(source.rank)):
+        raise Unmapped(f"the permutation must name each of {source.rank} axes, got {order}")
+    value = c.value() if source.rank == 0 else transposed(c, c.value(), order)
+    return c.give(value, [source.shape[axis] for axis in order], source.dtype)
+
+
+@operator("DepthToSpace", "SpaceToDepth")
+def depth_and_space(c: Context) -> Value:
+    """NNAPI's order of channels is DCR; the other one is a transposition of six axes."""
+    source, block = c.value(), c.node.integer("blocksize", 0)
+    if len(source.shape) != 4:
+        raise Unmapped(f"the input must have rank 4, got shape {list(source.shape)}")
+    if c.node.op_type == "SpaceToDepth" and c.node.text("mode", "DCR") == "DCR":
+        return c.keep(Op.SPACE_TO_DEPTH, source, block, True)
+    if c.node.text("mode", "DCR") == "DCR":
+        return c.keep(Op.DEPTH_TO_SPACE, source, block, True)
+    batches, channels, height, width = source.shape
+    if c.node.op_type == "SpaceToDepth":
+        apart = c.reshape(source, (batches, channels, height // block, block, width // block, block))
+        moved = transposed(c, apart, (0, 1, 3, 5, 2, 4))
+        return c.reshape(moved, (batches, channels * block * block, height // block, width // block))
+    if block < 1 or channels % (block * block):
+        raise Unmapped(f"{channels} channels don't divide into blocks of {block} x {block}")
+    apart = c.reshape(source, (batches, channels // (block * block), block, block, height, width))
+    moved = transposed(c, apart, (0, 1, 4, 2, 5, 3))
+    return c.reshape(moved, (batches, channels // (block * block), height * block, width * block))
+
+
+@operator("ReverseSequence")
+def reverse_sequence(c: Context) -> Value:
+    """Elements picked by constant places."""
+    source, lengths = c.value(), c.ints(1, "the lengths")
+    time, batch = c.node.integer("time_axis", 0), c.node.integer("batch_axis", 1)
+    places = np.arange(source.size).reshape(source.shape)
+    for index, length in enumerate(lengths):
+        view = np.moveaxis(places, (batch, time), (0, 1))[index]
+        view[:length] = view[:length][::-1].copy()
+    return flat_picked(c, source, places)
+
+
+def flat_picked(c: Context, source: Value, places: np.ndarray) -> Value:
+    """Elements at constant places in the order of memory, in the places' shape."""
+    flat = elements_at(c, c.reshape(source, (source.size,)), 0, places.reshape(-1))
+    return c.reshape(flat, places.shape)
+
+
+# --- repeat --------------------------------------------------------------------------------------------------
+
+
+@operator("Expand")
+def expand(c: Context) -> Tensor:
+    """To a constant shape, which broadcasts with the input's."""
+    source = c.tensor()
+    shape = np.broadcast_shapes(source.shape, tuple(c.ints(1, "the shape")))
+    return c.give(c.broadcast(c.value(), at_least_1d(shape)), shape, source.dtype)
+
+
+@operator("Tile")
+def tile(c: Context) -> Tensor:
+    """Constant repetitions."""
+    source, repeats = c.tensor(), c.ints(1, "the repetitions")
+    if len(repeats) != source.rank or min(repeats, default=1) < 1:
+        raise Unmapped(f"there must be a repetition from 1 up for each axis of {list(source.shape)}, got {repeats}")
+    shape = tuple(size * times for size, times in zip(source.shape, repeats, strict=True))
+    value = c.value()
+    if value.code is BOOL8.code:
+        return c.give(c.as_bool(_tiled(c, c.as_number(value, F32), repeats)), shape)
+    return c.give(_tiled(c, value, repeats), shape, source.dtype)
+
+
+def _tiled(c: Context, value: Value, repeats: list[int]) -> Value:
+    if all(times == 1 for times in repeats):
+        return value
+    if len(value.shape) <= MAX_RANK:
+        return c.keep(Op.TILE, value, np.array(repeats or [1]))
+    for axis, times in enumerate(repeats):
+        if times > 1:
+            shape = value.shape
+            rows = c.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+            value = c.reshape(
+                c.keep(Op.TILE, rows, np.array([1, times])), (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])
+            )
+    return value
+
+
+# --- joining and padding -------------------------------------------------------------------------------------
+
+
+@operator("Concat")
+def concatenation(c: Context) -> Tensor:
+    """Of any type: NNAPI joins neither whole numbers nor booleans. Quantised tensors go to the first one's steps."""
+    tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
+    dtype = tensors[0].dtype
+    if len(tensors) == 1:
+        return tensors[0]
+    axis = axis_of(c.node.integer("axis", 0), tensors[0].rank)
+    values = [c.carried(tensor) for tensor in tensors]
+    if not all(is_quantised(value) for value in values):
+        values = [c.plain(tensor) for tensor in tensors]
+    return c.give(joined(c, values, axis), None, dtype)
+
+
+def joined(c: Context, values: list[Value], axis: int) -> Value:
+    """A concatenation of tensors of one type."""
+    shape = joined_shape(values, axis)
+    if values[0].code is BOOL8.code:
+        return c.as_bool(joined(c, [c.as_number(value, F32) for value in values], axis))
+    if values[0].code is I32.code:
+        return joined_integers(c, values, axis)
+    if len(shape) <= MAX_RANK:
+        return c.emit(Op.CONCATENATION, *values, axis, out=values[0].type)
+    return c.reshape(
+        c.emit(Op.CONCATENATION, *(c.around(value, axis) for value in values), 1, out=values[0].type), shape
+    )
+
+
+@operator("Pad")
+def pad(c: Context) -> Tensor:
+    """With a constant, or with elements of the tensor; a negative padding cuts off."""
+    source = c.tensor()
+    mode = c.node.text("mode", "constant")
+    given = c.integers("pads", 1) or []
+    axes = [axis_of(axis, source.rank) for axis in c.ints(3, "the axes")] if c.has(3) else list(range(source.rank))
+    if len(given) != 2 * len(axes):
+        raise Unmapped(f"there must be two paddings for each of {len(axes)} axes, got {given}")
+    before, after = [0] * source.rank, [0] * source.rank
+    for axis, first, second in zip(axes, given[: len(axes)], given[len(axes) :], strict=True):
+        before[axis], after[axis] = first, second
+    if source.rank == 0:
+        return source
+    if mode == "constant":
+        number = c.node.real("value", 0.0) if c.node.has("value") else c.scalar(2, "the value") if c.has(2) else 0
+        return c.give(padded(c, c.number(), before, after, number), None, source.dtype)
+    value = c.value()
+    for axis, (first, second) in enumerate(zip(before, after, strict=True)):
+        if first or second:
+            value = elements_at(c, value, axis, _mirrored(mode, source.shape[axis], first, second))
+    return c.give(value, None, source.dtype)
+
+
+def _mirrored(mode: str, size: int, before: int, after: int) -> np.ndarray:
+    places = np.arange(-before, size + after)
+    if mode == "edge":
+        return np.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    if mode != "reflect":
+        raise Unmapped(f"attribute 'mode' must be constant, edge, reflect or wrap, got '{mode}'")
+    if size == 1:
+        return np.zeros_like(places)
+    turn = places % (2 * size - 2)
+    return np.minimum(turn, 2 * size - 2 - turn)
+
+
+def padded(c: Context, value: Value, before: list[int], after: list[int], number: float) -> Value:
+    """``value`` with a number around it, or less of it where a padding is negative."""
+    if min((*before, *after), default=0) < 0:
+        limits = zip(before, after, value.shape, strict=True)
+        value = strided(c, value, [range(max(0, -first), size + min(0, last)) for first, last, size in limits])
+    before, after = [max(0, one) for one in before], [max(0, one) for one in after]
+    if not any((*before, *after)):
+        return value
+    if value.code in (I32.code, BOOL8.code):
+        return _padded_whole(c, value, before, after, number)
+    if len(value.shape) <= MAX_RANK:
+        paddings = np.array([before, after]).T
+        return c.keep(Op.PAD_V2, value, paddings, float(number))
+    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
+        if first or last:
+            shape = value.shape
+            wide = c.keep(Op.PAD_V2, c.around(value, axis), np.array([[0, 0], [first, last], [0, 0]]), float(number))
+            value = c.reshape(wide, (*shape[:axis], wide.shape[1], *shape[axis + 1 :]))
+    return value
+
+
+def _padded_whole(c: Context, value: Value, before: list[int], after: list[int], number: float) -> Value:
+    """NNAPI pads no whole numbers: they are picked, and replaced where they are padding."""
+    widths = list(zip(before, after, strict=True))
+    places = np.pad(np.arange(value.size).reshape(value.shape), widths)
+    is_there = np.pad(np.ones(value.shape, np.bool_), widths)
+    moved = flat_picked(c, value, places)
+    return chosen(c, c.constant(is_there, BOOL8), moved, c.constant(number, value.type.with_dimensions(())))
+
+
+@operator("Trilu")
+def triangle(c: Context) -> Tensor:
+    """Zero below, or above, a diagonal."""
+    source = c.tensor()
+    if source.rank < 2:
+        raise Unmapped(f"the input must have rank 2 at least, got shape {list(source.shape)}")
+    k = int(c.scalar(1, "k")) if c.has(1) else 0
+    ones = np.ones(source.shape[-2:], np.bool_)
+    mask = np.triu(ones, k) if c.node.integer("upper", 1) else np.tril(ones, k)
+    value = c.number()
+    kept = c.constant(mask, BOOL8)
+    if value.code is BOOL8.code:
+        return c.give(joint(c, Op.LOGICAL_AND, value, kept, out=BOOL8), source.shape, source.dtype)
+    return c.give(chosen(c, kept, value, c.constant(0, value.type.with_dimensions(()))), source.shape, source.dtype)
+
+
+@operator("Split")
+def split(c: Context) -> list[Tensor]:
+    """Into parts of any size; into equal ones, of which the last may be smaller, where none are given."""
+    source = c.tensor()
+    axis = axis_of(c.node.integer("axis", 0), source.rank)
+    sizes, full = c.integers("split", 1), source.shape[axis]
+    if sizes is None:
+        count = c.node.integer("num_outputs", len(c.node.outputs))
+        size = -(-full // count)
+        sizes = [min(size, full - size * part) for part in range(count)]
+    if min(sizes) < 0 or sum(sizes) != full or len(sizes) < len(c.node.outputs):
+        raise Unmapped(
+            f"the sizes {sizes} do not make up axis {axis}, of size {full}, of {len(c.node.outputs)} outputs"
+        )
+    value = c.value()
+    shapes = [(*source.shape[:axis], size, *source.shape[axis + 1 :]) for size in sizes]
+    if len(set(sizes)) == 1 and len(sizes) > 1 and value.code is not BOOL8.code:
+        middle = 1 if len(value.shape) > MAX_RANK else axis
+        whole = c.around(value, axis) if len(value.shape) > MAX_RANK else value
+        parts = c.emit_many(Op.SPLIT, whole, middle, len(sizes), outs=[value.type] * len(sizes))
+        return [c.give(part, shape, source.dtype) for part, shape in zip(parts, shapes, strict=True)]
+    results = []
+    for begin, size, shape in zip(itertools.accumulate(sizes, initial=0), sizes, shapes, strict=False):
+        if not size:
+            results.append(constant(np.zeros(shape, source.dtype)))
+            continue
+        taken = [range(one) for one in source.shape]
+        taken[axis] = range(begin, begin + size)
+        results.append(c.give(strided(c, value, taken), shape, source.dtype))
+    return results

@@ -1,0 +1,254 @@
+"""Operators that take parts of a tensor: slices, elements by index, the best ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.elementwise import each, joint, with_number
+from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, strided, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.shape import flat_picked, joined
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor, constant
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+
+
+@operator("Slice")
+def slice_(c: Context) -> Tensor:
+    """Begins, ends, axes and steps are constants, attributes in older versions."""
+    source = c.tensor()
+    begins, ends = c.integers("starts", 1), c.integers("ends", 2)
+    if begins is None or ends is None or len(begins) != len(ends):
+        raise Unmapped(f"starts and ends must be of one length, got {begins} and {ends}")
+    axes = c.integers("axes", 3)
+    axes = list(range(len(begins))) if axes is None else [axis_of(axis, source.rank) for axis in axes]
+    steps = c.ints(4, "the steps") if c.has(4) else [1] * len(begins)
+    if not len(begins) == len(axes) == len(steps):
+        raise Unmapped(f"axes and steps must be as many as starts, got {axes} and {steps}")
+    taken = [range(size) for size in source.shape]
+    for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
+        if not step:
+            raise Unmapped("steps must not be 0")
+        taken[axis] = range(*slice(begin, end, step).indices(source.shape[axis]))
+    shape = [len(one) for one in taken]
+    if not all(shape):
+        return constant(np.zeros(shape, source.dtype))
+    return c.give(strided(c, c.value(), taken), shape, source.dtype)
+
+
+# --- by index ------------------------------------------------------------------------------------------------
+
+
+def _from_zero(c: Context, position: int, size: int) -> Value:
+    """Indices of which those below 0 count from the end."""
+    tensor = c.tensor(position)
+    if tensor.array is not None:
+        indices = tensor.array
+        if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
+            raise Unmapped(f"indices must be in [{-size}, {size}), got {int(indices.min())} to {int(indices.max())}")
+        return c.constant(np.where(indices < 0, indices + size, indices), I32)
+    value = c.number(position)
+    below = joint(c, Op.LESS, value, c.constant(0, I32), out=BOOL8)
+    offset = with_number(c, Op.MUL, c.as_number(below, I32), size, NONE)
+    return joint(c, Op.ADD, value, offset, NONE, out=I32)
+
+
+@operator("Gather")
+def gather(c: Context) -> Tensor:
+    """Along one axis; a single index takes the axis away."""
+    source, places = c.tensor(0), c.tensor(1)
+    axis = axis_of(c.node.integer("axis", 0), source.rank)
+    shape = (*source.shape[:axis], *places.shape, *source.shape[axis + 1 :])
+    if not math.prod(shape):
+        return constant(np.zeros(shape, source.dtype))
+    value, indices = c.value(0), _from_zero(c, 1, source.shape[axis])
+    if value.code is BOOL8.code:
+        return c.give(c.as_bool(gathered(c, c.as_number(value, F32), axis, indices)), shape)
+    return c.give(gathered(c, value, axis, indices), shape, source.dtype)
+
+
+@operator("GatherElements")
+def gather_elements(c: Context) -> Tensor:
+    """Indices along one axis, the others are the place in the indices: together one index in the order of memory."""
+    source, places = c.tensor(0), c.tensor(1)
+    axis = axis_of(c.node.integer("axis", 0), source.rank)
+    if places.rank != source.rank:
+        raise Unmapped(f"indices of shape {list(places.shape)} must have the rank of {list(source.shape)}")
+    strides = [math.prod(source.shape[one + 1 :]) for one in range(source.rank)]
+    grid = np.indices(places.shape)
+    firsts = sum((grid[one] * strides[one] for one in range(source.rank) if one != axis), np.zeros(places.shape, int))
+    indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
+    indices = joint(c, Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
+    return c.give(_flat_gathered(c, c.value(0), indices), places.shape, source.dtype)
+
+
+def _flat_gathered(c: Context, value: Value, indices: Value) -> Value:
+    if value.code is BOOL8.code:
+        return c.as_bool(_flat_gathered(c, c.as_number(value, F32), indices))
+    return gathered(c, c.reshape(value, (value.size,)), 0, indices)
+
+
+@operator("GatherND")
+def gather_nd(c: Context) -> Tensor:
+    """Indices of several axes become one index into these axes merged, each batch's behind those before."""
+    source, places = c.tensor(0), c.tensor(1)
+    batch = c.node.integer("batch_dims", 0)
+    depth = places.shape[-1]
+    if batch < 0 or batch + depth > source.rank or places.shape[:batch] != source.shape[:batch]:
+        raise Unmapped(f"indices of shape {list(places.shape)} do not fit {list(source.shape)}, batch_dims {batch}")
+    axes = source.shape[batch : batch + depth]
+    rest = source.shape[batch + depth :]
+    count = math.prod(source.shape[:batch])
+    rows = c.reshape(c.number(1), (places.size // depth, depth))
+    columns = c.emit_many(Op.SPLIT, rows, 1, depth, outs=[I32] * depth) if depth > 1 else [rows]
+    each_batch = math.prod(axes)
+    total = c.constant(np.repeat(np.arange(count) * each_batch, places.size // depth // count)[:, None], I32)
+    for position, column in enumerate(columns):
+        below = joint(c, Op.LESS, column, c.constant(0, I32), out=BOOL8)
+        offset = with_number(c, Op.MUL, c.as_number(below, I32), axes[position], NONE)
+        column = joint(c, Op.ADD, column, offset, NONE, out=I32)
+        column = with_number(c, Op.MUL, column, math.prod(axes[position + 1 :]), NONE)
+        total = joint(c, Op.ADD, total, column, NONE, out=I32)
+    value = c.value(0)
+    is_bool = value.code is BOOL8.code
+    table = c.reshape(c.as_number(value, F32) if is_bool else value, (count * each_batch, math.prod(rest)))
+    found = gathered(c, table, 0, c.reshape(total, (total.size,)))
+    shape = (*places.shape[:-1], *rest)
+    return c.give(c.as_bool(c.reshape(found, shape)) if is_bool else found, shape, source.dtype)
+
+
+@operator("ScatterElements", "Scatter")
+def scatter_elements(c: Context) -> Tensor:
+    """Updates along one axis, at constant indices."""
+    source, indices = c.tensor(0), c.array(1, "the indices").astype(np.int64)
+    axis = axis_of(c.node.integer("axis", 0), source.rank)
+    _check_reduction(c)
+    indices = np.where(indices < 0, indices + source.shape[axis], indices)
+    places = np.arange(source.size).reshape(source.shape)
+    grid: list[np.ndarray] = list(np.indices(indices.shape))
+    grid[axis] = indices
+    places[tuple(grid)] = source.size + np.arange(indices.size).reshape(indices.shape)
+    return _scattered(c, places)
+
+
+@operator("ScatterND")
+def scatter_nd(c: Context) -> Tensor:
+    """Updates of slices, at constant indices."""
+    source, indices = c.tensor(0), c.array(1, "the indices").astype(np.int64)
+    _check_reduction(c)
+    places = np.arange(source.size).reshape(source.shape)
+    updates = c.tensor(2)
+    where = tuple(np.moveaxis(indices, -1, 0))
+    places[where] = source.size + np.arange(updates.size).reshape(updates.shape)
+    return _scattered(c, places)
+
+
+def _check_reduction(c: Context) -> None:
+    if (reduction := c.node.text("reduction", "none")) != "none":
+        raise Unmapped(f"NNAPI has no scattering that reduces (attribute 'reduction' is '{reduction}')")
+
+
+def _scattered(c: Context, places: np.ndarray) -> Tensor:
+    source, updates = c.number(0), c.number(2)
+    both = joined(c, [c.reshape(source, (source.size,)), c.reshape(updates, (updates.size,))], 0)
+    return c.give(flat_picked(c, both, places), places.shape, c.tensor(0).dtype)
+
+
+@operator("Compress")
+def compress(c: Context) -> Value:
+    """Where a constant condition is true."""
+    source, places = c.tensor(0), np.flatnonzero(c.array(1, "the condition"))
+    if not places.size:
+        raise Unmapped("the condition takes no elements")
+    if not c.node.has("axis"):
+        return flat_picked(c, c.value(), places)
+    return elements_at(c, c.value(), axis_of(c.node.integer("axis", 0), source.rank), places)
+
+
+@operator("OneHot")
+def one_hot(c: Context) -> Tensor:
+    """The indices compared with every index there could be."""
+    places, depth = c.tensor(0), int(c.scalar(1, "the depth"))
+    axis = axis_of(c.node.integer("axis", -1), places.rank + 1)
+    if depth < 1:
+        raise Unmapped(f"the depth (input 1) must be positive, got {depth}")
+    indices = c.number(0)
+    if indices.code is not I32.code:
+        indices = c.cast(indices, np.dtype(np.int64))
+    below = joint(c, Op.LESS, indices, c.constant(0, I32), out=BOOL8)
+    indices = joint(c, Op.ADD, indices, with_number(c, Op.MUL, c.as_number(below, I32), depth, NONE), NONE, out=I32)
+    shape = (*places.shape[:axis], depth, *places.shape[axis:])
+    numbers = c.constant(np.arange(depth).reshape(depth, *[1] * (places.rank - axis)), I32)
+    hot = joint(c, Op.EQUAL, c.reshape(indices, (*places.shape[:axis], 1, *places.shape[axis:])), numbers, out=BOOL8)
+    values = c.number(2)
+    off, on = (
+        c.emit_many(Op.SPLIT, values, 0, 2, outs=[values.type] * 2)
+        if values.array is None
+        else (
+            c.constant(values.array[:1], values.type),
+            c.constant(values.array[1:], values.type),
+        )
+    )
+    full = c.reshape(hot, shape)
+    result = c.emit(
+        Op.SELECT,
+        c.reshape(full, (full.size,)),
+        c.broadcast(on, (full.size,)),
+        c.broadcast(off, (full.size,)),
+        out=values.type,
+    )
+    return c.give(c.reshape(result, shape), shape, c.tensor(2).dtype)
+
+
+# --- the best ------------------------------------------------------------------------------------------------
+
+
+@operator("TopK")
+def top_k(c: Context) -> list[Tensor]:
+    """Along the last axis, to which another one goes; the smallest are the largest upside down."""
+    source = c.tensor()
+    k = c.node.integer("k", 0) if c.node.has("k") else int(c.scalar(1, "k"))
+    axis = axis_of(c.node.integer("axis", -1), source.rank)
+    if not 1 <= k <= source.shape[axis]:
+        raise Unmapped(f"k must be in [1, {source.shape[axis]}], got {k}")
+    value = c.number()
+    order = [one for one in range(source.rank) if one != axis] + [axis]
+    last = transposed(c, value, order)
+    rows = c.reshape(last, (last.size // last.shape[-1], last.shape[-1]))
+    is_smallest = not c.node.integer("largest", 1)
+    if is_smallest:
+        rows = each(c, Op.NEG, rows)
+    best, places = c.emit_many(Op.TOPK_V2, rows, k, outs=[value.type, I32])
+    if is_smallest:
+        best = each(c, Op.NEG, best)
+    back = [order.index(one) for one in range(source.rank)]
+    shape = [*(source.shape[one] for one in order[:-1]), k]
+    return [
+        c.give(transposed(c, c.reshape(found, shape), back), None, dtype)
+        for found, dtype in ((best, source.dtype), (places, np.dtype(np.int64)))
+    ]
+
+
+@operator("ArgMax", "ArgMin")
+def arg_extreme(c: Context) -> Tensor:
+    """The first one; the last one is the first of the reversed."""
+    code = Op.ARGMAX if c.node.op_type == "ArgMax" else Op.ARGMIN
+    source, value = c.tensor(), c.number()
+    axis = axis_of(c.node.integer("axis", 0), source.rank)
+    whole = c.around(value, axis) if len(value.shape) > MAX_RANK else value
+    middle = 1 if len(value.shape) > MAX_RANK else axis
+    wants_last = bool(c.node.integer("select_last_index", 0))
+    if wants_last:
+        whole = c.keep(Op.REVERSE, whole, np.array([middle]))
+    place = c.emit(code, whole, middle, out=I32)
+    if wants_last:
+        place = joint(c, Op.SUB, c.constant(source.shape[axis] - 1, I32), place, NONE, out=I32)
+    keep = [1] if c.node.integer("keepdims", 1) else []
+    return c.give(place, (*source.shape[:axis], *keep, *source.shape[axis + 1 :]), np.int64)

@@ -1,0 +1,139 @@
+"""From bytes to a model of the ``onnx`` package, and from its tensors to arrays, with every size checked."""
+
+from __future__ import annotations
+
+import math
+import stat
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import IR_VERSION, ModelProto, TensorProto, helper, numpy_helper
+from onnx.defs import onnx_opset_version
+
+from nnvk.base.text import printable
+from nnvk.importers.budget import Budget
+from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.onnx.errors import Malformed, NoModel
+from nnvk.importers.onnx.node import domain_of
+
+MAX_BYTES = 2**31 - 1
+"""The largest file that protocol buffers have."""
+MAX_RANK = 16
+"""The largest rank that makes sense."""
+OLDEST = 7
+"""The oldest version of ONNX's operators that is read: before, broadcasting was something else."""
+_NUMBERS = frozenset("biuf")
+"""Kinds of NumPy's types that are numbers, or truth."""
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file, which must be a regular one: others may be endless."""
+    status = path.stat()
+    if stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
+        raise NoModel(f"it has {status.st_size} bytes, models have 2 GiB at most and keep more beside them")
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise NoModel("it is no regular file")
+    return path.read_bytes()
+
+
+def parse(data: bytes) -> ModelProto:
+    """The model in a file's bytes."""
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise NoModel(f"its bytes are no model, or end too early: {error}") from error
+    if not model.HasField("graph") or not model.ir_version:
+        raise NoModel("it has no graph or no IR version")
+    if not 1 <= model.ir_version <= IR_VERSION:
+        raise Malformed(
+            f"the onnx package that is installed knows IR versions 1 to {IR_VERSION}, got {model.ir_version}"
+        )
+    return model
+
+
+def versions(model: ModelProto) -> dict[str, int]:
+    """The version of each domain's operators."""
+    found = {domain_of(one.domain): int(one.version) for one in model.opset_import}
+    version = found.setdefault("", 1)
+    if not OLDEST <= version <= onnx_opset_version():
+        raise Malformed(
+            f"versions {OLDEST} to {onnx_opset_version()} of ONNX's operators are known here, "
+            f"got opset {version}: convert the model with onnx.version_converter"
+        )
+    return found
+
+
+def dtype_of(element_type: int, what: str) -> np.dtype:
+    """The NumPy type of an element type. `Unmapped` where it is none of numbers."""
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
+    except (KeyError, ValueError, TypeError):
+        raise Malformed(f"{what} has the unknown element type {element_type}") from None
+    name = TensorProto.DataType.Name(element_type)
+    if dtype.kind not in _NUMBERS or dtype.isbuiltin != 1:
+        raise Unmapped(f"{what} is of type {name}, which NNAPI has nothing for")
+    return dtype
+
+
+class Arrays:
+    """Reads the elements of tensors, those in files beside the model too."""
+
+    def __init__(self, folder: Path | None, budget: Budget) -> None:
+        self._folder = folder
+        self._budget = budget
+
+    def read(self, tensor: TensorProto) -> np.ndarray:
+        """The elements. `Unmapped` says what is wrong with them."""
+        what = f"tensor '{printable(tensor.name, NAME_SHOWN)}'"
+        dtype = dtype_of(tensor.data_type, what)
+        shape = tuple(tensor.dims)
+        if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+            raise Unmapped(f"{what} must have at most {MAX_RANK} dimensions from 0 up, got {list(shape)}")
+        size = math.prod(shape)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            self._budget.charge(size * dtype.itemsize)
+            return self._external(tensor, what, dtype, shape)
+        if tensor.HasField("raw_data") and len(tensor.raw_data) != size * dtype.itemsize:
+            raise Unmapped(
+                f"{what} of {dtype} {list(shape)} needs {size * dtype.itemsize} bytes, it has {len(tensor.raw_data)}"
+            )
+        self._budget.charge(size * dtype.itemsize)
+        try:
+            array: np.ndarray = numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, KeyError) as error:
+            raise Unmapped(f"{what} of {dtype} {list(shape)} has no such elements ({error})") from error
+        return array
+
+    def _external(self, tensor: TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        location = where.get("location", "")
+        if self._folder is None:
+            raise Unmapped(
+                f"{what} is in the file '{printable(location, NAME_SHOWN)}' beside the model: load it from its path"
+            )
+        if not location or PurePosixPath(location).is_absolute() or ".." in PurePosixPath(location).parts:
+            raise Unmapped(f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
+        path = self._folder / location
+        try:
+            inside = path.resolve(strict=True).is_relative_to(self._folder.resolve())
+            if not inside or not path.is_file():
+                raise Unmapped(
+                    f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'"
+                )
+            offset, length = int(where.get("offset", 0)), int(where.get("length", math.prod(shape) * dtype.itemsize))
+            if length != math.prod(shape) * dtype.itemsize:
+                raise Unmapped(
+                    f"{what} of {dtype} {list(shape)} needs {math.prod(shape) * dtype.itemsize} bytes, "
+                    f"length says {length}"
+                )
+            if offset < 0 or offset + length > path.stat().st_size:
+                raise Unmapped(
+                    f"{what} ends at byte {offset + length} of '{printable(location, NAME_SHOWN)}', "
+                    f"which has {path.stat().st_size}"
+                )
+            array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error
+        return array.astype(dtype, copy=False).reshape(shape)

@@ -1,0 +1,75 @@
+"""The tensors of one graph while its nodes are mapped, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx import GraphProto, NodeProto, TensorProto
+
+from nnvk.importers.onnx.tensors import Tensor
+
+
+class Scope:
+    """The tensors that the nodes of a graph, or of a function, may read: its own, and those of the graph around it."""
+
+    def __init__(self, nodes: Sequence[NodeProto], outputs: Sequence[str], outer: Scope | None = None) -> None:
+        self.nodes = nodes
+        self.outer = outer
+        self.tensors: dict[str, Tensor] = {}
+        self.initializers: dict[str, TensorProto] = {}
+        """Constants of the file that nobody read so far."""
+        self.lost: set[str] = set()
+        """Tensors that nodes could not give, and what was made of them."""
+        self.absorbed: set[int] = set()
+        """Positions of nodes that one before them did the work of."""
+        self._outputs = frozenset(outputs)
+        self._readers: dict[str, list[int]] = {}
+        self._writers: dict[str, int] = {}
+        for position, node in enumerate(nodes):
+            for name in reads(node):
+                self._readers.setdefault(name, []).append(position)
+            for name in node.output:
+                self._writers.setdefault(name, position)
+
+    def find(self, name: str) -> tuple[Scope, Tensor | None] | None:
+        """The scope that a tensor is in, and the tensor unless it is a constant that nobody read so far."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.tensors or name in scope.initializers:
+                return scope, scope.tensors.get(name)
+            scope = scope.outer
+        return None
+
+    def is_lost(self, name: str) -> bool:
+        """Whether a tensor is one that could not be made."""
+        return name in self.lost or (self.outer is not None and self.outer.is_lost(name))
+
+    def only_reader(self, name: str) -> int | None:
+        """The position of the only node that reads a tensor that is no output of the graph, and reads it once."""
+        readers = self._readers.get(name, [])
+        return readers[0] if len(readers) == 1 and name not in self._outputs and name in self._writers else None
+
+    def readers(self, name: str) -> list[int]:
+        """The positions of the nodes that read a tensor."""
+        return self._readers.get(name, [])
+
+    def writer(self, name: str) -> int | None:
+        """The position of the node that gives a tensor."""
+        return self._writers.get(name)
+
+
+def reads(node: NodeProto) -> Iterator[str]:
+    """The tensors that a node reads, those of the graphs in it too."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            yield from free_names(graph)
+
+
+def free_names(graph: GraphProto) -> Iterator[str]:
+    """The tensors that a graph reads and that are not its own."""
+    own = {one.name for one in (*graph.input, *graph.initializer)}
+    own.update(name for node in graph.node for name in node.output)
+    for node in graph.node:
+        yield from (name for name in reads(node) if name not in own)
+    yield from (one.name for one in graph.output if one.name not in own)

@@ -1,0 +1,83 @@
+"""The tensors of a file while it is imported, and what their types are in NNAPI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value, at_least_1d
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType, Shape
+
+F16 = OperandType(OperandCode.TENSOR_FLOAT16)
+_INT32 = np.iinfo(np.int32)
+
+
+def carrier(dtype: np.dtype) -> OperandType:
+    """The operand type that carries numbers of a type of ONNX: whole numbers are INT32, FLOAT64 is FLOAT32."""
+    if dtype == np.bool_:
+        return BOOL8
+    if dtype == np.float16:
+        return F16
+    if dtype in (np.float32, np.float64):
+        return F32
+    if dtype.kind in "iu":
+        return I32
+    raise Unmapped(f"NNAPI has no tensors of {dtype}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What a constant of real numbers was before it was dequantised."""
+
+    array: np.ndarray
+    """The steps, of 8 bits or of INT32."""
+    scale: np.ndarray
+    """One scale, or one for each index along ``axis``."""
+    zero_point: np.ndarray
+    """As many zero points."""
+    axis: int
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """A constant, or what an operation gives. ``shape`` has all dimensions, none for a single element of rank 0."""
+
+    dtype: np.dtype
+    shape: Shape
+    value: Value | None = None
+    """The NNAPI tensor. Of real numbers, and of 8 bits, it may be quantised; None: a constant not used so far."""
+    array: np.ndarray | None = None
+    """The elements of a constant."""
+    steps: Steps | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+def constant(array: np.ndarray, steps: Steps | None = None) -> Tensor:
+    """A tensor of these elements."""
+    return Tensor(array.dtype, array.shape, None, array, steps)
+
+
+def carried(array: np.ndarray) -> tuple[OperandType, np.ndarray]:
+    """The operand type of a constant, and its elements in it. `Unmapped` where they don't fit."""
+    type_ = carrier(array.dtype)
+    if not array.size:
+        raise Unmapped(f"a tensor of shape {list(array.shape)} has no elements, which NNAPI has not")
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
+        low, high = int(array.min()), int(array.max())
+        if not _INT32.min <= low <= high <= _INT32.max:
+            raise Unmapped(f"whole numbers must fit into 32 bits, got {low} to {high}")
+    with np.errstate(over="ignore"):
+        return type_.with_dimensions(at_least_1d(array.shape)), array.astype(type_.dtype)
