@@ -129,8 +129,11 @@ class Emitter:
             return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
-        repeats = [full // size for size, full in zip(padded, shape, strict=True)]
-        return self.emit(OperationCode.TILE, self.reshape(value, padded), np.array(repeats), out=value.type)
+        sizes, repeats = list(padded), [full // size for size, full in zip(padded, shape, strict=True)]
+        if len(padded) > MAX_RANK:
+            sizes, repeats = _runs(padded, shape)
+        tiled = self.emit(OperationCode.TILE, self.reshape(value, sizes), np.array(repeats), out=value.type)
+        return self.reshape(tiled, shape)
 
     def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
         """A constant of one number (a step where the type is quantised) everywhere."""
@@ -147,6 +150,18 @@ class Emitter:
         """True where a tensor is not 0."""
         zero = self.constant(value.type.zero_point, value.type)
         return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
+
+
+def _runs(padded: Shape, shape: Shape) -> tuple[list[int], list[int]]:
+    """Sizes and repetitions where neighbours that are all repeated, or not, are one dimension."""
+    sizes: list[int] = []
+    repeats: list[int] = []
+    for size, full in zip(padded, shape, strict=True):
+        if sizes and (full == 1 or (size != full) == (repeats[-1] > 1)):
+            sizes[-1], repeats[-1] = sizes[-1] * size, repeats[-1] * (full // size)
+        else:
+            sizes, repeats = [*sizes, size], [*repeats, full // size]
+    return sizes, repeats
 
 
 def is_quantised(value: Value) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -86,7 +86,7 @@ class Builder:
                     named = f" '{printable(node.name, NAME_SHOWN)}'" if node.name else ""
                     text = f"in it, {printable(node.kind, NAME_SHOWN)}{named}: {reason(error)}"
                     if isinstance(error, NotConstant):
-                        raise NotConstant(text, error.tensor) from error
+                        raise NotConstant(text, made_of(scope, error.tensors)) from error
                     raise Unmapped(text) from error
         finally:
             self.shared.depth -= 1
@@ -95,22 +95,25 @@ class Builder:
         """Map one node, and bind its outputs."""
         self.shared.budget.charge(NODE_COST)
         inputs = [self.read(scope, name) if name else None for name in node.inputs]
-        outputs = self._outputs(scope, node, inputs, versions)
-        for name, tensor in zip(node.outputs, outputs, strict=False):
+        around = _Around(self, scope, node, versions)
+        outputs = self._outputs(node, inputs, around)
+        names = list(node.outputs)
+        if around.absorbed is not None:
+            names[0] = around.absorbed.outputs[0]
+            scope.absorbed.add(around.absorbed.position)
+        for name, tensor in zip(names, outputs, strict=False):
             if name and tensor is not None:
                 if name in scope.tensors or name in scope.initializers:
                     raise Unmapped(f"its output '{printable(name, NAME_SHOWN)}' has a value already")
                 scope.tensors[name] = tensor
 
-    def _outputs(
-        self, scope: Scope, node: Node, inputs: Sequence[Tensor | None], versions: Mapping[str, int]
-    ) -> Sequence[Tensor | None]:
+    def _outputs(self, node: Node, inputs: Sequence[Tensor | None], around: _Around) -> Sequence[Tensor | None]:
         done = folded(node, inputs, self.shared.budget)
         if done is not None:
             return done
         mapper = find(node.kind)
         if mapper is not None:
-            context = Context(self.graph, node, inputs, _Around(self, scope, node, versions))
+            context = Context(self.graph, node, inputs, around)
             result = mapper(context)
             several = [result] if isinstance(result, Value | Tensor) or result is None else result
             return [context.give(one) if isinstance(one, Value) else one for one in several]
@@ -134,7 +137,12 @@ class Builder:
         # An input that is left out is left out by the nodes in the body as well.
         absent = {*body.input} - scope.tensors.keys()
         scope.nodes = [_without(proto, absent) for proto in scope.nodes] if absent else scope.nodes
-        self.run(scope, versions, node.index, arguments)
+        try:
+            self.run(scope, versions, node.index, arguments)
+        except NotConstant as error:
+            outside = dict(zip(body.input, node.inputs, strict=False))
+            tensors = frozenset(outside[name] for name in error.tensors if name in outside)
+            raise NotConstant(str(error), tensors) from error
         return [
             self.read(scope, name) if wanted else None for name, wanted in zip(body.output, node.outputs, strict=False)
         ]
@@ -160,6 +168,21 @@ class Builder:
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
         value = helper.carried(tensor)
         return helper.plain(tensor) if is_quantised(value) and tensor.dtype.kind == "f" else value
+
+
+def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
+    """The tensors that these are made of, and they themselves."""
+    found: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found.add(name)
+        writer = scope.writer(name)
+        if writer is not None:
+            pending += scope.nodes[writer].input
+    return frozenset(found)
 
 
 def _without(proto: NodeProto, absent: set[str]) -> NodeProto:
@@ -190,6 +213,8 @@ class _Around:
         self._scope = scope
         self._node = node
         self._versions = versions
+        self.absorbed: Node | None = None
+        """The follower whose work the node does."""
 
     def follower(self, name: str) -> Node | None:
         """The one node that reads a tensor, which is no output of the model; None where there are others."""
@@ -216,7 +241,7 @@ class _Around:
 
     def absorb(self, node: Node) -> None:
         """Say that a follower is done: its output is that of the node that is mapped."""
-        self._scope.absorbed.add(node.position)
+        self.absorbed = node
 
     def inlined(self, graph: GraphProto, given: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of a graph in this one, whose inputs are ``given``."""
@@ -234,7 +259,12 @@ class _Around:
         for name, tensor in inputs.items():
             if len(tensor.shape) > 4:
                 raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")
-        made = [self._branch(graph, captured) for graph in branches]
+        try:
+            made = [self._branch(graph, captured) for graph in branches]
+        except OverBudget:
+            raise
+        except Unmapped as error:  # a branch that is not the one: whoever knows the condition does not need it
+            raise NotConstant(str(error), frozenset(self._node.inputs)) from error
         (model, ports), (other, others) = made
         for one, two in zip(ports, others, strict=True):
             if (one.dtype, one.shape) != (two.dtype, two.shape):

@@ -22,11 +22,11 @@ _MOST_NUMBERS = 4096
 
 
 class NotConstant(Unmapped):
-    """Raised where a parameter must be known at import. ``tensor`` is its name."""
+    """Raised where a parameter must be known at import. ``tensors`` are the names of what it is made of."""
 
-    def __init__(self, reason: str, tensor: str) -> None:
+    def __init__(self, reason: str, tensors: frozenset[str]) -> None:
         super().__init__(reason)
-        self.tensor = tensor
+        self.tensors = tensors
 
 
 class Surroundings(Protocol):
@@ -126,7 +126,7 @@ class Context(Emitter):
         """The elements of an input that must be a constant. ``what`` names it in the error."""
         tensor = self.tensor(position)
         if tensor.array is None:
-            raise NotConstant(f"{what} (input {position}) must be a constant", self.node.inputs[position])
+            raise NotConstant(f"{what} (input {position}) must be a constant", frozenset({self.node.inputs[position]}))
         return tensor.array
 
     def ints(self, position: int, what: str) -> list[int]:

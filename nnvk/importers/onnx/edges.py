@@ -55,9 +55,9 @@ def edges_of(graph: GraphProto) -> list[Edge]:
         if not type_.HasField("shape"):
             raise Malformed(f"{what} must have a shape, of which single sizes may be open")
         dims = type_.shape.dim
-        if len(dims) > MAX_RANK or any(dim.dim_value < 0 for dim in dims):
+        if len(dims) > MAX_RANK or any(dim.dim_value < -1 for dim in dims):
             raise Malformed(f"{what} must have at most {MAX_RANK} dimensions from 0 up")
-        signature = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims)
+        signature = tuple(int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in dims)
         shape = tuple(_OPEN if size == -1 else size for size in signature)
         try:
             dtype = dtype_of(type_.elem_type, what)

@@ -20,7 +20,7 @@ from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, reason
+from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, made_of, reason
 from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
 from nnvk.importers.onnx.errors import Malformed, OnnxImportError
@@ -28,7 +28,6 @@ from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays, dtype_of, parse, read_file, versions
 from nnvk.importers.onnx.registry import find
-from nnvk.importers.onnx.scope import Scope
 from nnvk.importers.onnx.tensors import Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
@@ -48,7 +47,7 @@ def load(
     ``shapes`` gives inputs, by name, other shapes than the file's: above all the sizes that the file leaves open
     (`Port.signature`), which are 1 without it; sizes that have one name in the file are one size. ``constants`` gives
     inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
-    of the model then. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
+    of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
     INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32; inputs and outputs keep the file's types.
 
@@ -96,13 +95,15 @@ class _Import:
         self._scope = self._builder.enter(self._proto)
         self._inputs: list[tuple[Edge, Value]] = []
         self._inferred: dict[str, Tensor] | None = None
-        self._unknown: list[str] = []
+        self._unknown: set[str] = set()
 
     def run(self, shapes: Shapes, constants: Mapping[str, Any]) -> ImportedModel:
         edges = edges_of(self._proto)
         fixed = _fixed(edges, constants)
         edges = [edge for edge in edges if edge.name not in fixed]
         edges = resized(edges, shapes)
+        fixed.update({edge.name: np.zeros(edge.shape, edge.dtype) for edge in edges if 0 in edge.shape})
+        edges = [edge for edge in edges if edge.name not in fixed]
         for name, array in fixed.items():
             self._scope.tensors[name] = constant(array)
         try:
@@ -112,8 +113,7 @@ class _Import:
                 return self._finished(outputs)
         except OverBudget:
             pass  # which is among the problems
-        behind = _inputs_behind(self._scope, self._unknown)
-        unknown = [edge.name for edge in edges if edge.name in behind]
+        unknown = [edge.name for edge in edges if edge.name in self._unknown]
         hint = _hint(edges, unknown)
         raise OnnxImportError("NNAPI can't express this model", self._name, self._problems, hint, unknown)
 
@@ -150,8 +150,6 @@ class _Import:
     def _input(self, edge: Edge, type: OperandType | None) -> None:
         if edge.name in self._scope.tensors:
             raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' is an input twice")
-        if 0 in edge.shape:
-            raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' of shape {list(edge.shape)} has no elements")
         type_ = (type or carrier(edge.dtype)).with_dimensions(at_least_1d(edge.shape))
         value = self._builder.graph.input(type_)
         self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, value)
@@ -176,8 +174,7 @@ class _Import:
         except (Unmapped, NnapiError, RecursionError, *DAMAGED) as error:
             counts = (self._scope.tensors[name].dtype.kind in "iu" for name in lost)
             if isinstance(error, NotConstant):
-                own = self._scope.find(error.tensor) is not None
-                self._unknown += [error.tensor] if own else node.inputs
+                self._unknown |= made_of(self._scope, error.tensors)
             if isinstance(error, OverBudget) or not any(counts):
                 self._problem(node.kind, node.index, error, node.name)
             self._scope.lost.update(node.outputs)
@@ -255,21 +252,6 @@ def _hint(edges: list[Edge], unknown: list[str]) -> str:
         if -1 in edge.signature
     ]
     return "; ".join(told)
-
-
-def _inputs_behind(scope: Scope, names: list[str]) -> set[str]:
-    """The tensors that these are made of, and they themselves."""
-    found: set[str] = set()
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name in found:
-            continue
-        found.add(name)
-        writer = scope.writer(name)
-        if writer is not None:
-            pending += scope.nodes[writer].input
-    return found
 
 
 def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndarray]:

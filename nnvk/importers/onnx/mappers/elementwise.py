@@ -261,12 +261,29 @@ def remainder(c: Context) -> Value:
     """With the sign of the divisor; with ``fmod`` that of the dividend."""
     first, second = c.number(0), c.number(1)
     if not c.node.integer("fmod", 0):
-        return idioms.floor_remainder(c, first, second)
+        if first.code is I32.code:
+            return idioms.floor_remainder(c, first, second)
+        return _real_remainder(c, first, second)
     if first.code is I32.code:
         whole = idioms.truncated_quotient(c, first, second)
         return joint(c, Op.SUB, first, joint(c, Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
-    rest = idioms.floor_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
+    rest = _real_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
     return joint(c, Op.MUL, idioms.sign(c, first), rest, NONE, out=first.type)
+
+
+def _real_remainder(c: Context, first: Value, second: Value) -> Value:
+    """By an infinite divisor it is the dividend where both have one sign, and else the divisor."""
+    rest = idioms.floor_remainder(c, first, second)
+    if second.array is not None and np.all(np.isfinite(second.array)):
+        return rest
+    largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
+    is_infinite = joint(c, Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
+    is_finite = joint(c, Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
+    product = joint(c, Op.MUL, idioms.sign(c, first), second, NONE, out=first.type)
+    differs = joint(c, Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
+    shape = rest.shape
+    known = joint(c, Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
+    return chosen(c, known, chosen(c, differs, second, first), rest)
 
 
 @operator("Pow")

@@ -112,7 +112,8 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
     if kind == "asymmetric":
         return x / axis.scale
     if kind == "align_corners":
-        return x * (axis.size - 1) / (axis.out - 1) if axis.out > 1 else np.zeros(1)
+        full = axis.scale * axis.size  # which need not be whole
+        return x * (axis.size - 1) / (full - 1) if full != 1 else x * 0
     if kind == "tf_crop_and_resize":
         if axis.out > 1:
             return axis.start * (axis.size - 1) + x * (axis.end - axis.start) * (axis.size - 1) / (axis.out - 1)
@@ -210,7 +211,7 @@ def _weights(c: Context, axis: Axis, mode: str) -> np.ndarray:
     else:
         weights = _cubic(distance, c.node.real("cubic_coeff_a", -0.75))
     inside = (taps >= 0) & (taps < axis.size)
-    if c.node.integer("exclude_outside", 0) or stretch > 1:
+    if c.node.integer("exclude_outside", 0):
         weights = np.where(inside, weights, 0)
     total = weights.sum(1, keepdims=True)
     weights = weights / np.where(total == 0, 1, total)
