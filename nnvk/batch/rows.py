@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from nnvk.base.text import dimensions
-from nnvk.importers.tflite import Port
+from nnvk.importers.ports import Port
 from nnvk.inputs.arrays import array_shape, load_array, load_array_rows, load_arrays
 from nnvk.inputs.images import Normalization, load_image
 

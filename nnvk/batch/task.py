@@ -13,7 +13,7 @@ import numpy as np
 from nnvk.api import Device, NnapiError, ResultCode, run
 from nnvk.batch.rows import Reader, Row
 from nnvk.importers import tflite
-from nnvk.importers.tflite import ImportedModel
+from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import Normalization, own_normalizations
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.comparison import Tolerance, difference

@@ -12,7 +12,16 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.text import milliseconds
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, find_models, load_model, title
+from nnvk.cli.models import (
+    InputConstants,
+    InputShapes,
+    NoRoundHybrid,
+    Relaxed,
+    find_device,
+    find_models,
+    load_model,
+    title,
+)
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
@@ -36,6 +45,7 @@ def command(
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -56,7 +66,9 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+                imported = load_model(
+                    path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
+                )
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue

@@ -15,11 +15,11 @@ from nnvk.api import get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.inputs import read_inputs
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, Seed, find_device, load_model
+from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, Seed, find_device, load_model
 from nnvk.cli.output import bar, check_writable, deliver, print_table, working, writing
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
-from nnvk.importers.tflite import ImportedModel
+from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import own_normalizations
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare
@@ -70,6 +70,7 @@ def command(
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the differences: a .svg, or a .png.")
     ] = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -84,7 +85,9 @@ def command(
     check_writable(plot, json_file)
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = load_model(
+        path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
+    )
     given = random_ports(imported, seed)
     if inputs:
         given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))

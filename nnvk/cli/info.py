@@ -13,10 +13,10 @@ import typer
 from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
+from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
-from nnvk.importers.tflite import ImportedModel, Port
+from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
 from nnvk.types.operand import QUANT8_CODES
@@ -38,7 +38,7 @@ class Placed:
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Say what this device runs, without the others' help."),
@@ -52,6 +52,7 @@ def command(
         typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -63,7 +64,7 @@ def command(
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     reasons = _reasons(imported.model, devices)
     first = devices[0].name
     if device is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnvk.importers.tflite import Port
+from nnvk.importers.ports import Port
 from nnvk.inputs.arrays import describe, load_array, load_arrays
 from nnvk.inputs.images import Normalization, load_image
 

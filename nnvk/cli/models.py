@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nnvk.api import Device, get_device, get_devices
-from nnvk.importers import tflite
+from nnvk.importers import formats
+from nnvk.importers.ports import ImportedModel
 from nnvk.insight.placement import with_fallback
-
-MODEL_SUFFIXES = (".tflite",)
-"""Of the files in a folder, those that are models."""
 
 NoRoundHybrid = Annotated[
     bool,
@@ -42,16 +41,40 @@ InputShapes = Annotated[
 ]
 
 
+InputConstants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constant",
+        metavar="NAME=VALUE",
+        help="Give an input of an .onnx file its value for good, such as axes=[0,1]: what has to be known beforehand.",
+    ),
+]
+
+
 def load_model(
-    path: Path, shapes: Sequence[str] | None = None, *, round_hybrid: bool = True, relaxed: bool = False
-) -> tflite.ImportedModel:
-    """Read a model; ``shapes`` are those of ``--shape``, ``round_hybrid`` and ``relaxed`` are those of `tflite.load`.
+    path: Path,
+    shapes: Sequence[str] | None = None,
+    *,
+    constants: Sequence[str] | None = None,
+    round_hybrid: bool = True,
+    relaxed: bool = False,
+) -> ImportedModel:
+    """Read a model of any format.
+
+    ``shapes`` are those of ``--shape``, ``constants`` those of ``--constant``, ``round_hybrid`` and
+    ``relaxed`` are those of `tflite.load`.
 
     Raises FileNotFoundError, or the importer's error that names what can't be mapped.
     """
     if path.is_dir():
-        raise IsADirectoryError(f"a folder, not a .tflite file: {path}")
-    return tflite.load(path, shapes=parse_shapes(shapes or ()), round_hybrid=round_hybrid, relaxed=relaxed)
+        raise IsADirectoryError(f"a folder, not a file of a model: {path}")
+    return formats.load(
+        path,
+        shapes=parse_shapes(shapes or ()),
+        constants=_parse_constants(constants or ()),
+        round_hybrid=round_hybrid,
+        relaxed=relaxed,
+    )
 
 
 def find_models(paths: Sequence[Path]) -> list[Path]:
@@ -64,9 +87,9 @@ def find_models(paths: Sequence[Path]) -> list[Path]:
         if not path.is_dir():
             found[path] = None
             continue
-        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in MODEL_SUFFIXES and each.is_file())
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in formats.SUFFIXES and each.is_file())
         if not inside:
-            raise ValueError(f"there are no {' or '.join(MODEL_SUFFIXES)} files in {path}")
+            raise ValueError(f"there are no {' or '.join(formats.SUFFIXES)} files in {path}")
         found.update(dict.fromkeys(inside))
     return list(found)
 
@@ -75,6 +98,17 @@ def title(path: Path, among: Sequence[Path]) -> str:
     """A model's name: its file's, with its folder's where another is called the same."""
     same = sum(other.name == path.name for other in among)
     return path.name if same == 1 else f"{path.resolve().parent.name}/{path.name}"
+
+
+def _parse_constants(words: Sequence[str]) -> dict[str, Any]:
+    constants: dict[str, Any] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            constants[name] = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"--constant must be NAME=VALUE, such as axes=[0,1], not {word!r}") from error
+    return constants
 
 
 def parse_shapes(words: Sequence[str]) -> dict[str, list[int | None]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import print_table
-from nnvk.importers.tflite import Source
+from nnvk.importers.graph import Source
 from nnvk.insight.profiling import Part, Profile
 
 LONGEST_LAYER = 24

@@ -19,11 +19,11 @@ from nnvk.base import tracing
 from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import FAILURE, Failures, complain, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, Seed, choose_devices, load_model
+from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, Seed, choose_devices, load_model
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
-from nnvk.importers.tflite import ImportedModel, Port
+from nnvk.importers.ports import ImportedModel, Port
 from nnvk.inputs.images import Normalization, own_normalizations
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.placement import compile_model, device_of_operations, placement
@@ -92,6 +92,7 @@ def command(
         typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
     ] = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -118,7 +119,7 @@ def command(
     normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
     devices = choose_devices(device, not no_fallback)
-    imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     if names is None:
         names = _own_labels(imported)
     wants_classes = top is not None or names is not None

@@ -17,7 +17,7 @@ from nnvk.insight.placement import strategies_of_operations
 
 
 def command(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite files.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite or .onnx files.")],
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Tune for this device; for the preferred one, if left out."),

@@ -16,7 +16,7 @@ from typing import IO, BinaryIO
 import numpy as np
 
 from nnvk.base.text import dimensions
-from nnvk.importers.tflite import Port
+from nnvk.importers.ports import Port
 
 _BROKEN = (
     ValueError,

@@ -7,7 +7,7 @@ import os
 import numpy as np
 from numpy.random import Generator, default_rng  # NumPy imports it late, and Cython loses a Ctrl-C that comes meanwhile
 
-from nnvk.importers.tflite import ImportedModel
+from nnvk.importers.ports import ImportedModel
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 

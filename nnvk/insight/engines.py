@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import Device, Model, run
-from nnvk.importers.tflite import ImportedModel
+from nnvk.importers.ports import ImportedModel
 from nnvk.insight.placement import device_of_operations, prepare
 from nnvk.types.model import Model as FrozenModel
 

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, tostring
 from nnvk import __version__
 from nnvk.api import Device
 from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
-from nnvk.importers.tflite import Source
+from nnvk.importers.graph import Source
 from nnvk.insight.comparison import Comparison, Difference
 from nnvk.insight.drawing import Bar, Chart
 from nnvk.insight.profiling import Profile

@@ -12,7 +12,7 @@ from nnvk.api import Compilation, Device, DeviceTypeCode, Step, get_devices
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.base.tracing import Span
-from nnvk.importers.tflite import Source
+from nnvk.importers.graph import Source
 from nnvk.insight.limits import Limits
 
 PARTS = ("gpu", "cpuexe")

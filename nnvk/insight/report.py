@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnvk.api import Compilation, Device
-from nnvk.importers.tflite import ImportedModel
+from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.comparison import Comparison, compare
 from nnvk.insight.limits import Limits

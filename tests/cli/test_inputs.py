@@ -13,7 +13,7 @@ from PIL import Image
 
 from nnvk import OperandCode, OperandType
 from nnvk.cli.inputs import read_inputs
-from nnvk.importers.tflite import Port
+from nnvk.importers.ports import Port
 from nnvk.inputs.images import Normalization
 
 VECTOR = Port("vector", OperandType(OperandCode.TENSOR_FLOAT32, (1, 4)), "FLOAT32", (1, 4))

@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import onnx as _onnx  # noqa: F401
 except ImportError as error:
-    raise ImportError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'") from error
+    raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'") from error
 
 from nnvk.importers.errors import Problem
 from nnvk.importers.metadata import Metadata

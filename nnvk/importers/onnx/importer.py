@@ -18,7 +18,7 @@ from nnvk.base.text import printable
 from nnvk.importers import errors
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
-from nnvk.importers.graph import Graph, Value, at_least_1d, edge_shape
+from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, made_of, reason
 from nnvk.importers.onnx.context import NotConstant
@@ -31,7 +31,7 @@ from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.tensors import Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
-from nnvk.runtime.inputs import as_array
+from nnvk.runtime.inputs import as_array, is_array
 from nnvk.types.operand import OperandType
 
 
@@ -131,6 +131,8 @@ class _Import:
         for position, proto in enumerate(self._proto.node):
             if position not in self._scope.absorbed:
                 node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), position)
+                named = node.name or next(iter(node.outputs), "")
+                self._builder.graph.source = Source(position, node.kind, named)
                 self._node(node)
 
     def _constants(self) -> dict[str, np.ndarray]:
@@ -231,7 +233,18 @@ class _Import:
             ),
             description=proto.doc_string,
             metadata=metadata,
+            sources=self._builder.graph.sources(model),
+            tensors=self._places(),
         )
+
+    def _places(self) -> dict[int | str, int]:
+        """The operands of the model that have a tensor's elements, by its name."""
+        places: dict[int | str, int] = {}
+        for name, tensor in self._scope.tensors.items():
+            place = None if tensor.value is None else self._builder.graph.place(tensor.value)
+            if place is not None:
+                places[name] = place
+        return places
 
     def _problem(self, kind: str, index: int, error: Exception, name: str = "") -> None:
         self._problems.append(Problem(kind, index, reason(error), name=name))
@@ -263,7 +276,10 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
         if name not in known:
             names = ", ".join(repr(printable(one, NAME_SHOWN)) for one in known)
             raise bad_data(f"no input of the model is called {printable(str(name), NAME_SHOWN)!r}, there are [{names}]")
-        edge, array = known[name], as_array(given, f"'{printable(name, NAME_SHOWN)}'")
+        edge = known[name]
+        array = as_array(given, f"'{printable(name, NAME_SHOWN)}'")
+        if not is_array(given) and array.dtype.kind in "biuf":  # numbers of Python
+            array = _fitting(array, edge)
         fits = len(array.shape) == len(edge.signature) and all(
             size in (-1, own) for size, own in zip(edge.signature, array.shape, strict=True)
         )
@@ -274,6 +290,13 @@ def _fixed(edges: list[Edge], constants: Mapping[str, Any]) -> dict[str, np.ndar
             )
         fixed[name] = array
     return fixed
+
+
+def _fitting(array: np.ndarray, edge: Edge) -> np.ndarray:
+    """Python's numbers in the type of an input, as far as that has them."""
+    with np.errstate(all="ignore"):
+        cast = array.astype(edge.dtype)
+    return cast if np.array_equal(cast, array) or edge.dtype.kind == "f" else array
 
 
 def _port(name: str, value: Value, dtype: np.dtype, shape: tuple[int, ...], signature: tuple[int, ...] = ()) -> Port:
