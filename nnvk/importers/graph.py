@@ -293,6 +293,8 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
         return Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=argument.frozen)
     if isinstance(argument, np.ndarray):
         array = argument.astype(np.int32, order="C")
+        if not np.array_equal(array, argument):
+            raise Unmapped(f"parameters must be whole numbers of 32 bits, got {argument.reshape(-1)[:8].tolist()}")
         return Operand(OperandType(OperandCode.TENSOR_INT32, array.shape), Lifetime.CONSTANT, array)
     if argument is None:
         return Operand(OperandType(OperandCode.TENSOR_FLOAT32), Lifetime.NO_VALUE)

@@ -259,7 +259,7 @@ ERRORS = {
     "run": "nnvk: missing argument 'MODEL' (nnvk run -h)",
     "run x --device cpu --device gpu": "nnvk: --device is given twice (nnvk run -h)",
     "info absent.tflite": "nnvk: no such file: absent.tflite",
-    "info /": "nnvk: a folder, not a .tflite file: /",
+    "info /": "nnvk: a folder, not a file of a model: /",
     "info absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",
     "run absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",
     "bench absent.tflite --device abacus": "nnvk: there is no device 'abacus'; the devices are ",

@@ -13,7 +13,6 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
-from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.onnx import mappers as _mappers  # noqa: F401  (registers the mappers)
@@ -167,7 +166,7 @@ class Builder:
         """A tensor as an output of a model: what it stands for, where it is of real numbers."""
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
         value = helper.carried(tensor)
-        return helper.plain(tensor) if is_quantised(value) and tensor.dtype.kind == "f" else value
+        return helper.plain(tensor) if tensor.dtype.kind == "f" else value
 
 
 def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
@@ -261,17 +260,17 @@ class _Around:
                 raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")
         try:
             made = [self._branch(graph, captured) for graph in branches]
+            (model, ports), (other, others) = made
+            for one, two in zip(ports, others, strict=True):
+                if (one.dtype, one.shape) != (two.dtype, two.shape):
+                    raise Unmapped(
+                        f"its branches give {one.dtype} {list(one.shape)} and {two.dtype} {list(two.shape)}: "
+                        "NNAPI's have one shape"
+                    )
         except OverBudget:
             raise
         except Unmapped as error:  # a branch that is not the one: whoever knows the condition does not need it
             raise NotConstant(str(error), frozenset(self._node.inputs)) from error
-        (model, ports), (other, others) = made
-        for one, two in zip(ports, others, strict=True):
-            if (one.dtype, one.shape) != (two.dtype, two.shape):
-                raise Unmapped(
-                    f"its branches give {one.dtype} {list(one.shape)} and {two.dtype} {list(two.shape)}: "
-                    "NNAPI's have one shape"
-                )
         outs = list(model.frozen.output_types())
         edges = [self._builder.edge(tensor) for tensor in inputs.values()]
         values = self._builder.graph.emit(

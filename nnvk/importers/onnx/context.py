@@ -13,7 +13,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.idioms.elementwise import joint, with_number
 from nnvk.importers.onnx.node import Node
-from nnvk.importers.onnx.tensors import Tensor, carried, carrier
+from nnvk.importers.onnx.tensors import F16, Tensor, carried, carrier
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -93,6 +93,8 @@ class Context(Emitter):
     def plain(self, tensor: Tensor) -> Value:
         """The NNAPI tensor of numbers that stand for themselves: real ones, INT32 or booleans."""
         value = self.carried(tensor)
+        if tensor.dtype == np.float16 and value.code is F32.code:
+            return value.once("half", lambda: self.unshaped(OperationCode.CAST, value, out=F16))
         if not is_quantised(value):
             return value
         return self.real(value) if tensor.dtype.kind == "f" else value.once("whole", lambda: self._whole(value))
@@ -102,6 +104,11 @@ class Context(Emitter):
         steps = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
         shifted = with_number(self, OperationCode.ADD, steps, value.type.zero_point + 0.5, NONE)
         return self.unshaped(OperationCode.CAST, self.unshaped(OperationCode.FLOOR, shifted, out=F32), out=I32)
+
+    def is_wide(self, position: int) -> bool:
+        """Whether an input of FLOAT16 is there in FLOAT32 still."""
+        tensor = self.tensor(position)
+        return tensor.dtype == np.float16 and self.carried(tensor).code is F32.code
 
     def value(self, position: int = 0) -> Value:
         """`carried` of an input: for operators that only move elements, or that NNAPI has quantised."""
@@ -172,6 +179,8 @@ class Context(Emitter):
     def _dtype(self, value: Value) -> np.dtype:
         first = next((tensor.dtype for tensor in self.inputs if tensor is not None), np.dtype(np.float32))
         if is_quantised(value) or carrier(first).code is value.code:
+            return first
+        if first == np.float16 and value.code is F32.code:  # which is rounded when it is needed
             return first
         others = {F32.code: np.float32, I32.code: np.int64, BOOL8.code: np.bool_}
         return np.dtype(others.get(value.code, np.float16))

@@ -313,7 +313,7 @@ def _inferred(model: ModelProto, edges: list[Edge]) -> dict[str, Tensor]:
         for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
             dim.dim_value = size
     try:
-        known = infer_shapes(copy, data_prop=True).graph
+        known = infer_shapes(copy).graph  # without data_prop, which lays out whatever sizes a file names
     except (InferenceError, RuntimeError, ValueError, TypeError):
         return {}
     found = {}

@@ -7,7 +7,8 @@ import stat
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from onnx import IR_VERSION, ModelProto, TensorProto, helper, numpy_helper
 from onnx.defs import onnx_opset_version
 
@@ -44,6 +45,7 @@ def parse(data: bytes) -> ModelProto:
         model.ParseFromString(data)
     except DecodeError as error:
         raise NoModel(f"its bytes are no model, or end too early: {error}") from error
+    _check_texts(model)
     if not model.HasField("graph") or not model.ir_version:
         raise NoModel("it has no graph or no IR version")
     if not 1 <= model.ir_version <= IR_VERSION:
@@ -51,6 +53,19 @@ def parse(data: bytes) -> ModelProto:
             f"the onnx package that is installed knows IR versions 1 to {IR_VERSION}, got {model.ir_version}"
         )
     return model
+
+
+def _check_texts(message: Message) -> None:
+    """`Malformed` where a name is no UTF-8, which protocol buffers of this kind let pass."""
+    for field, value in message.ListFields():
+        if field.type not in (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING):
+            continue
+        several = [value] if isinstance(value, (str, bytes, Message)) else value
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for one in several:
+                _check_texts(one)
+        elif not all(isinstance(one, str) for one in several):
+            raise Malformed(f"field '{field.full_name}' is no text in UTF-8")
 
 
 def versions(model: ModelProto) -> dict[str, int]:

@@ -152,8 +152,11 @@ _SINGLE_AXIS = 13
 
 @operator(*_SOFT)
 def softmax(c: Context) -> Value:
-    """The axis becomes the last of a matrix where it is, and one of three in the middle else."""
-    value = c.real_number()
+    """The axis becomes the last of a matrix where it is, and one of three in the middle else.
+
+    Probabilities of FLOAT16 stay FLOAT32 for a product behind: rounding them is most of what attention loses.
+    """
+    value = c.widened(c.real_number())
     rank = c.tensor().rank
     axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), max(rank, 1))
     code = _SOFT[c.node.op_type]

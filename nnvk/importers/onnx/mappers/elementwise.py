@@ -382,7 +382,12 @@ def bit_shift(c: Context) -> Value:
 
 @operator("Where")
 def where(c: Context) -> Tensor:
-    """All three inputs broadcast."""
+    """All three inputs broadcast. A constant condition may take one of them whole."""
+    known = c.tensor(0).array
+    if known is not None and known.size and (known.all() or not known.any()):
+        taken = c.tensor(1 if known.all() else 2)
+        if taken.shape == np.broadcast_shapes(*(c.tensor(position).shape for position in range(3))):
+            return taken
     condition, first, second = c.number(0), c.number(1), c.number(2)
     shape = np.broadcast_shapes(*(c.tensor(position).shape for position in range(3)))
     return c.give(chosen(c, condition, first, second), shape, c.tensor(1).dtype)

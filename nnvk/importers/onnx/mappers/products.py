@@ -86,6 +86,8 @@ def matmul(c: Context) -> Tensor:
     operands = wanted_steps(c, 1) if right.rank == 2 and left.rank > 1 else None
     if operands is not None:
         return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
+    if c.is_wide(0) or c.is_wide(1):
+        return c.give(_product(c, *(c.widened(c.value(position)) for position in (0, 1))), _product_shape(left, right))
     first = c.number(0)
     if right.rank == 2 and right.array is not None and first.code is not I32.code:
         rows = c.reshape(first, (first.size // first.shape[-1], first.shape[-1]))

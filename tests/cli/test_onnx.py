@@ -1,0 +1,62 @@
+"""Every command takes .onnx where it takes .tflite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx_net import model, op
+from typer.testing import CliRunner
+
+from nnvk.cli.main import app
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    nodes = [op("ReduceSum", "x axes", "s", keepdims=0), op("Softmax", "s", "y", axis=-1)]
+    net = model(nodes, {"x": (np.float32, ["n", 3, 4]), "axes": (np.int64, [1])}, ["y"])
+    found = tmp_path / "net.onnx"
+    found.write_bytes(net.SerializeToString())
+    return found
+
+
+def said(*words: object, code: int = 0) -> str:
+    done = runner.invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_info(path: Path) -> None:
+    shown = json.loads(said("info", path, "--constant", "axes=[2]", "--shape", "x=5x3x4", "--json", "-"))
+    assert [port["dimensions"] for port in (*shown["inputs"], *shown["outputs"])] == [[5, 3, 4], [5, 3]]
+    assert shown["runs_whole"]
+
+
+def test_run_on_an_array(path: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((1, 3, 4), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    out = tmp_path / "out.npz"
+    said("run", path, "--constant", "axes=[1]", "--input", tmp_path / "x.npy", "--output", out)
+    sums = np.exp(x.sum(1))
+    np.testing.assert_allclose(np.load(out)["0"], sums / sums.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_bench(path: Path) -> None:
+    assert "net.onnx" in said("bench", path, "--constant", "axes=[1]", "--runs", 2)
+
+
+def test_what_has_to_be_known_is_asked_for(path: Path) -> None:
+    done = runner.invoke(app, ["info", str(path)])
+    assert done.exit_code == 2
+    assert "'axes' is not known at import" in done.output
+
+
+def test_a_constant_that_is_none(path: Path) -> None:
+    assert "--constant must be NAME=VALUE" in said("info", path, "--constant", "axes", code=2)

@@ -1,0 +1,62 @@
+"""Runs a model with onnxruntime and, imported, with nnvk's devices, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from nnvk import Compilation, get_device, run
+from nnvk.importers.onnx import ImportedModel, load
+
+ort = pytest.importorskip("onnxruntime")
+DEVICES = ("vulkan-0", "nnapi-reference")
+TOLERANCE = 1e-5
+"""Of the range of what comes out, unless a test says otherwise."""
+
+
+def expected(model: onnx.ModelProto | str, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What onnxruntime gives."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    source = model if isinstance(model, str) else model.SerializeToString()
+    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]).run(None, dict(feeds))
+
+
+def actual(imported: ImportedModel, feeds: Mapping[str, np.ndarray], device: str) -> list[np.ndarray]:
+    """What a device gives, alone."""
+    compilation = Compilation(imported.model, [get_device(device)])
+    compilation.finish()
+    given = {port.name: feeds[port.name] for port in imported.inputs}
+    return imported.decode(run(compilation, imported.encode(given)))[0]
+
+
+def check(
+    model: onnx.ModelProto | str,
+    feeds: Mapping[str, np.ndarray],
+    *,
+    tolerance: float = TOLERANCE,
+    steps: int = 0,
+    devices: Sequence[str] = DEVICES,
+    **options: Any,
+) -> ImportedModel:
+    """Both must agree: real numbers within ``tolerance`` of the range, whole ones within so many ``steps``."""
+    imported = load(model if isinstance(model, str) else model.SerializeToString(), **options)
+    wanted = expected(model, feeds)
+    for device in devices:
+        for port, one, other in zip(imported.outputs, actual(imported, feeds, device), wanted, strict=True):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape), port
+            if other.dtype.kind == "f":
+                extent = float(np.ptp(other)) or 1.0
+                assert np.abs(one.astype(np.float64) - other).max() <= tolerance * extent, (device, port)
+            else:
+                assert np.abs(one.astype(np.int64) - other.astype(np.int64)).max() <= steps, (device, port)
+    return imported
+
+
+def operations(imported: ImportedModel) -> list[str]:
+    """The names of the operations."""
+    return [operation.code.name for operation in imported.model.frozen.operations]

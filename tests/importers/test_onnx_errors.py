@@ -1,0 +1,294 @@
+"""What the ONNX importer says of files that are broken, hostile, or of what NNAPI has not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper
+from onnx_net import model, op, subgraph
+
+from nnvk import NnapiError, ResultCode
+from nnvk.importers.onnx import OnnxImportError, load
+
+F = np.float32
+
+
+def net() -> Any:
+    """A model of several nodes, with weights."""
+    nodes = [
+        op("Conv", "x w b", "c", pads=[1, 1, 1, 1], name="first"),
+        op("Relu", "c", "r"),
+        op("Reshape", "r shape", "f"),
+        op("Gemm", "f m", "y", transB=1, name="last"),
+    ]
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((2, 3, 3, 3)).astype(F),
+        "b": np.zeros(2, F),
+        "shape": np.array([1, -1]),
+        "m": rng.standard_normal((4, 32)).astype(F),
+    }
+    return model(nodes, {"x": (F, [1, 3, 4, 4])}, ["y"], constants)
+
+
+def refused(made: Any, **options: Any) -> OnnxImportError:
+    with pytest.raises(OnnxImportError) as raised:
+        load(made if isinstance(made, bytes) else made.SerializeToString(), **options)
+    assert raised.value.code is ResultCode.BAD_DATA
+    return raised.value
+
+
+# --- no model ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 64, b"no model at all", b"\x08\x08", b"\xff" * 100],
+    ids=["empty", "zeros", "text", "head", "ones"],
+)
+def test_other_files(data: bytes) -> None:
+    assert "not an .onnx file" in refused(data).reason
+
+
+def test_a_truncated_file() -> None:
+    data = net().SerializeToString()
+    for end in range(0, len(data), 37):
+        refused(data[:end])
+
+
+def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.onnx")
+    with pytest.raises(OnnxImportError, match="no regular file"):
+        load("/dev/zero")
+
+
+@pytest.mark.parametrize(("opset", "ir"), [(6, 8), (99, 8), (17, 99)])
+def test_other_versions(opset: int, ir: int) -> None:
+    made = net()
+    made.opset_import[0].version, made.ir_version = opset, ir
+    assert "malformed .onnx file" in refused(made).reason
+
+
+# --- graphs that make no sense -------------------------------------------------------------------------------
+
+
+def test_a_cycle() -> None:
+    made = net()
+    made.graph.node[0].input[0] = "y"
+    error = refused(made)
+    assert "operator 0 (Conv 'first'): no node before it gives its input 'y', node 3 behind it does" in error.reason
+
+
+def test_a_tensor_that_nobody_gives() -> None:
+    made = net()
+    made.graph.node[1].input[0] = "other"
+    assert "operator 1 (Relu): no node before it gives its input 'other'" in refused(made).reason
+
+
+def test_an_output_that_nobody_gives() -> None:
+    made = net()
+    made.graph.output[0].name = "other"
+    assert "output 0: no node before it gives its input 'other'" in refused(made).reason
+
+
+def test_a_tensor_that_two_nodes_give() -> None:
+    made = net()
+    made.graph.node[1].output[0] = "c"
+    assert "its output 'c' has a value already" in refused(made).reason
+
+
+def test_an_attribute_of_another_type() -> None:
+    made = net()
+    del made.graph.node[0].attribute[:]
+    made.graph.node[0].attribute.append(helper.make_attribute("pads", "around"))
+    assert "operator 0 (Conv 'first'): attribute 'pads' must be INTS, got STRING" in refused(made).reason
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"strides": [0, 1]}, "attribute 'strides' must have numbers from 1 up"),
+        ({"pads": [1, 1, 1]}, "attribute 'pads' must have 4 numbers"),
+        ({"pads": [-1, 0, 0, 0]}, "attribute 'pads' must have 4 numbers from 0 up"),
+        ({"group": 2}, "do not fit the 3 channels"),
+        ({"group": 0}, "do not fit the 3 channels"),
+        ({"dilations": [9, 9]}, "does not fit into 4"),
+        ({"auto_pad": "LEFT"}, "attribute 'auto_pad' must be"),
+    ],
+)
+def test_a_convolution_that_makes_no_sense(attributes: dict[str, Any], message: str) -> None:
+    made = net()
+    del made.graph.node[0].attribute[:]
+    made.graph.node[0].attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+    assert message in refused(made).reason
+
+
+def test_weights_of_other_sizes_than_their_bytes() -> None:
+    made = net()
+    made.graph.initializer[0].dims[0] = 1 << 40
+    assert "tensor 'w' of float32" in refused(made).reason
+
+
+def test_a_shape_that_does_not_fit() -> None:
+    made = net()
+    made.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.array([1, 31]), "shape"))
+    assert "operator 2 (Reshape): a tensor of shape [1, 2, 4, 4] has not as many elements as one of [1, 31]" in (
+        refused(made).reason
+    )
+
+
+@pytest.mark.parametrize("kind", [TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.BFLOAT16, 77])
+def test_types_that_are_none(kind: int) -> None:
+    made = net()
+    made.graph.input[0].type.tensor_type.elem_type = kind
+    assert "input 'x'" in refused(made).reason
+
+
+def test_an_input_without_a_shape() -> None:
+    made = net()
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    assert "input 'x' must have a shape" in refused(made).reason
+
+
+def test_graphs_that_are_nested_too_deep() -> None:
+    inner = other = subgraph([op("Neg", "x", "r")], ["r"])
+    for depth in range(30):
+        inner = subgraph([op("If", "yes", f"r{depth}", then_branch=inner, else_branch=other)], [f"r{depth}"])
+    nodes = [op("If", "yes", "y", then_branch=inner, else_branch=other)]
+    made = model(nodes, {"x": (F, [2])}, ["y"], {"yes": np.array(True)})
+    assert "nested" in refused(made).reason
+
+
+def test_a_loop_without_end() -> None:
+    body = subgraph(
+        [op("Neg", "s", "t"), op("Identity", "k", "more")],
+        ["more", "t"],
+        {"i": (np.int64, []), "k": (np.bool_, []), "s": (F, [2])},
+        {"more": (np.bool_, [])},
+    )
+    made = model([op("Loop", "- yes x", "y", body=body)], {"x": (F, [2])}, ["y"], {"yes": np.array(True)})
+    assert "too long to unroll" in refused(made).reason
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ([op("ConstantOfShape", "n", "t"), op("Add", "t x", "y")], {"n": np.array([1 << 40])}),
+        ([op("Expand", "x n", "y")], {"n": np.array([1 << 20, 1 << 20, 1])}),
+        ([op("Tile", "x n", "y")], {"n": np.array([1 << 40])}),
+        ([op("Pad", "x n", "y")], {"n": np.array([1 << 40, 0])}),
+        (
+            [op("Range", "a n d", "t"), op("Add", "t x", "y")],
+            {"a": np.array(0), "n": np.array(1 << 50), "d": np.array(1)},
+        ),
+    ],
+    ids=["constant", "expand", "tile", "pad", "range"],
+)
+def test_a_small_file_that_wants_much_memory(nodes: list[Any], constants: dict[str, np.ndarray]) -> None:
+    refused(model(nodes, {"x": (F, [1])}, ["y"], constants))
+
+
+# --- files beside the model ----------------------------------------------------------------------------------
+
+
+def beside(location: str, **entries: int) -> Any:
+    made = net()
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "message"),
+    [
+        ("absent.bin", {}, "can't be read from 'absent.bin'"),
+        ("/etc/passwd", {}, "must be in a file of the model's folder"),
+        ("../weights.bin", {}, "must be in a file of the model's folder"),
+        ("link.bin", {}, "must be in a file of the model's folder"),
+        ("weights.bin", {"offset": 100}, "ends at byte 316 of 'weights.bin', which has 216"),
+        ("weights.bin", {"length": 8}, "needs 216 bytes, length says 8"),
+        ("weights.bin", {"offset": -4}, "ends at byte"),
+    ],
+)
+def test_external_data(tmp_path: Path, location: str, entries: dict[str, int], message: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("weights.bin", "model/weights.bin"):
+        (tmp_path / name).write_bytes(bytes(216))
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(beside(location, **entries).SerializeToString())
+    with pytest.raises(OnnxImportError, match="operator 0") as raised:
+        load(path)
+    assert message in raised.value.reason
+
+
+def test_external_data_of_a_model_in_memory() -> None:
+    assert "beside the model: load it from its path" in refused(beside("weights.bin")).reason
+
+
+# --- what NNAPI has not --------------------------------------------------------------------------------------
+
+
+def test_problems_behind_others_are_listed_and_alike_ones_share_a_line() -> None:
+    nodes = [
+        op("GridSample", "x g", "a"),
+        op("Conv", "a w", "b"),
+        op("Det", "b", "c"),
+        op("Unheard", "c", "d"),
+        op("Det", "b", "e"),
+        op("Conv", "x v", "f"),
+    ]
+    inputs = {"x": (F, [1, 3, 4, 4]), "g": (F, [1, 4, 4, 2])}
+    made = model(nodes, inputs, ["d", "e", "f"], {"w": np.ones((2, 3, 1, 1), F), "v": np.ones((2, 5, 1, 1), F)})
+    made.graph.node[3].domain = "own"
+    error = refused(made)
+    kinds = [(problem.operation, problem.index) for problem in error.problems]
+    assert kinds == [("GridSample", 0), ("Det", 2), ("own.Unheard", 3), ("Det", 4), ("Conv", 5)]
+    assert "operators 2, 4 (Det): NNAPI has no counterpart of this operator" in error.reason
+
+
+def test_a_reason_within_a_function_names_the_operator_inside() -> None:
+    function = helper.make_function(
+        "own", "Own", ["a"], ["y"], [op("Det", "a", "y", name="inner")], [helper.make_opsetid("", 17)]
+    )
+    made = model([op("Own", "x", "y", domain="own")], {"x": (F, [2, 2])}, ["y"], functions=[function])
+    assert "operator 0 (own.Own): in it, Det 'inner': NNAPI has no counterpart" in refused(made).reason
+
+
+# --- anything ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_files_give_errors_and_nothing_else(seed: int) -> None:
+    data = bytearray(net().SerializeToString())
+    rng = np.random.default_rng(seed)
+    for _ in range(150):
+        damaged = bytearray(data)
+        for place in rng.integers(0, len(data), rng.integers(1, 5)):
+            damaged[place] = rng.integers(0, 256)
+        try:
+            load(bytes(damaged))
+        except NnapiError as error:
+            assert error.code is ResultCode.BAD_DATA
+
+
+def test_without_the_package_the_error_says_what_to_install() -> None:
+    program = "import sys; sys.modules['onnx'] = None; import nnvk.importers.onnx"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "ModuleNotFoundError: models in ONNX need the onnx package: pip install 'nnvk[onnx]'" in done.stderr

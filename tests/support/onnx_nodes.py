@@ -1,0 +1,86 @@
+"""The node tests of the onnx package (`onnx.backend.test`), run on a device, and the list of those that are refused.
+
+python tests/support/onnx_nodes.py      # writes the list anew, after a look at what has changed
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+from nnvk import NnapiError, get_device
+from nnvk.importers.onnx.backend import NnvkBackend
+
+LIST = Path(__file__).parent / "onnx_nodes.txt"
+_LONGEST = 150
+
+
+@cache
+def node_tests() -> tuple[Any, ...]:
+    """All node tests, but those that are others again with the operators' bodies in their place."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(test for test in load_model_tests(kind="node") if "_expanded" not in test.name)
+
+
+def outcome(test: Any, device: str) -> tuple[str, str]:
+    """ "passed", "refused" or "wrong", and why."""
+
+    class Backend(NnvkBackend):
+        devices = [get_device(device)]  # noqa: RUF012
+
+    try:
+        prepared = Backend.prepare(test.model)
+        for inputs, expected in test.data_sets:
+            outputs = prepared.run([_array(one) for one in inputs])
+            Runner.assert_similar_outputs([_array(one) for one in expected], outputs, test.rtol, test.atol)
+    except NnapiError as error:
+        return "refused", " ".join(error.reason.split())
+    except AssertionError as error:
+        return "wrong", str(error)
+    return "passed", ""
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def listed() -> tuple[str, dict[str, str]]:
+    """The version of the onnx package that the list is of, and why each test in it is refused."""
+    first, *lines = LIST.read_text(encoding="utf-8").splitlines()
+    return first.split()[-1], dict(line.split(": ", 1) for line in lines)
+
+
+def outcomes(tests: Sequence[Any], device: str) -> Iterator[tuple[str, str, str]]:
+    """The name of each test, how it ended, and why."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for test in tests:
+            yield test.name, *outcome(test, device)
+
+
+def main() -> None:
+    """Write the list."""
+    lines = [f"Node tests that are refused, of onnx {onnx.__version__}"]
+    for name, how, why in outcomes(node_tests(), "nnapi-reference"):
+        if how == "wrong":
+            raise SystemExit(f"{name}: {why}")
+        if how == "refused":
+            lines.append(
+                f"{name}: {why.removeprefix('NNAPI can' + chr(39) + 't express this model: the model')[:_LONGEST].strip(' :')}"
+            )
+    LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(node_tests()) - len(lines) + 1} pass, {len(lines) - 1} are refused")
+
+
+if __name__ == "__main__":
+    main()
