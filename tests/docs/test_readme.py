@@ -41,6 +41,7 @@ SHOWN = [
     (page, line.strip())
     for page in ("README.md", "docs/models.md")
     for line in re.findall(r"^    nnvk (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    if ".onnx" not in line  # which test_onnx_page.py runs
 ]
 
 

@@ -149,6 +149,13 @@ def test_the_importer_is_documented(document: str) -> None:
     assert "from nnvk.importers import tflite" in document
 
 
+def test_the_importer_of_onnx_is_documented(document: str) -> None:
+    importer = pytest.importorskip("nnvk.importers.onnx")
+    absent = [name for name in importer.__all__ if f"`nnvk.importers.onnx.{name}" not in document]
+    assert not absent
+    assert "from nnvk.importers import onnx" in document
+
+
 def test_the_docstrings_name_the_functions() -> None:
     """So that a search for a C function finds its counterpart in the code too."""
     sources = "".join(path.read_text(encoding="utf-8") for path in Path(nnvk.__file__).parent.glob("runtime/*.py"))

@@ -75,9 +75,8 @@ def main() -> None:
         if how == "wrong":
             raise SystemExit(f"{name}: {why}")
         if how == "refused":
-            lines.append(
-                f"{name}: {why.removeprefix('NNAPI can' + chr(39) + 't express this model: the model')[:_LONGEST].strip(' :')}"
-            )
+            said = why.removeprefix("NNAPI can't express this model: the model")[:_LONGEST].strip(" :")
+            lines.append(f"{name}: {said}")
     LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{len(node_tests()) - len(lines) + 1} pass, {len(lines) - 1} are refused")
 

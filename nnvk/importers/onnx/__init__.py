@@ -12,7 +12,9 @@ except ImportError as error:
     raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'") from error
 
 from nnvk.importers.errors import Problem
+from nnvk.importers.graph import Source
 from nnvk.importers.metadata import Metadata
+from nnvk.importers.onnx import backend
 from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.importer import load
 from nnvk.importers.onnx.registry import supported_operators
@@ -24,6 +26,8 @@ __all__ = [
     "OnnxImportError",
     "Port",
     "Problem",
+    "Source",
+    "backend",
     "load",
     "supported_operators",
 ]
