@@ -12,7 +12,7 @@ import numpy as np
 
 from nnvk.api import Device, NnapiError, ResultCode, run
 from nnvk.batch.rows import Reader, Row
-from nnvk.importers import tflite
+from nnvk.importers import formats
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import Normalization, own_normalizations
 from nnvk.inputs.randoms import random_ports
@@ -37,6 +37,8 @@ class Task:
     """Rows of one execution."""
     shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """Of inputs, where they are not the file's; for one row."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True
     """As in the importer's ``load``."""
     relaxed: bool = False
@@ -49,7 +51,13 @@ class Task:
         return self._loaded(self.shapes)
 
     def _loaded(self, shapes: Mapping[str, Sequence[int | None]]) -> ImportedModel:
-        return tflite.load(self.model, shapes=dict(shapes), round_hybrid=self.round_hybrid, relaxed=self.relaxed)
+        return formats.load(
+            self.model,
+            shapes=dict(shapes),
+            constants=dict(self.constants),
+            round_hybrid=self.round_hybrid,
+            relaxed=self.relaxed,
+        )
 
     def load_batched(self, one: ImportedModel) -> ImportedModel:
         """The model for ``batch`` rows; ``one`` is that for one.
@@ -78,6 +86,7 @@ class Task:
         return {
             "model": digest,
             "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
+            "constants": dict(sorted(self.constants.items())),
             "round_hybrid": self.round_hybrid,
             "relaxed": self.relaxed,
             "normalization": None if normal is None else [list(normal.mean), list(normal.std)],

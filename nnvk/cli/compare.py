@@ -24,7 +24,7 @@ from nnvk.inputs.images import own_normalizations
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.comparison import Comparison, Difference, Tolerance, compare
 from nnvk.insight.drawing import Bar, Chart
-from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice
+from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
 
 LEAST = 1e-9
 """Of the range: where the plot begins."""
@@ -108,7 +108,7 @@ def _engine(name: str, path: Path) -> Engine:
     if name.lower() == "litert":
         return LiteRt(path)
     if name.lower() == "onnxruntime":
-        raise ValueError("onnxruntime runs .onnx files, which nnvk does not read")
+        return OnnxRuntime(path)
     return OnDevice(find_device(name))
 
 

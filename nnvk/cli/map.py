@@ -12,7 +12,15 @@ from nnvk.base.text import plural
 from nnvk.batch.mapping import ENGINES, ERRORS, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, parse_shapes
+from nnvk.cli.models import (
+    InputConstants,
+    InputShapes,
+    NoRoundHybrid,
+    Relaxed,
+    find_device,
+    parse_constants,
+    parse_shapes,
+)
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.inputs.images import Normalization
@@ -49,6 +57,7 @@ def command(
         str | None, typer.Option("--std", metavar="S", help="As in run.", show_default="as the file says")
     ] = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -67,6 +76,7 @@ def command(
         model,
         batch,
         shapes=parse_shapes(shapes or ()),
+        constants=parse_constants(constants or ()),
         round_hybrid=not no_round_hybrid,
         relaxed=relaxed,
         normalization=Normalization.parse(mean, std),

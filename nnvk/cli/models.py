@@ -71,7 +71,7 @@ def load_model(
     return formats.load(
         path,
         shapes=parse_shapes(shapes or ()),
-        constants=_parse_constants(constants or ()),
+        constants=parse_constants(constants or ()),
         round_hybrid=round_hybrid,
         relaxed=relaxed,
     )
@@ -100,7 +100,8 @@ def title(path: Path, among: Sequence[Path]) -> str:
     return path.name if same == 1 else f"{path.resolve().parent.name}/{path.name}"
 
 
-def _parse_constants(words: Sequence[str]) -> dict[str, Any]:
+def parse_constants(words: Sequence[str]) -> dict[str, Any]:
+    """Values by the names of inputs, from ``--constant``. Raises ValueError."""
     constants: dict[str, Any] = {}
     for word in words:
         name, _, text = word.partition("=")

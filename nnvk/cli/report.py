@@ -13,7 +13,16 @@ from nnvk.api import get_devices
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, Relaxed, find_device, find_models, load_model, title
+from nnvk.cli.models import (
+    InputConstants,
+    InputShapes,
+    NoRoundHybrid,
+    Relaxed,
+    find_device,
+    find_models,
+    load_model,
+    title,
+)
 from nnvk.cli.output import check_writable, deliver, print_table, progress, writing
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.insight.limits import Limits
@@ -31,6 +40,7 @@ def command(
     runs: Runs = None,
     seconds: Seconds = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
     relaxed: Relaxed = False,
     json_file: JsonFile = None,
@@ -52,7 +62,9 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = load_model(path, shapes, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+                imported = load_model(
+                    path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
+                )
                 nbytes = path.stat().st_size
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)

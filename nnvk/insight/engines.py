@@ -17,6 +17,8 @@ from nnvk.insight.placement import device_of_operations, prepare
 from nnvk.types.model import Model as FrozenModel
 
 litert: Any = import_module("ai_edge_litert.interpreter") if find_spec("ai_edge_litert") else None
+onnxruntime: Any = import_module("onnxruntime") if find_spec("onnxruntime") else None
+onnx: Any = import_module("onnx") if find_spec("onnx") else None
 
 PEERS = ("litert", "onnxruntime")
 """Names of the engines that are not devices."""
@@ -117,3 +119,31 @@ class LiteRt(Engine):
             else:
                 return interpreter, shows_inside
         raise ValueError(f"litert: {failure}")
+
+
+class OnnxRuntime(Engine):
+    """ONNX Runtime on the CPU, without its optimisations. ModuleNotFoundError where it is not installed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("onnxruntime")
+        if onnxruntime is None or onnx is None:
+            raise ModuleNotFoundError("to compare with onnxruntime, install it: pip install onnxruntime onnx")
+        self._path = path
+
+    def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
+        """The tensors of the file that are operands of the model. Raises ValueError where ONNX Runtime fails."""
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 3
+        given = {port.name: array for port, array in zip(imported.inputs, inputs, strict=True)}
+        try:
+            model = onnx.load(str(self._path))
+            own = {output.name for output in model.graph.output}
+            written = {name for node in model.graph.node for name in node.output}
+            wanted = [name for name in imported.tensors if name in own or (inside and name in written)]
+            model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in own)
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+            arrays = session.run(wanted, given)
+        except Exception as error:  # of its own kinds, and of protobuf's
+            raise ValueError(f"onnxruntime: {str(error).strip().splitlines()[0]}") from error
+        return {imported.tensors[name]: array for name, array in zip(wanted, arrays, strict=True)}

@@ -93,7 +93,7 @@ def test_own_inputs_and_seeds(nnvk_command: Any, tmp_path: Path) -> None:
     [
         (["--devices", "abacus", CPU], "there is no device 'abacus'"),
         (["--devices", CPU], "--devices"),
-        (["--devices", CPU, "onnxruntime"], "onnxruntime"),
+        (["--devices", CPU, "onnxruntime"], "onnxruntime: "),
         (["--bisect", "--devices", "litert", CPU], "litert"),
         (["--plot", "/absent/x.svg"], "not a folder: /absent"),
     ],
