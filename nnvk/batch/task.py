@@ -52,7 +52,7 @@ class Task:
 
     def _loaded(self, shapes: Mapping[str, Sequence[int | None]]) -> ImportedModel:
         return formats.load(
-            self.model,
+            Path(self.model),
             shapes=dict(shapes),
             constants=dict(self.constants),
             round_hybrid=self.round_hybrid,
