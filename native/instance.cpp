@@ -201,7 +201,23 @@ void PhysicalDevice::read_properties() {
     }
     if (api_version >= VK_API_VERSION_1_3 || has_extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
         *tail = &sizes;
+        tail = &sizes.pNext;
     }
+    // How many compute units (multiprocessors, shader cores) there are: vendors say it, each in a way of its own.
+    VkPhysicalDeviceShaderCorePropertiesAMD amd{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
+    auto chain_where = [&](const char* extension, auto& structure) {
+        if (has_extension(extension)) {
+            *tail = &structure;
+            tail = &structure.pNext;
+        }
+    };
+    chain_where(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME, amd);
+    chain_where(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME, nv);
+    chain_where(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, arm);
     vkGetPhysicalDeviceProperties2(handle, &all);
 
     static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
@@ -245,6 +261,9 @@ void PhysicalDevice::read_properties() {
     limits.emplace_back("timestampPeriod", static_cast<double>(l.timestampPeriod));
     add("timestampValidBits", timestamp_valid_bits);
     add("maxMemoryAllocationSize", maintenance.maxMemoryAllocationSize);
+    const uint64_t amd_units = uint64_t{amd.shaderEngineCount} * amd.shaderArraysPerEngineCount *
+                               amd.computeUnitsPerShaderArray;
+    add("shaderUnits", std::max<uint64_t>({amd_units, nv.shaderSMCount, arm.shaderCoreCount}));
     add("subgroupSize", subgroup.subgroupSize);
     add("minSubgroupSize", sizes.minSubgroupSize ? sizes.minSubgroupSize : subgroup.subgroupSize);
     add("maxSubgroupSize", sizes.maxSubgroupSize ? sizes.maxSubgroupSize : subgroup.subgroupSize);

@@ -14,6 +14,8 @@
 // channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS take them in order too, as BATCH_MATMUL's
 // right operand lies: output channels innermost, filled up to fours; steps of K around them.
 //
+// SUMS_SPLIT has K in pieces (include/product/pieces.glsl).
+//
 // A tile is what a workgroup computes and how its invocations share what they load; each has a file of its own in
 // include/product/, and all of them multiply by include/product/arithmetic.glsl. Which one runs where is chosen by
 // lowering/strategies.py.
@@ -94,6 +96,10 @@ layout(push_constant) uniform Push {
     uint extra_offset;
     uint parameters_offset;
 #endif
+#ifdef SUMS_SPLIT
+    uint sums_offset;
+    uint counters_offset;
+#endif
     uint rows;    // output pixels of a part
     uint out_height;
     uint out_width;
@@ -131,6 +137,21 @@ layout(push_constant) uniform Push {
 #define PIXEL_PARTS (SPLIT == CHANNELS ? parts : 1u)
 
 #include "include/filter_output.glsl"
+
+#ifdef SUMS_SPLIT
+#if defined(IS_QUANTISED)
+#define SUMS_BINDING 5
+#define COUNTERS_BINDING 6
+#elif defined(END_FUSED)
+#define SUMS_BINDING 6
+#define COUNTERS_BINDING 7
+#else
+#define SUMS_BINDING 4
+#define COUNTERS_BINDING 5
+#endif
+layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { ACC4 left_sums[]; };
+layout(set = 0, binding = COUNTERS_BINDING) coherent buffer Counters { uint counters[]; };    // zero
+#endif
 
 #ifdef IS_QUANTISED
 const uint WEIGHT_VALUES = 4;    // in a word
@@ -251,18 +272,20 @@ LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
 
 // Where a workgroup stands: in a part, and in it at a row and at a block of so many output channels.
 struct Place {
+    uint tile;
+    uint piece;    // of K
     uint part;    // as many as there are, or more, past the last
     uint row;
     uint block;
 };
 
 // Of a workgroup that computes so many output channels of so many pixels.
-Place place_of_group(uint channels, uint pixels) {
-    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+Place place_of_group(uint channels, uint pixels, uint pieces) {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / pieces;
     uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
     uint column = tile / tiles;
     uint part = SPLIT == NOTHING ? uint(column >= blocks) : column / blocks;
-    return Place(part, (tile - column * tiles) * pixels, column - part * blocks);
+    return Place(tile, group - tile * pieces, part, (tile - column * tiles) * pixels, column - part * blocks);
 }
 
 // The block of packed weights that is a part's first.

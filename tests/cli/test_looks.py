@@ -34,6 +34,7 @@ CALLS = {
     "compare": [INT8],
     "report": [INT8, "--runs", 1, "--out", "PAGE"],
     "tune": [FLOAT],
+    "plan": [INT8],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],

@@ -14,6 +14,8 @@ LOOP_NS = 50_000_000
 """How long a WHILE may take."""
 MOST_ELEMENTS = 1 << 20
 """Of one operand: the fuzzer looks for broken rules, not for full memory."""
+MOST_RESULT = 1 << 27
+"""Bytes of an output that is computed: a device has it some times over (arena, staging, the application's)."""
 OPEN_BYTES = 1 << 16
 """Buffer of an output whose size is open."""
 
@@ -32,6 +34,8 @@ def compile_and_run(model: Model, devices: Sequence[Device], inputs: Sequence[np
         compilation.finish()
     except NnapiError as error:
         return f"refused by the device: {error}"
+    if any(type_.size > MOST_RESULT for type_ in model.output_types()):
+        return "compiled: the outputs are too large to compute"
     try:
         compute(compilation, inputs)
     except NnapiError as error:

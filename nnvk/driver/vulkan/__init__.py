@@ -10,11 +10,12 @@ from types import ModuleType
 from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
+from nnvk.driver.vulkan.planning.outline import outline
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
-__all__ = ["VulkanDevice", "find_devices", "take_validation_messages"]
+__all__ = ["VulkanDevice", "find_devices", "outline", "take_validation_messages"]
 
 _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 

@@ -9,6 +9,7 @@
 #define NNVK_PRODUCT_REGISTER_GLSL
 
 #include "arithmetic.glsl"
+#include "pieces.glsl"
 
 layout(constant_id = 7) const uint FOURS = 1;
 // Weights are in packed blocks, not in order.
@@ -86,7 +87,7 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 void main() {
     const uint DOWN = gl_WorkGroupSize.x / ACROSS;
     uint column = gl_LocalInvocationID.x % ACROSS, lane = column % SHARE;
-    Place place = place_of_group(ACROSS * FOURS * 4u, DOWN * ROWS);
+    Place place = place_of_group(ACROSS * FOURS * 4u, DOWN * ROWS, PIECES);
     uint row = place.row + gl_LocalInvocationID.x / ACROSS * SHARE;
     uint four = (place.block * ACROSS + column) * FOURS;
     uint fours = divide_up(out_channels, 4u);
@@ -109,18 +110,21 @@ void main() {
         targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, (four + f) * 4u);
         columns[f] = columns_of(part, min(four + f, fours - 1u), fours);
         weight_counts[f] = uvec4(0u);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(targets[f].bias);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));
     }
 
     // One loop over taps and channels: sums are carried from round to round once, not once a loop.
-    uint quads = divide_up(depth, 4u), rounds = quads / WIDE, steps = part.taps.x * part.taps.y * quads;
-    uint ky = 0, kx = 0, c = 0;
+    uint quads = divide_up(depth, 4u), rounds = quads / WIDE;
+    Stretch own = stretch_of(place.piece, part.taps.x * part.taps.y * rounds, 1u);
+    uint tap = own.first / rounds, c = own.first - tap * rounds;
+    uint ky = tap / max(part.taps.y, 1u), kx = tap - ky * part.taps.y;    // a phase may have no taps
     uint addresses[MAX_ROWS];
-    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], 0u, 0u);
+    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
     uint at[MAX_FOURS];
-    [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap_number(part, 0u, 0u));
-    for (uint done = 0; done < steps / WIDE; done += EXACT_FOURS) {
-        uint end = min(steps / WIDE - done, EXACT_FOURS);
+    [[unroll]] for (uint f = 0; f < FOURS; f++)
+        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * WIDE * columns[f].step;
+    for (uint done = own.first; done < own.end; done += EXACT_FOURS) {
+        uint end = min(own.end - done, EXACT_FOURS);
         for (uint k = 0; k < end; k++) {
             if (c == rounds) {
                 c = 0u;
@@ -131,8 +135,8 @@ void main() {
                 }
                 [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
                 if (SPLIT == PHASES || !PACKED) {    // else one tap follows the other
-                    uint tap = tap_number(part, ky, kx);
-                    [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], tap);
+                    uint number = tap_number(part, ky, kx);
+                    [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], number);
                 }
             }
             uint channel = c * WIDE * 4u;
@@ -161,15 +165,30 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS * FOURS; r++) carry(sums[r]);
     }
     ACC4 due[MAX_FOURS];
-    [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], steps);
+    [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * WIDE);
+    uint pixels[MAX_ROWS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         [[unroll]] for (uint j = 0; j < SHARE; j++) {
-            uint pixel = SWAPPED(windows[i].pixel, j);
+            uint r = i * SHARE + j;
+            pixels[r] = SWAPPED(windows[i].pixel, j);
             uint count = COUNTS ? SWAPPED(input_counts[i], j) : 0u;
-            [[unroll]] for (uint f = 0; f < FOURS; f++)
-                store_output(pixel, targets[f], total(sums[(i * SHARE + j) * FOURS + f], count, due[f]));
+            [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                ACC4 sum = total(sums[r * FOURS + f], count, due[f]);
+#ifdef SUMS_SPLIT
+                leave_sum(place, r * FOURS + f, ROWS * FOURS, sum);
+#else
+                store_output(pixels[r], targets[f], sum);
+#endif
+            }
         }
     }
+#ifdef SUMS_SPLIT
+    if (!comes_last(place)) return;
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        [[unroll]] for (uint f = 0; f < FOURS; f++)
+            store_output(pixels[r], targets[f], whole_sum(place, r * FOURS + f, ROWS * FOURS));
+    }
+#endif
 }
 
 #endif

@@ -5,13 +5,14 @@
 #define NNVK_PRODUCT_SHARED_GLSL
 
 #include "arithmetic.glsl"
+#include "pieces.glsl"
 
 const uint COLUMNS = 64;                 // output channels per workgroup, four to an invocation
 const uint QUADS = COLUMNS / 4;          // and so invocations along x
 const uint MAX_ROWS = 64;
 const uint INVOCATION_ROWS = ROWS / 8;   // output pixels per invocation; invocations along y: 8
 const uint STRETCH = 4;                  // fours of K per stage
-const uint INVOCATIONS = QUADS * 8;
+const uint LOADERS = QUADS * 8;          // all invocations
 
 #ifdef IS_QUANTISED
 shared uint stage_inputs[STRETCH][MAX_ROWS];
@@ -30,7 +31,7 @@ void main() {
     uint column = gl_LocalInvocationID.x;
     uint line = gl_LocalInvocationID.y;
     uint invocation = line * QUADS + column;
-    Place place = place_of_group(COLUMNS, ROWS);
+    Place place = place_of_group(COLUMNS, ROWS, PIECES);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
 
@@ -40,22 +41,23 @@ void main() {
     uvec4 weight_counts = uvec4(0u);
     Output target = output_of(SPLIT == CHANNELS ? part.number : 0u, place.block * COLUMNS + column * 4u);
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        sums[r] = sum_from(target.bias);
+        sums[r] = sum_from(bias_of(target, place.piece));
         input_counts[r] = 0u;
     }
 
     // Four neighbouring invocations read sixteen neighbouring channels of one pixel.
     uint load_quad = invocation % STRETCH;
     uint load_row = invocation / STRETCH;
-    const uint LOAD_ROWS = INVOCATIONS / STRETCH;
+    const uint LOAD_ROWS = LOADERS / STRETCH;
     const uint LOADS = (ROWS + LOAD_ROWS - 1u) / LOAD_ROWS;
-    Window windows[MAX_ROWS / (INVOCATIONS / STRETCH)];
+    Window windows[MAX_ROWS / (LOADERS / STRETCH)];
     [[unroll]] for (uint i = 0; i < LOADS; i++) windows[i] = window_of(part, place.row + load_row + i * LOAD_ROWS);
 
     uint quads = divide_up(depth, 4u);    // fours of channels
     uint steps = part.taps.x * part.taps.y * quads;
     uint block_steps = kernel_height * kernel_width * quads;
-    for (uint step = 0; step < steps; step += STRETCH) {
+    Stretch own = stretch_of(place.piece, steps, STRETCH);
+    for (uint step = own.first; step < own.end; step += STRETCH) {
         uint tap = (step + load_quad) / quads;
         uint c = (step + load_quad) % quads * 4u;
         [[unroll]] for (uint i = 0; i < LOADS; i++) {
@@ -74,7 +76,7 @@ void main() {
             }
         }
         // Weights, in the order in which they lie in two blocks of packed channels.
-        for (uint i = invocation; i < 2u * BLOCK_WEIGHTS; i += INVOCATIONS) {
+        for (uint i = invocation; i < 2u * BLOCK_WEIGHTS; i += LOADERS) {
             uint side = i / BLOCK_WEIGHTS;
             uint from = i % BLOCK_WEIGHTS;
             uint block = place.block * (COLUMNS / BLOCK) + side;
@@ -117,17 +119,24 @@ void main() {
                 if (EACH_ROUND_CARRIES && q % 2u == 1u) carry(sums[r]);
             }
         }
-        if ((step + STRETCH) % EXACT_FOURS == 0u) {
+        if ((step - own.first + STRETCH) % EXACT_FOURS == 0u) {
             [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) carry(sums[r]);
         }
         barrier();
     }
     // Steps past the last count: their weights are words of zeros, which the padding is multiplied by.
-    ACC4 due = due_to_weights(weight_counts, divide_up(steps, STRETCH) * STRETCH);
+    ACC4 due = due_to_weights(weight_counts, divide_up(own.end - own.first, STRETCH) * STRETCH);
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        uint pixel = window_of(part, place.row + line * INVOCATION_ROWS + r).pixel;
         carry(sums[r]);
-        store_output(pixel, target, total(sums[r], input_counts[r], due));
+        ACC4 sum = total(sums[r], input_counts[r], due);
+#ifdef SUMS_SPLIT
+        leave_sum(place, r, INVOCATION_ROWS, sum);
+    }
+    if (!comes_last(place)) return;
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+        ACC4 sum = whole_sum(place, r, INVOCATION_ROWS);
+#endif
+        store_output(window_of(part, place.row + line * INVOCATION_ROWS + r).pixel, target, sum);
     }
 }
 

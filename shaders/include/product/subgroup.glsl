@@ -67,7 +67,7 @@ Weights4 load_weights(uint at, Zeros zeros) {
 // Push constants are read before the first loop or branch, or they would be loaded lane by lane as well.
 void main() {
     uint lane = gl_LocalInvocationID.x;
-    Place place = place_of_group(BLOCK, ROWS);
+    Place place = place_of_group(BLOCK, ROWS, 1u);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
     Zeros zeros = zeros_of(true);

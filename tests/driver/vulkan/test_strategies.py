@@ -72,7 +72,18 @@ def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> N
 
 
 @pytest.mark.parametrize("units", [2, 8, 100])
-def test_a_gpu_with_more_units_takes_smaller_tiles_for_small_images(units: int) -> None:
+def test_a_gpu_with_more_units_gets_smaller_pieces_of_small_images(units: int) -> None:
     """So that all of them have something to do."""
-    few, many = (ranked(replace(IMAGE, rows=49), replace(GPU, units=n))[0] for n in (2, units))
-    assert few.rows * few.fours * few.local[0] * few.local[1] >= many.rows * many.fours * many.local[0] * many.local[1]
+
+    def size(units: int) -> float:
+        chosen = ranked(replace(IMAGE, rows=49), replace(GPU, units=units))[0]
+        return chosen.rows * chosen.fours * chosen.local[0] * chosen.local[1] / chosen.pieces
+
+    assert size(2) >= size(units)
+
+
+def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:
+    deep = Work("f32", 49, 512, 1, 9, 512, constant=True, in_order=False, matrix=False)
+    assert ranked(deep, GPU)[0].pieces > 1
+    assert ranked(replace(deep, rows=50_000), GPU)[0].pieces == 1
+    assert {strategy.pieces for strategy in candidates(deep, EIGHT_LANES)} == {1}

@@ -24,6 +24,9 @@ from nnvk.types.operand import OperandType
 
 T = TypeVar("T")
 
+MOST_COUNTERS = 1 << 15
+"""Words that shaders may count in."""
+
 
 class Lowering:
     """The commands of a model, one operation after the other."""
@@ -48,6 +51,7 @@ class Lowering:
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._cleared = 0
+        self._counters: TensorRef | None = None
         self.values: dict[int, np.ndarray] = dict(values or {})
         """What is known of operands that are no constants of the model, by index."""
         self.flags: list[tuple[TensorRef, int, str]] = []
@@ -155,6 +159,18 @@ class Lowering:
         ref = self._new(nbytes, Storage.STAGING)
         self.entropy.append(ref)
         return ref
+
+    def counters(self, count: int) -> TensorRef:
+        """So many words that are zero, and that the shader leaves so: all that ask get the same.
+
+        At most `MOST_COUNTERS`.
+        """
+        if count > MOST_COUNTERS:
+            raise ValueError(f"at most {MOST_COUNTERS} counters, not {count}")
+        if self._counters is None:
+            self._counters = self._new(4 * MOST_COUNTERS, Storage.ARENA)
+            self._clear(self._counters)
+        return self._counters
 
     def _clear(self, ref: TensorRef) -> None:
         self._commands.insert(self._cleared, Clear(ref))  # before all else, where no barrier is lost on it

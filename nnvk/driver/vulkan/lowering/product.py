@@ -36,11 +36,18 @@ def _exists(choice: Mapping[str, str]) -> bool:
     """
     if not output_end.exists(choice):
         return False
+    if choice["SUMS"] == "split" and not _may_be_split(choice):
+        return False
     if choice["BYTES"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["DTYPE"] != "q8":
         return choice["BYTES"] == "none"
     return choice["BYTES"] == "dot" or (choice["BYTES"] == "float" and choice["TILE"] != "subgroup")
+
+
+def _may_be_split(choice: Mapping[str, str]) -> bool:
+    """Not on subgroups of eight, which are a CPU's; and bytes with an end have no push constants left."""
+    return choice["TILE"] != "subgroup" and (choice["DTYPE"], choice["END"]) != ("q8", "fused")
 
 
 PRODUCT = Shader(
@@ -49,6 +56,7 @@ PRODUCT = Shader(
     DTYPE=("f32", "f16", "i32", "q8"),
     TILE=("subgroup", "shared", "register", "quads"),
     BYTES=("none", "float", "dot", "half"),
+    SUMS=("whole", "split"),
     END=output_end.ENDS,
 )
 VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
@@ -196,6 +204,8 @@ def _by_tiles(
         "VECTOR_STORES": columns % 4 == 0,
         "SPLIT": int(product.split),
     }
+    if strategy.pieces > 1:
+        spec["PIECES"] = strategy.pieces
     across, down = {"subgroup": BLOCK, "shared": SHARED_COLUMNS}.get(tile, 0), strategy.rows
     if tile in ("register", "quads"):
         across, down = local_x * strategy.fours * 4, local_y * strategy.rows
@@ -207,9 +217,15 @@ def _by_tiles(
     if kind == "q8" and tile in ("register", "quads"):
         bytes_["weight_sign_mask"] = sign_mask(operands.filter)
     halves = {"weight_scale": 1.0 / scale} if strategy.bytes == "half" else {}
+    tiles = product.parts * -(-product.rows // down) * -(-columns // across)
+    sums = "whole"
+    if strategy.pieces > 1:
+        sums = "split"
+        left = tiles * strategy.pieces * strategy.sums * local_x * local_y
+        tensors = {**tensors, "sums": g.scratch(16 * left), "counters": g.counters(tiles * local_x * local_y)}
     g.dispatch(
-        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes, END="plain"),
-        groups=g.flat(product.parts * -(-product.rows // down) * -(-columns // across), 1),
+        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes, SUMS=sums, END="plain"),
+        groups=g.flat(tiles * strategy.pieces, 1),
         spec=spec,
         tensors=tensors,
         rows=product.rows,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.filters import BLOCK
+from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 SHARED_COLUMNS = 64
@@ -27,6 +28,10 @@ _NARROW = 16
 """Output channels of a part up to which weights in order are thought of, where they have to be put so."""
 _MAX_ROUNDS = 65_500
 """Of the loops of an invocation together: llvmpipe ends them after 65,535."""
+_PIECES = 2, 4, 8, 16
+"""Into which K may be split."""
+_SHORTEST_PIECE = 8
+"""Fours of K that are worth a workgroup of their own."""
 _CARRIED = 64
 """Fours of K after which bytes as floats are carried to integers, in a loop of its own."""
 
@@ -81,12 +86,27 @@ class Strategy:
     """The axis BYTES: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
     """Weights are packed, not in order."""
+    pieces: int = 1
+    """Workgroups that share a tile's K."""
+
+    @property
+    def sums(self) -> int:
+        """Vectors of sums of an invocation, of the tiles that can share K."""
+        return self.rows // _SHARED_LOCAL[1] if self.tile == "shared" else self.rows * self.fours
+
+    def tiles(self, work: Work) -> int:
+        """Into which a product is cut, of the tiles that can share K."""
+        across, down = SHARED_COLUMNS, self.rows
+        if self.tile != "shared":
+            across, down = self.local[0] * self.fours * 4, self.local[1] * self.rows
+        return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
     def __str__(self) -> str:
         size = f"{self.rows}x{4 * self.fours}" if self.tile in ("register", "quads") else str(self.rows)
         arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.bytes, f", bytes by {self.bytes}")
         order = "" if self.packed else ", weights in order"
-        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}"
+        pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
+        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{pieces}"
 
 
 # --- what there is -------------------------------------------------------------------------------------------
@@ -102,9 +122,12 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind != "i32":
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
-        yield from _shared(way)
+        whole = list(_shared(way))
         if _sums_are_short(work, way):
-            yield from _in_registers(work, device, way)
+            whole += _in_registers(work, device, way)
+        for strategy in whole:
+            yield strategy
+            yield from _in_pieces(strategy, work, device)
         if way in ("none", "dot") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (_LANES, 1), bytes=way)
@@ -134,6 +157,16 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
             if fours == 1 or across > 1:
                 local = max(across // fours, 1)
                 yield Strategy("register", rows, (local, count // local), fours, way, packed)
+
+
+def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+    """With K split, where there are fewer tiles than a device can compute at once."""
+    tiles = whole.tiles(work)
+    if tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
+        return
+    for pieces in _PIECES:
+        if work.steps >= pieces * _SHORTEST_PIECE and tiles * pieces <= device.units * costs_of(device).resident:
+            yield replace(whole, pieces=pieces)
 
 
 def _sums_are_short(work: Work, way: str) -> bool:
@@ -246,8 +279,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step = read * _SUBGROUP_LOAD * costs.load + strategy.rows * products + convert
         end = strategy.rows * costs.load
     elif strategy.tile == "shared":
-        own = strategy.rows // local_y
-        groups = work.parts * -(-work.rows // strategy.rows) * -(-work.columns // SHARED_COLUMNS)
+        own = strategy.sums
+        groups = strategy.tiles(work)
         busy = groups * -(-local_x * local_y // lanes)
         rounds = -(-work.steps // _STAGE)
         brought = max(1, strategy.rows // 32) + max(1, loads // 2)
@@ -260,16 +293,22 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         share = 4 if strategy.tile == "quads" else 1
         across = -(-fours // (local_x * strategy.fours))
         down = -(-work.rows // strategy.rows)
-        groups = work.parts * across * -(-down // local_y)
+        groups = strategy.tiles(work)
         busy = work.parts * across * -(-down // max(1, lanes // local_x)) * -(-local_x // lanes)
         rounds = work.steps
         read = strategy.fours * (loads if strategy.packed else 4) + strategy.rows // share
-        sums = strategy.rows * strategy.fours
+        sums = strategy.sums
         words = 1 if way == "dot" else 4
         step = read * costs.load + sums * products * (1 if sums <= costs.sums else 2)
         step += strategy.rows * (share - 1) / share * words * costs.swap
         step += (strategy.fours + strategy.rows // share) * convert
         end = sums * costs.load
+    if strategy.pieces > 1:
+        groups, busy, rounds = groups * strategy.pieces, busy * strategy.pieces, -(-rounds // strategy.pieces)
+        # Every piece leaves its sums and counts; what comes last loads them all, one after the other.
+        end += strategy.sums * 2 * costs.load + costs.load + 2 * costs.latency
+        last = strategy.pieces * (strategy.sums * costs.load + costs.latency) / costs.resident
+        end += last
     alone = costs.begin + end + rounds * step
     throughput = groups * costs.group + busy * alone
     units = min(device.units, groups) if device.is_cpu else device.units

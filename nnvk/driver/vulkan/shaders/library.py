@@ -41,7 +41,8 @@ class CompiledShader:
 
     def __init__(self, name: str, entry: Mapping[str, Any], folder: Path) -> None:
         self.name = name
-        self._folder = folder
+        self.path = folder / f"{name}.spv"
+        """The file of the module."""
         self._spirv: bytes | None = None
         self._frozen: dict[tuple[int, ...], bytes] = {}
         self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
@@ -75,7 +76,7 @@ class CompiledShader:
     def spirv(self) -> bytes:
         """The module."""
         if self._spirv is None:  # not a cached_property: until Python 3.12 that has a lock, which no fork renews
-            self._spirv = (self._folder / f"{self.name}.spv").read_bytes()
+            self._spirv = self.path.read_bytes()
         return self._spirv
 
     def frozen(self, specialization: tuple[int, ...]) -> bytes:
@@ -105,6 +106,10 @@ class CompiledShader:
     def constant(self, words: Sequence[int], name: str) -> int:
         """The word of a specialisation constant, of those that `specialization` gave."""
         return words[self._constants[name][0]]
+
+    def named_constants(self, words: Sequence[int]) -> dict[str, int]:
+        """The words of `specialization`, by name; what is a float is its bits."""
+        return {name: words[index] for name, (index, _, _) in self._constants.items()}
 
     def local_size(self, words: Sequence[int]) -> tuple[int, ...]:
         """Invocations along each axis, by the words of `specialization`. ValueError: these are implausible."""

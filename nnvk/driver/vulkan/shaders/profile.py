@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from typing import Any
 
 from nnvk.base.errors import bad_data
 
@@ -74,9 +75,40 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
         max_invocations=int(limits["maxComputeWorkGroupInvocations"]),
         max_shared_memory=int(limits["maxComputeSharedMemorySize"]),
         features=features,
-        units=(os.cpu_count() or 1) if kind == "cpu" else _UNITS[kind],
+        units=(os.cpu_count() or 1) if kind == "cpu" else int(limits["shaderUnits"]) or _UNITS[kind],
         timestamps=bool(limits["timestampValidBits"]),
     )
+
+
+def described(profile: DeviceProfile) -> dict[str, Any]:
+    """A profile as JSON has it."""
+    return {**asdict(profile), "features": sorted(profile.features)}
+
+
+def parse_profile(value: Any) -> DeviceProfile:
+    """The profile that `described` gave, or that somebody wrote by hand. BAD_DATA names what is wrong with it."""
+    if not isinstance(value, Mapping):
+        raise bad_data(f"a device profile is a JSON object, got {type(value).__name__}")
+    known = {field.name: field for field in fields(DeviceProfile)}
+    missing = [name for name, field in known.items() if field.default is MISSING and name not in value]
+    unknown = sorted(set(value) - set(known))
+    if missing or unknown:
+        raise bad_data(f"a device profile has {', '.join(known)}; missing: {missing}, unknown: {unknown}")
+    for name, given in value.items():
+        _check_field(name, str(known[name].type), given)
+    return DeviceProfile(**{**value, "features": frozenset(value["features"])})
+
+
+def _check_field(name: str, type_: str, given: Any) -> None:
+    """Raise BAD_DATA where a field of a profile is not what its type says."""
+    is_right = {
+        "str": isinstance(given, str),
+        "bool": isinstance(given, bool),
+        "int": isinstance(given, int) and not isinstance(given, bool) and given > 0,
+    }.get(type_, isinstance(given, list) and all(isinstance(each, str) for each in given))
+    if not is_right:
+        expected = {"int": "a number above 0", "str": "a text", "bool": "true or false"}.get(type_, "a list of texts")
+        raise bad_data(f"{name} of a device profile must be {expected}, got {given!r}")
 
 
 def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:

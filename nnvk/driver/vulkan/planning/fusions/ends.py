@@ -104,9 +104,15 @@ def _product(
     free = end == "plain" or (ends is not None and position in ends and not ends[position].table)
     if dtype != kind or not free or not graph.is_passed_on(tensor) or not set(graph.readers(tensor)) <= readers:
         return None
-    if kind == "q8" and not command.shader.constant(command.specialization, "VECTOR_STORES"):
-        return None  # pixels are padded
+    if kind == "q8" and not _is_open(command):
+        return None
     return (position, command) if graph.may_wait(position) else None
+
+
+def _is_open(product: Dispatch) -> bool:
+    """Whether a product of bytes can have an end: its pixels are not padded, and its K is not in pieces."""
+    is_split = ".split." in product.shader.name
+    return not is_split and bool(product.shader.constant(product.specialization, "VECTOR_STORES"))
 
 
 def _channels(product: Dispatch) -> int:

@@ -40,8 +40,20 @@ def fuse_pads(graph: Graph) -> None:
         if "last_word" in push:
             push["last_word"] = max(0, source.nbytes - 1) // 4
         lone = list(graph.readers(convolution.tensors["src"])) == [position]
-        fused = replace(convolution, tensors={**convolution.tensors, "src": source}, push=push)
+        fused = replace(
+            convolution,
+            tensors={**convolution.tensors, "src": source},
+            push=push,
+            specialization=_with_padding(convolution),
+        )
         graph.replace(position, fused, [at] if lone and graph.is_passed_on(convolution.tensors["src"]) else [])
+
+
+def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
+    """The constants of a convolution whose windows reach over the edge."""
+    if convolution.shader.family != "product":
+        return convolution.specialization
+    return convolution.shader.specialization({"PADDED": True}, convolution.specialization)
 
 
 def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:

@@ -1,0 +1,88 @@
+"""``nnvk plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnvk.api import get_devices
+from nnvk.base.errors import bad_data
+from nnvk.base.text import plural, printable
+from nnvk.cli.lines import print_line
+from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, load_model
+from nnvk.cli.output import check_writable, deliver, print_table
+from nnvk.cli.usage import JsonFile
+from nnvk.driver.vulkan import VulkanDevice, outline
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    profile_file: Annotated[
+        Path | None,
+        typer.Option("--profile", metavar="FILE", help="Plan for the device that this JSON file describes."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Plan for this device; for the first GPU, if left out."),
+    ] = None,
+    shapes: InputShapes = None,
+    no_round_hybrid: NoRoundHybrid = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.
+
+    With --profile the device need not be there. --json has everything, also the profile of the device planned for: a
+    file to change and to give to --profile.
+    """
+    if profile_file is not None and device is not None:
+        raise ValueError("--profile and --device both say what to plan for: give one")
+    check_writable(json_file)
+    if profile_file is not None:
+        profile, winners = _read_profile(profile_file), None
+    else:
+        driver = _vulkan_device(device)
+        profile, winners = driver.profile, driver.planner.winners.known
+    model = load_model(path, shapes, round_hybrid=not no_round_hybrid).model.frozen
+    planned = outline(model, profile, ShaderLibrary(), winners)
+    content = {"model": str(path), "profile": described(profile), **planned}
+    deliver(json_file, content, lambda: _print(path, profile, planned))
+
+
+def _vulkan_device(name: str | None) -> VulkanDevice:
+    chosen = [find_device(name)] if name is not None else get_devices()
+    for device in chosen:
+        if isinstance(device.driver, VulkanDevice):
+            return device.driver
+    what = "there is no Vulkan device" if name is None else f"{chosen[0].name} is no Vulkan device"
+    raise bad_data(f"{what}; --profile FILE plans for one that is not there")
+
+
+def _read_profile(path: Path) -> DeviceProfile:
+    """A profile, or the profile in a document that this command wrote."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"not a JSON file: {path}: {error}") from None
+    return parse_profile(value["profile"] if isinstance(value, dict) and "profile" in value else value)
+
+
+def _print(path: Path, profile: DeviceProfile, planned: dict[str, Any]) -> None:
+    commands = planned["commands"]
+    barriers = sum(command["barrier"] for command in commands)
+    print_line(f"{path.name} on {profile.name}: {plural(len(commands), 'command')}, {plural(barriers, 'barrier')}")
+    print_line(", ".join(f"{name} {sum(pages):,} bytes" for name, pages in planned["memory"].items()))
+    rows = [_row(number, command) for number, command in enumerate(commands)]
+    print_table(["#", "operation", "shader", "groups", "of", "waits"], rows, title="Commands", right="# groups of")
+
+
+def _row(number: int, command: dict[str, Any]) -> list[str]:
+    waits = "yes" if command["barrier"] else ""
+    if command["kind"] != "dispatch":
+        return [str(number), "", f"{command['kind']} of {command['bytes']} bytes", "", "", waits]
+    groups, local = ("x".join(map(str, command[key])).removesuffix("x1").removesuffix("x1") for key in ("groups", "local"))
+    return [str(number), printable(command["code"]), command["shader"], groups, local, waits]

@@ -1,0 +1,94 @@
+"""A plan as plain data, for tools that read how a model would run: on a device, or on one that is not there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nnvk.base.errors import op_failed
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
+from nnvk.driver.vulkan.planning.support import support
+from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.flow import CONTROL_FLOW
+from nnvk.types.model import Model
+
+
+def outline(
+    model: Model, profile: DeviceProfile, library: ShaderLibrary, winners: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a device of this profile would be asked to do for a model, as JSON has it.
+
+    OP_FAILED with the reason where that is not known before an execution (open dimensions, parameters that are inputs,
+    control flow), and where an operation has no shader that runs on the device.
+    """
+    for index, type_ in zip(model.inputs, model.input_types(), strict=True):
+        if not type_.is_fully_specified:
+            raise op_failed(f"operand {index} is an input of open dimensions: {type_}; a plan needs all sizes")
+    for operation, reason in zip(model.operations, support(model, profile, library), strict=True):
+        if operation.code in CONTROL_FLOW:
+            reason = "control flow is planned in parts, at execution"
+        if reason:
+            raise op_failed(f"{operation.code.name} can't be planned for {profile.name}: {reason}")
+    shapes = [type_.dimensions for type_ in model.input_types()]
+    try:
+        plan = lower(model, shapes, profile, library, winners=winners)
+    except NeedsValue as needs:
+        raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
+    return {
+        "commands": _commands(plan, model),
+        "memory": {storage.value: list(plan.pages[storage]) for storage in Storage},
+    }
+
+
+def _commands(plan: Plan, model: Model) -> list[dict[str, Any]]:
+    strategies = {position: choice.chosen for choice in plan.choices for position in choice.commands}
+    return [
+        {"barrier": position in plan.barriers, **_command(command, model), "strategy": strategies.get(position, "")}
+        for position, command in enumerate(plan.commands)
+    ]
+
+
+def _command(command: Command, model: Model) -> dict[str, Any]:
+    if isinstance(command, Copy):
+        return {"kind": "copy", "bytes": command.nbytes}
+    if isinstance(command, Clear):
+        return {"kind": "clear", "bytes": command.target.nbytes}
+    return {"kind": "dispatch", **_dispatch(command, model)}
+
+
+def _dispatch(dispatch: Dispatch, model: Model) -> dict[str, Any]:
+    shader, operation = dispatch.shader, model.operations[dispatch.operation]
+    words: Sequence[int] = dispatch.specialization
+    return {
+        "operation": dispatch.operation,
+        "code": operation.code.name,
+        "shader": shader.name,
+        "spirv": str(shader.path),
+        "groups": list(dispatch.groups),
+        "local": list(shader.local_size(words)),
+        "specialization": list(words),
+        "constants": shader.named_constants(words),
+        "push_constants": {name: _finite(value) for name, value in dispatch.push.items()},
+        "push_constant_size": shader.push_constant_size,
+        "tensors": [
+            {
+                "name": name,
+                "binding": shader.bindings.index(name),
+                "number": tensor.number,
+                "bytes": tensor.nbytes,
+                "storage": tensor.storage.value,
+                "read": name in shader.reads,
+                "written": name in shader.writes,
+            }
+            for name, tensor in dispatch.tensors.items()
+        ],
+    }
+
+
+def _finite(value: float) -> float | str:
+    """A number as JSON can say it: ``inf`` and the like are words."""
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,68 @@
+// SUMS_SPLIT: several workgroups compute one tile, a piece of K each, so that a device with many units has something
+// to do where there are few tiles. Each leaves what it has; the one that comes last, which an invocation finds out for
+// itself, adds up in the order of the pieces, whoever is last: the same numbers every time.
+
+#ifndef NNVK_PRODUCT_PIECES_GLSL
+#define NNVK_PRODUCT_PIECES_GLSL
+
+#ifdef SUMS_SPLIT
+layout(constant_id = 10) const uint PIECES = 2;
+#else
+const uint PIECES = 1;
+#endif
+
+// The fours of K that a piece takes.
+struct Stretch {
+    uint first;
+    uint end;
+};
+
+// Of so many, of which a tile takes `together` at once.
+Stretch stretch_of(uint piece, uint steps, uint together) {
+#ifdef SUMS_SPLIT
+    uint each = divide_up(divide_up(steps, together), PIECES) * together;
+    return Stretch(min(piece * each, steps), min((piece + 1u) * each, steps));
+#else
+    return Stretch(0u, steps);
+#endif
+}
+
+// Where a piece's sums begin: the bias counts once.
+ACC4 bias_of(Output target, uint piece) {
+#ifdef SUMS_SPLIT
+    return mix(target.bias, ACC4(0), bvec4(piece != 0u));
+#else
+    return target.bias;
+#endif
+}
+
+#ifdef SUMS_SPLIT
+const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
+
+// Neighbouring invocations write neighbouring vectors.
+uint place_of_sum(uint tile, uint piece, uint number, uint sums) {
+    return (sums_offset >> 2) + ((tile * PIECES + piece) * sums + number) * INVOCATIONS + gl_LocalInvocationIndex;
+}
+
+void leave_sum(Place place, uint number, uint sums, ACC4 sum) {
+    left_sums[place_of_sum(place.tile, place.piece, number, sums)] = sum;
+}
+
+// Whether all pieces have left their sums. The counters are zero again afterwards.
+bool comes_last(Place place) {
+    uint at = counters_offset + place.tile * INVOCATIONS + gl_LocalInvocationIndex;
+    memoryBarrierBuffer();
+    bool last = atomicAdd(counters[at], 1u) == PIECES - 1u;
+    memoryBarrierBuffer();
+    if (last) counters[at] = 0u;
+    return last;
+}
+
+ACC4 whole_sum(Place place, uint number, uint sums) {
+    ACC4 sum = left_sums[place_of_sum(place.tile, 0u, number, sums)];
+    for (uint piece = 1; piece < PIECES; piece++) sum += left_sums[place_of_sum(place.tile, piece, number, sums)];
+    return sum;
+}
+#endif
+
+#endif

@@ -1,0 +1,238 @@
+"""What AMD's compiler makes of the shaders that a model runs, and a model of what that costs. No GPU is needed.
+
+    python tools/isa/estimate.py MODEL.tflite --gpu navi21 [--rows] [--json FILE]
+
+See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import assembly
+import trips
+from gpus import GPUS, Gpu
+
+ICD = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json"
+"""Where Debian's mesa-vulkan-drivers has RADV's manifest."""
+
+
+def environment(gpu: Gpu, icd: str) -> dict[str, str]:
+    """In which Vulkan has one device: this GPU, without memory."""
+    return {**os.environ, "RADV_FORCE_FAMILY": gpu.name, "VK_ICD_FILENAMES": icd, "NNVK_DEVICE_PROFILE": ""}
+
+
+def planned(model: Path, gpu: Gpu, icd: str, profile: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """What `nnvk plan` says of a model on this GPU, of which the profile is changed so."""
+    command = [sys.executable, "-m", "nnvk.cli", "plan", str(model)]
+    with tempfile.TemporaryDirectory() as folder:
+        first = Path(folder) / "first.json"
+        _call([*command, "--json", str(first)], environment(gpu, icd))
+        plan = json.loads(first.read_bytes())
+        changed = Path(folder) / "profile.json"
+        changed.write_text(json.dumps({**plan["profile"], "unified_memory": not gpu.discrete, **profile}))
+        _call([*command, "--profile", str(changed), "--json", str(first)], environment(gpu, icd))
+        return json.loads(first.read_bytes())
+
+
+def _call(command: Sequence[str], variables: Mapping[str, str], text: str | None = None) -> str:
+    done = subprocess.run(command, env=variables, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} {' '.join(command[1:4])}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+# --- facts ---------------------------------------------------------------------------------------------------
+
+
+def compiler(folder: Path) -> Path:
+    """The program that compiles pipelines, built where it is not there."""
+    source = Path(__file__).with_name("radv_isa.c")
+    program = folder / f"radv_isa-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if not program.exists():
+        _call([shutil.which("cc") or "cc", "-O1", "-o", str(program), str(source), "-lvulkan"], os.environ)
+    return program
+
+
+def compiled(dispatches: Sequence[Mapping[str, Any]], gpu: Gpu, icd: str, folder: Path) -> list[dict[str, Any]]:
+    """Statistics and assembly of the pipeline of each dispatch; kept in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = {_key(each, gpu): _job(each, gpu) for each in dispatches}
+    missing = [job for key, job in jobs.items() if not (folder / f"{key}.json").exists()]
+    if missing:
+        said = _call([str(compiler(folder)), str(folder)], environment(gpu, icd), "".join(missing))
+        for line in said.splitlines()[1:]:
+            entry = json.loads(line)
+            texts = [path.read_text() for path in sorted(folder.glob(f"{entry['id']}.*.txt"))]
+            entry["assembly"] = next((text for text in texts if text.startswith("# Assembly")), "")
+            (folder / f"{entry['id']}.json").write_text(json.dumps(entry))
+    return [json.loads((folder / f"{_key(each, gpu)}.json").read_bytes()) for each in dispatches]
+
+
+def _key(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
+    digest = hashlib.sha256(Path(dispatch["spirv"]).read_bytes()).hexdigest()
+    return hashlib.sha256(repr((digest, dispatch["specialization"], gpu.name)).encode()).hexdigest()[:16]
+
+
+def _job(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
+    bindings = ",".join(f"0:{tensor['binding']}:7:1" for tensor in dispatch["tensors"])
+    words = ",".join(f"{number}:{word:x}:4" for number, word in enumerate(dispatch["specialization"])) or "-"
+    fields = (_key(dispatch, gpu), dispatch["spirv"], "main", str(dispatch["push_constant_size"]), "0", bindings, words)
+    return "\t".join(fields) + "\n"
+
+
+# --- the model -----------------------------------------------------------------------------------------------
+
+
+def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) -> dict[str, Any]:
+    """The compiler's facts of a dispatch, and what the model says of it."""
+    code, labels = assembly.parse(facts["assembly"])
+    found = assembly.loops(code, labels)
+    known = trips.guess(dispatch, found)
+    wave, statistics = facts["subgroup"], facts["statistics"]
+    run = assembly.follow(code, found, wave, gpu)
+    hot = max(found, key=lambda loop: (loop.counts["products"], loop.first - loop.last), default=None)
+    inner = hot.counts if hot else assembly.count(code)
+    product = trips.multiply_adds(dispatch)
+    seconds, bound = _seconds(dispatch, statistics, run, wave, gpu)
+    return {
+        "operation": f"{dispatch['operation']} {dispatch['code']}",
+        "shader": dispatch["shader"],
+        "strategy": dispatch["strategy"],
+        "constants": dispatch["constants"],
+        "groups": math.prod(dispatch["groups"]),
+        "invocations": math.prod(dispatch["local"]),
+        "facts": {
+            "subgroup": wave,
+            "registers": statistics["VGPRs"],
+            "spilled": statistics["Spilled VGPRs"] + statistics["Spilled SGPRs"],
+            "shared_memory": statistics["LDS size"],
+            "subgroups_of_a_simd": min(statistics["Subgroups per SIMD"], gpu.waves),
+            "instructions": statistics["Instructions"],
+            "inner_loop": dict(inner),
+        },
+        "multiply_adds": product,
+        "loops_known": known,
+        "inner_share": inner["product_instructions"] / inner["valu"] if inner["valu"] else 0.0,
+        "microseconds": seconds * 1e6,
+        "bound": bound,
+        "launch_microseconds": gpu.launch_us if dispatch["barrier"] else 1.0,
+        "ideal_microseconds": product * 2 / gpu.flops * 1e6,
+    }
+
+
+def _seconds(
+    dispatch: Mapping[str, Any], statistics: Mapping[str, int], run: assembly.Run, wave: int, gpu: Gpu
+) -> tuple[float, str]:
+    """The largest of what each part of the GPU takes, and which part that is."""
+    groups, waves = math.prod(dispatch["groups"]), -(-math.prod(dispatch["local"]) // wave)
+    hz = gpu.ghz * 1e9
+    most = -(-groups // gpu.units)  # workgroups of the busiest compute unit
+    resident = max(1, min(statistics["Subgroups per SIMD"], gpu.waves) * gpu.simds // waves)
+    if statistics["LDS size"]:
+        resident = max(1, min(resident, gpu.lds // statistics["LDS size"]))
+    moved = run.read + run.written
+    everything = groups * waves * wave * moved
+    nbytes = sum(tensor["bytes"] for tensor in dispatch["tensors"])
+    through_l2 = everything if statistics["LDS size"] else min(everything, max(nbytes, everything / 4))
+    alone = -(-most // resident) * run.alone / hz
+    bounds = {
+        "products and arithmetic": -(-most * waves // gpu.simds) * run.valu / hz,
+        "shared memory": most * waves * run.lds * wave / gpu.lds_bytes / hz,
+        "first cache": most * waves * moved * wave / gpu.l0_bytes / hz,
+        "second cache": through_l2 / (gpu.l2_bytes * hz),
+        "memory": nbytes / (gpu.cache_rate if nbytes < gpu.cache / 2 else gpu.memory_rate),
+        "waiting": alone,
+    }
+    bound = max(bounds, key=bounds.__getitem__)
+    worst = max(run.stalled, key=run.stalled.__getitem__, default="")
+    return bounds[bound], f"waiting for {worst}" if bound == "waiting" and worst else bound
+
+
+def analyse(model: Path, gpu: Gpu, icd: str, folder: Path, profile: Mapping[str, Any] = {}) -> list[dict[str, Any]]:
+    """An estimate for each dispatch of a model."""
+    commands = planned(model, gpu, icd, profile)["commands"]
+    dispatches = [command for command in commands if command["kind"] == "dispatch"]
+    rows = []
+    for dispatch, facts in zip(dispatches, compiled(dispatches, gpu, icd, folder), strict=True):
+        if "statistics" not in facts:
+            sys.exit(f"{dispatch['shader']} does not compile for {gpu.name}: {facts}")
+        rows.append(estimate(dispatch, facts, gpu))
+    return rows
+
+
+def _print(name: str, gpu: Gpu, rows: Sequence[Mapping[str, Any]], each: bool) -> None:
+    if each:
+        print("| dispatch | groups x invocations | registers | spilled | subgroups | inner loop: products | us | bound |")
+        print("| --- | --- | --: | --: | --: | --: | --: | --- |")
+        for row in rows:
+            facts = row["facts"]
+            print(
+                f"| {row['operation']} {row['strategy'] or row['shader']} | {row['groups']} x {row['invocations']} | "
+                f"{facts['registers']} | {facts['spilled']} | {facts['subgroups_of_a_simd']} | {row['inner_share']:.0%} | "
+                f"{row['microseconds']:.1f} | {row['bound']} |"
+            )
+    bounds: Counter[str] = Counter()
+    for row in rows:
+        bounds[row["bound"].split(" for ")[0]] += round(row["microseconds"])
+    total, ideal = (sum(row[key] for row in rows) for key in ("microseconds", "ideal_microseconds"))
+    launches = sum(row["launch_microseconds"] for row in rows)
+    unknown = sorted({row["shader"] for row in rows if not row["loops_known"]})
+    print(f"{name} on {gpu.name}, facts of the compiler: {len(rows)} dispatches, {_spills(rows)} spill")
+    print(
+        f"  by the model: kernels {total:.0f} us (ideal {ideal:.0f}), launches {launches:.0f} us; "
+        f"{', '.join(f'{what} {us}' for what, us in bounds.most_common())}"
+        + (f"; loops of unknown length: {', '.join(unknown)}" if unknown else "")
+    )
+
+
+def _spills(rows: Sequence[Mapping[str, Any]]) -> str:
+    count = sum(row["facts"]["spilled"] > 0 for row in rows)
+    return str(count) if count else "none"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    parser.add_argument("--gpu", action="append", choices=sorted(GPUS), help="default: navi21; may be repeated")
+    parser.add_argument("--icd", default=ICD, help=f"RADV's manifest; default: {ICD}")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="another constant of the GPU")
+    parser.add_argument("--rows", action="store_true", help="a line for every dispatch")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "nnvk-isa", help="where to keep things")
+    options = parser.parse_args()
+    if not Path(options.icd).exists():
+        sys.exit(f"RADV's manifest is not there: {options.icd} (Debian's package mesa-vulkan-drivers has it)")
+    everything = []
+    for model in options.models:
+        for name in options.gpu or ["navi21"]:
+            gpu = GPUS[name]
+            for item in options.set:
+                field, _, number = item.partition("=")
+                gpu = dataclasses.replace(gpu, **{field: type(getattr(gpu, field))(float(number))})
+            rows = analyse(model, gpu, options.icd, options.work)
+            title = model.parent.name if model.stem == "model" else model.stem
+            _print(title, gpu, rows, options.rows)
+            everything.append({"model": title, "gpu": dataclasses.asdict(gpu), "dispatches": rows})
+    if options.json:
+        options.json.write_text(json.dumps(everything, indent=1))
+
+
+if __name__ == "__main__":
+    main()

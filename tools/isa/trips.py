@@ -1,0 +1,99 @@
+"""How often the loops of nnvk's shaders go round, which a compiler can't say, and what products ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assembly import Loop
+
+_CARRIED = 64
+"""Fours of K after which bytes as floats are carried to integers."""
+_STAGE = 4
+"""Fours of K of a stage in shared memory."""
+
+
+def _up(a: float, b: float) -> int:
+    return -int(-a // b)
+
+
+def multiply_adds(dispatch: Mapping[str, Any]) -> int:
+    """What the operation itself asks for; 0 of what is no product."""
+    name, push = dispatch["shader"].split(".")[0], dispatch["push_constants"]
+    if name == "product":
+        return push["parts"] * push["rows"] * push["out_channels"] * _steps(dispatch) * 4
+    if name == "fully_connected":
+        return dispatch["groups"][0] * push["inputs"] * push["out_channels"]
+    if name == "depthwise_conv2d":
+        constants = dispatch["constants"]
+        pixels = push["batch"] * push["out_height"] * push["out_width"]
+        return pixels * push["out_channels"] * constants["KERNEL_HEIGHT"] * constants["KERNEL_WIDTH"]
+    return 0
+
+
+def _steps(dispatch: Mapping[str, Any]) -> int:
+    """Fours of K of a product."""
+    push = dispatch["push_constants"]
+    return push["kernel_height"] * push["kernel_width"] * _up(push["depth"], 4)
+
+
+def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
+    """Set how often each loop goes round, by what the dispatch was given; 1 where nothing is known: False."""
+    name, push, constants = dispatch["shader"].split(".")[0], dispatch["push_constants"], dispatch["constants"]
+    outer = [loop for loop in found if loop.parent is None]
+    inner = [loop for loop in found if loop.parent is not None]
+    if name == "product":
+        _guess_product(dispatch, found)
+    elif name == "fully_connected":
+        slices = dispatch["local"][1]
+        for loop in outer:
+            loop.trips = _up(_up(push["inputs"], 4), slices) if loop.counts["vmem_read"] else slices - 1
+    elif name == "depthwise_conv2d":
+        _set(outer, min(push.get("tile_width", push["out_width"]), push["out_width"]))
+    elif name == "pool2d":
+        _nest(found, [push["filter_height"], push["filter_width"]])
+    elif name == "mean":
+        lanes = dispatch["local"][0] if constants.get("WIDE") else 1
+        each = _up(push["reduced"], lanes)
+        for loop in outer:
+            loop.trips = _up(each, 64) if loop.counts["vmem_read"] else 6
+        _set(inner, min(64, each))
+    else:
+        return not found
+    return True
+
+
+def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
+    _, kind, tile, way, sums = dispatch["shader"].split(".")[:5]
+    pieces = dispatch["constants"].get("PIECES", 1)
+    steps = _up(_steps(dispatch), pieces)
+    outer = [loop for loop in found if loop.parent is None]
+    main = outer
+    if sums == "split":  # the last piece adds up, in loops that follow the main one and multiply nothing
+        main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
+        _set([loop for loop in outer if loop not in main], pieces - 1)
+    within = [loop for loop in found if loop.parent is not None]
+    if tile == "shared":
+        _set(main, _up(steps, _STAGE))
+        _set(within, 1 if kind == "q8" else 2)  # the staging of weights, where it is no straight line
+    elif tile == "subgroup":
+        push = dispatch["push_constants"]
+        _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])
+    else:
+        rounds = _up(steps, _CARRIED) if way == "float" else 1
+        _set(main, rounds if within else rounds * _up(steps, rounds))
+        _set(within, _up(steps, rounds))
+
+
+def _set(loops: Sequence[Loop], trips: float) -> None:
+    for loop in loops:
+        loop.trips = trips
+
+
+def _nest(found: Sequence[Loop], trips: Sequence[int]) -> None:
+    """Loops in loops: the outermost takes the first of these."""
+    for loop in found:
+        depth, around = 0, loop.parent
+        while around is not None:
+            depth, around = depth + 1, found[around].parent
+        loop.trips = trips[min(depth, len(trips) - 1)]
