@@ -74,8 +74,8 @@ class PhysicalDevice:
     def limits(self) -> dict[str, int | float]:
         """Limits by their names in VkPhysicalDeviceLimits; arrays have one entry a dimension (`...Size0` to 2).
 
-        Beside those: `timestampValidBits` of the compute queue, `maxMemoryAllocationSize`, and `subgroupSize`,
-        `minSubgroupSize` and `maxSubgroupSize`.
+        Beside those: `timestampValidBits` of the compute queue, `maxMemoryAllocationSize`, `subgroupSize`,
+        `minSubgroupSize` and `maxSubgroupSize`, and `shaderUnits`: compute units, 0 where the driver doesn't say.
         """
     @property
     def features(self) -> list[str]:

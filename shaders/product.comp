@@ -49,6 +49,8 @@ layout(constant_id = 3) const uint ROWS = 16;
 layout(constant_id = 4) const uint SPAN = 4;
 // A part has a multiple of four output channels.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
+// A window may reach into the padding, or end before it.
+layout(constant_id = 11) const bool PADDED = true;
 // What the product is split by.
 layout(constant_id = 6) const uint SPLIT = 1;
 
@@ -199,8 +201,8 @@ struct Window {
 };
 
 Window window_of(Part part, uint row) {
-    uvec4 at = nhwc_coordinates(row, part.size.x, part.size.y, 1u);
     bool exists = row < rows;
+    uvec4 at = nhwc_coordinates(PADDED ? row : min(row, rows - 1u), part.size.x, part.size.y, 1u);
     uint pixel = SPLIT == BATCHES ? part.number * rows + row : row;
     ivec2 start = part.origin;
     if (SPLIT == PHASES) {
@@ -211,16 +213,17 @@ Window window_of(Part part, uint row) {
     } else {
         start += ivec2(at.yz * uvec2(stride_y, stride_x));
     }
-    return Window(mix(OUTSIDE, part.source + at.x * height * width * channels, exists), start.x, start.y,
-                  mix(NO_PIXEL, pixel, exists));
+    uint base = part.source + at.x * height * width * channels;
+    return Window(PADDED ? mix(OUTSIDE, base, exists) : base, start.x, start.y, mix(NO_PIXEL, pixel, exists));
 }
 
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
     int y = window.y + int(down) * part.step.x;
     int x = window.x + int(right) * part.step.y;
-    bool inside = all(bvec3(window.base != OUTSIDE, uint(y) < height, uint(x) < width));
-    return mix(OUTSIDE, window.base + (uint(y) * width + uint(x)) * channels, inside);
+    uint address = window.base + (uint(y) * width + uint(x)) * channels;
+    if (!PADDED) return address;
+    return mix(OUTSIDE, address, all(bvec3(window.base != OUTSIDE, uint(y) < height, uint(x) < width)));
 }
 
 // The number of a part's tap in the filter.
@@ -238,20 +241,29 @@ LOADED4 padding() {
 #endif
 }
 
+// One of two, without a branch.
+LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
+#ifdef IS_QUANTISED
+    return mix(otherwise, loaded, condition);
+#else
+    [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(otherwise[i], loaded[i], condition);
+    return loaded;
+#endif
+}
+
 // Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address. `next`, which costs
 // nothing, is a constant below SPAN, or 0.
 LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
-    bool inside = address != OUTSIDE;
-    uint at = mix(0u, address + c, inside);
+    bool inside = !PADDED || address != OUTSIDE;
+    uint at = PADDED ? mix(0u, address + c, inside) : address + c;
 #ifdef IS_QUANTISED
     uint loaded = src[at >> 2];
     if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
-    return mix(outside, loaded, inside);
+    return PADDED ? where(inside, loaded, outside) : loaded;
 #else
     if (SPAN >= 4u) {
         LOADED4 loaded = src_fours[(at >> 2) + next / 4u];
-        [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(outside[i], loaded[i], inside);
-        return loaded;
+        return PADDED ? where(inside, loaded, outside) : loaded;
     }
     uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
     uvec4 steps = uvec4(0u, 1u, 2u, 3u);

@@ -84,5 +84,10 @@ def _row(number: int, command: dict[str, Any]) -> list[str]:
     waits = "yes" if command["barrier"] else ""
     if command["kind"] != "dispatch":
         return [str(number), "", f"{command['kind']} of {command['bytes']} bytes", "", "", waits]
-    groups, local = ("x".join(map(str, command[key])).removesuffix("x1").removesuffix("x1") for key in ("groups", "local"))
+    groups, local = (_sizes(command[key]) for key in ("groups", "local"))
     return [str(number), printable(command["code"]), command["shader"], groups, local, waits]
+
+
+def _sizes(sizes: list[int]) -> str:
+    """Workgroups or invocations along the axes that have several."""
+    return "x".join(map(str, sizes)).removesuffix("x1").removesuffix("x1")

@@ -27,8 +27,8 @@ PRODUCTS: Mapping[str, int] = {
 }
 """Multiply-adds of a lane."""
 INTEGER_PRODUCTS = frozenset(
-    ("v_mul_lo_u32", "v_mad_i32_i24", "v_mad_u32_u24", "v_mul_i32_i24", "v_mul_u32_u24", "v_mad_u64_u32")
-    + ("v_mad_i64_i32", "v_mad_i32_i16", "v_mad_u32_u16")
+    ["v_mul_lo_u32", "v_mul_i32_i24", "v_mul_u32_u24"]
+    + [f"v_mad_{kinds}" for kinds in ("i32_i24", "u32_u24", "u64_u32", "i64_i32", "i32_i16", "u32_u16")]
 )
 _QUARTER = re.compile(
     r"v_(rcp|rsq|sqrt|exp|log|sin|cos)_|v_mul_lo_u32|v_mul_hi_[ui]32|v_mad_[ui]64_[ui]32|v_(cvt_f64|add_f64|fma_f64|mul_f64)"
@@ -196,7 +196,13 @@ def follow(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: G
 
 
 def _straight(
-    code: Sequence[Instruction], found: Sequence[Loop], first: int, last: int, inner: Sequence[Loop], wave: int, gpu: Gpu
+    code: Sequence[Instruction],
+    found: Sequence[Loop],
+    first: int,
+    last: int,
+    inner: Sequence[Loop],
+    wave: int,
+    gpu: Gpu,
 ) -> Run:
     run = Run()
     now = 0.0

@@ -37,15 +37,15 @@ def environment(gpu: Gpu, icd: str) -> dict[str, str]:
     return {**os.environ, "RADV_FORCE_FAMILY": gpu.name, "VK_ICD_FILENAMES": icd, "NNVK_DEVICE_PROFILE": ""}
 
 
-def planned(model: Path, gpu: Gpu, icd: str, profile: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """What `nnvk plan` says of a model on this GPU, of which the profile is changed so."""
+def planned(model: Path, gpu: Gpu, icd: str) -> dict[str, Any]:
+    """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for whose memory it has."""
     command = [sys.executable, "-m", "nnvk.cli", "plan", str(model)]
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.json"
         _call([*command, "--json", str(first)], environment(gpu, icd))
         plan = json.loads(first.read_bytes())
         changed = Path(folder) / "profile.json"
-        changed.write_text(json.dumps({**plan["profile"], "unified_memory": not gpu.discrete, **profile}))
+        changed.write_text(json.dumps({**plan["profile"], "unified_memory": not gpu.discrete}))
         _call([*command, "--profile", str(changed), "--json", str(first)], environment(gpu, icd))
         return json.loads(first.read_bytes())
 
@@ -164,9 +164,9 @@ def _seconds(
     return bounds[bound], f"waiting for {worst}" if bound == "waiting" and worst else bound
 
 
-def analyse(model: Path, gpu: Gpu, icd: str, folder: Path, profile: Mapping[str, Any] = {}) -> list[dict[str, Any]]:
+def analyse(model: Path, gpu: Gpu, icd: str, folder: Path) -> list[dict[str, Any]]:
     """An estimate for each dispatch of a model."""
-    commands = planned(model, gpu, icd, profile)["commands"]
+    commands = planned(model, gpu, icd)["commands"]
     dispatches = [command for command in commands if command["kind"] == "dispatch"]
     rows = []
     for dispatch, facts in zip(dispatches, compiled(dispatches, gpu, icd, folder), strict=True):
@@ -178,14 +178,14 @@ def analyse(model: Path, gpu: Gpu, icd: str, folder: Path, profile: Mapping[str,
 
 def _print(name: str, gpu: Gpu, rows: Sequence[Mapping[str, Any]], each: bool) -> None:
     if each:
-        print("| dispatch | groups x invocations | registers | spilled | subgroups | inner loop: products | us | bound |")
+        print("| dispatch | groups x invocations | registers | spilled | subgroups | inner products | us | bound |")
         print("| --- | --- | --: | --: | --: | --: | --: | --- |")
         for row in rows:
             facts = row["facts"]
             print(
                 f"| {row['operation']} {row['strategy'] or row['shader']} | {row['groups']} x {row['invocations']} | "
-                f"{facts['registers']} | {facts['spilled']} | {facts['subgroups_of_a_simd']} | {row['inner_share']:.0%} | "
-                f"{row['microseconds']:.1f} | {row['bound']} |"
+                f"{facts['registers']} | {facts['spilled']} | {facts['subgroups_of_a_simd']} | "
+                f"{row['inner_share']:.0%} | {row['microseconds']:.1f} | {row['bound']} |"
             )
     bounds: Counter[str] = Counter()
     for row in rows:
@@ -215,7 +215,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="another constant of the GPU")
     parser.add_argument("--rows", action="store_true", help="a line for every dispatch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything")
-    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "nnvk-isa", help="where to keep things")
+    work = Path(tempfile.gettempdir()) / "nnvk-isa"
+    parser.add_argument("--work", type=Path, default=work, help=f"where to keep things; default: {work}")
     options = parser.parse_args()
     if not Path(options.icd).exists():
         sys.exit(f"RADV's manifest is not there: {options.icd} (Debian's package mesa-vulkan-drivers has it)")

@@ -58,13 +58,11 @@ void main() {
     uint block_steps = kernel_height * kernel_width * quads;
     Stretch own = stretch_of(place.piece, steps, STRETCH);
     for (uint step = own.first; step < own.end; step += STRETCH) {
-        uint tap = (step + load_quad) / quads;
-        uint c = (step + load_quad) % quads * 4u;
+        uint here = min(step + load_quad, steps - 1u), tap = here / quads, c = (here - tap * quads) * 4u;
+        uint down = tap / part.taps.y, right = tap - down * part.taps.y;
         [[unroll]] for (uint i = 0; i < LOADS; i++) {
-            uint address = OUTSIDE;
-            if (step + load_quad < steps)
-                address = tap_address(part, windows[i], tap / part.taps.y, tap % part.taps.y);
-            LOADED4 loaded = load_input(address, c, 0u, zeros.outside);
+            LOADED4 loaded = load_input(tap_address(part, windows[i], down, right), c, 0u, zeros.outside);
+            loaded = where(step + load_quad < steps, loaded, zeros.outside);
             uint r = load_row + i * LOAD_ROWS;
             if (r < ROWS) {
 #ifdef IS_QUANTISED

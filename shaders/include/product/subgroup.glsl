@@ -35,10 +35,14 @@ ACC4 numbers(u64vec2 pairs) { return AS_ACC4(uvec4(unpack32(pairs.x), unpack32(p
 void load_fours(uint address, uint c, Zeros zeros, out INPUT4 first, out INPUT4 second) {
 #ifdef STORED_ALONE
     if (SPAN == 8u) {
-        bool inside = address != OUTSIDE;
-        EIGHT eight = src_eights[mix(0u, address + c, inside) >> 3];
-        first = mix(INPUT4(0), FRONT(eight), bvec4(inside));
-        second = mix(INPUT4(0), BACK(eight), bvec4(inside));
+        bool inside = !PADDED || address != OUTSIDE;
+        EIGHT eight = src_eights[(PADDED ? mix(0u, address + c, inside) : address + c) >> 3];
+        first = FRONT(eight);
+        second = BACK(eight);
+        if (PADDED) {
+            first = mix(INPUT4(0), first, bvec4(inside));
+            second = mix(INPUT4(0), second, bvec4(inside));
+        }
         return;
     }
 #endif

@@ -116,6 +116,17 @@ class Product:
         return self.split is Split.BATCHES
 
     @property
+    def is_padded(self) -> bool:
+        """Whether windows may reach beyond the input."""
+        ends = ((axis.out - 1) * axis.stride + axis.reach - axis.before > axis.size for axis in self.axes)
+        return self.split is Split.PHASES or any(axis.before for axis in self.axes) or any(ends)
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Along height and width."""
+        return self.vertical, self.horizontal
+
+    @property
     def rows(self) -> int:
         """Output pixels of a part, or the most that one has."""
         batches, height, width, _ = self.target
@@ -203,6 +214,7 @@ def _by_tiles(
         "SPAN": _span(g, strategy, product, kind),
         "VECTOR_STORES": columns % 4 == 0,
         "SPLIT": int(product.split),
+        "PADDED": product.is_padded,
     }
     if strategy.pieces > 1:
         spec["PIECES"] = strategy.pieces

@@ -184,6 +184,8 @@ class Costs:
     """A vector of four words for each lane."""
     staged: float
     """Such a vector written to or read from shared memory."""
+    brought: float
+    """What else is to do for a vector that is put into shared memory (its address, its place): so many `products`."""
     barrier: float
     """Of a workgroup, for each of its subgroups."""
     group: float
@@ -202,6 +204,8 @@ class Costs:
     """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long."""
     resident: int
     """Subgroups that a unit keeps under way, to compute with one while others wait."""
+    simds: int
+    """Of a unit, which it takes so many subgroups to keep busy."""
 
 
 COSTS = {
@@ -211,6 +215,7 @@ COSTS = {
     "cpu": Costs(
         load=100,
         staged=80,
+        brought=4,
         barrier=400,
         group=600,
         begin=500,
@@ -220,21 +225,24 @@ COSTS = {
         latency=0,
         sums=12,
         resident=1,
+        simds=1,
     ),
-    # From what vendors publish of their GPUs, rounded, and measured on none: a load of four words for each of 64 lanes
-    # keeps the cache busy for 16 cycles, and takes 500 until it is there.
+    # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
+    # units, and measured on none. Loads and shared memory are expensive and far, subgroups many.
     "gpu": Costs(
-        load=16,
-        staged=8,
-        barrier=30,
-        group=200,
-        begin=200,
-        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 6, "half": 10},
+        load=10,
+        staged=10,
+        brought=4,
+        barrier=60,
+        group=60,
+        begin=60,
+        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 12, "half": 10},
         convert={"float": 12, "dot": 2},
-        swap=2,
-        latency=500,
-        sums=16,
+        swap=0.5,
+        latency=650,
+        sums=10,
         resident=16,
+        simds=2,
     ),
 }
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
@@ -286,7 +294,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         brought = max(1, strategy.rows // 32) + max(1, loads // 2)
         inputs = 1 if work.kind == "q8" else 4
         staged = brought * loads + _STAGE * (loads + inputs * -(-own // 4))
-        step = brought * (costs.load + 4 * products) + staged * costs.staged + 2 * costs.barrier
+        step = brought * (costs.load + costs.brought * products) + staged * costs.staged + 2 * costs.barrier
         step += _STAGE * own * products + _STAGE * (1 + own) * convert
         end = own * costs.load
     else:
@@ -310,11 +318,13 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         last = strategy.pieces * (strategy.sums * costs.load + costs.latency) / costs.resident
         end += last
     alone = costs.begin + end + rounds * step
-    throughput = groups * costs.group + busy * alone
-    units = min(device.units, groups) if device.is_cpu else device.units
-    turns = -(-busy // (device.units * costs.resident))
-    waiting = turns * (alone + rounds * costs.latency)
-    return max(throughput / units, waiting) + _preparation(strategy, work, costs, lanes * device.units)
+    # The subgroups of the unit that has the most.
+    most = -(-groups // device.units) * busy / groups
+    most = -(-most // costs.simds) * costs.simds
+    throughput = groups * costs.group / min(device.units, groups) + most * alone
+    turns = -(-most // (costs.resident * costs.simds))
+    waiting = turns * (costs.simds * alone + rounds * costs.latency)
+    return max(throughput, waiting) + _preparation(strategy, work, costs, lanes * device.units)
 
 
 def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:

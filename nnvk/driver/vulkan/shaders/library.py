@@ -107,6 +107,11 @@ class CompiledShader:
         """The word of a specialisation constant, of those that `specialization` gave."""
         return words[self._constants[name][0]]
 
+    def with_constant(self, words: Sequence[int], name: str, value: int) -> tuple[int, ...]:
+        """The words of `specialization` with another value of one of them."""
+        index = self._constants[name][0]
+        return (*words[:index], int(value), *words[index + 1 :])
+
     def named_constants(self, words: Sequence[int]) -> dict[str, int]:
         """The words of `specialization`, by name; what is a float is its bits."""
         return {name: words[index] for name, (index, _, _) in self._constants.items()}

@@ -53,7 +53,7 @@ def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
     """The constants of a convolution whose windows reach over the edge."""
     if convolution.shader.family != "product":
         return convolution.specialization
-    return convolution.shader.specialization({"PADDED": True}, convolution.specialization)
+    return convolution.shader.with_constant(convolution.specialization, "PADDED", True)
 
 
 def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:

@@ -1,0 +1,63 @@
+"""What AMD's compiler makes of the shaders (tools/isa), where that compiler is there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnvk.demo.assets import DATA
+
+ISA = Path(__file__).parents[2] / "tools" / "isa"
+sys.path.insert(0, str(ISA))
+
+import assembly  # noqa: E402
+import estimate  # noqa: E402
+from gpus import GPUS  # noqa: E402
+
+LOOP = """# Assembly
+BB0:
+    s_load_dwordx4 s[0:3], s[4:5], null ; 11111111
+    s_waitcnt lgkmcnt(0) ; 22222222
+BB1:
+    buffer_load_dwordx4 v[0:3], v4, s[0:3], 0 offen ; 33333333
+    s_waitcnt vmcnt(0) ; 44444444
+    v_fma_f32 v5, v0, v1, v5 ; 55555555
+    v_pk_fma_f16 v6, v2, v3, v6 ; 66666666
+    s_cbranch_scc1 BB1 ; 77777777
+    s_endpgm ; 88888888
+"""
+
+
+def test_a_wave_goes_round_its_loops() -> None:
+    code, labels = assembly.parse(LOOP)
+    (loop,) = assembly.loops(code, labels)
+    assert (loop.counts["products"], loop.counts["vmem_read"], loop.counts["valu"]) == (3, 16, 2)
+    loop.trips = 10
+    gpu = GPUS["navi21"]
+    run = assembly.follow(code, [loop], 64, gpu)
+    assert (run.products, run.read, run.valu) == (30, 160, 10 * 2 * 2)
+    assert run.alone > 10 * gpu.memory_latency
+    assert run.stalled.most_common(1)[0][0] == "memory"
+
+
+def test_a_model_is_compiled_and_estimated(tmp_path: Path) -> None:
+    if not Path(estimate.ICD).exists() or shutil.which("cc") is None:
+        pytest.skip("RADV or a C compiler is missing")
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(ISA / "estimate.py"), str(DATA / "digits_float.tflite"), "--gpu", "vangogh"]
+    done = subprocess.run(
+        [*command, "--work", str(tmp_path), "--json", str(out)], capture_output=True, text=True, cwd=tmp_path
+    )
+    if "vulkan.h" in done.stderr or "no Vulkan device" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(out.read_bytes())
+    assert "none spill" in done.stdout
+    products = [row for row in result["dispatches"] if row["multiply_adds"]]
+    assert products and all(row["loops_known"] and row["facts"]["registers"] > 0 for row in products)
+    assert all(row["microseconds"] >= row["ideal_microseconds"] for row in products)
