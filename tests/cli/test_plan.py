@@ -44,8 +44,8 @@ def test_a_device_that_is_not_there_gets_commands(nnvk_command: Any, profile: Pa
     for dispatch in dispatches:
         assert Path(dispatch["spirv"]).read_bytes()[:4] == b"\x03\x02\x23\x07"
         assert all(size >= 1 for size in (*dispatch["groups"], *dispatch["local"]))
-        assert dispatch["constants"].values() <= set(dispatch["specialization"])
-    assert not dispatches[0]["barrier"] or plan["commands"][0]["kind"] != "dispatch"
+        assert set(dispatch["constants"].values()) <= set(dispatch["specialization"])
+    assert not plan["commands"][0]["barrier"]
     assert sum(plan["memory"]["arena"]) > 0
 
 

@@ -160,9 +160,9 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
 
 
 def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """With K split, where there are fewer tiles than a device can compute at once."""
+    """With K split, where there are fewer tiles than a GPU can compute at once; a CPU's few cores have enough."""
     tiles = whole.tiles(work)
-    if tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
+    if device.is_cpu or tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
         return
     for pieces in _PIECES:
         if work.steps >= pieces * _SHORTEST_PIECE and tiles * pieces <= device.units * costs_of(device).resident:
