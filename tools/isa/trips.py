@@ -80,6 +80,8 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         push = dispatch["push_constants"]
         _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])
     else:
+        if dispatch["constants"]["SPAN"] == 8:  # a round takes eight channels
+            steps = _up(steps, 2)
         rounds = _up(steps, _CARRIED) if way == "float" else 1
         _set(main, rounds if within else rounds * _up(steps, rounds))
         _set(within, _up(steps, rounds))
