@@ -7,12 +7,14 @@ replace them with `override`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 
 TAGS = ("model", "compilation", "execution", "cpuexe", "manager", "driver")
 """What ``NNVK_VLOG`` may name."""
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Settings:
                 wanted = f"{', '.join(others)} or {last}" if others else last
                 raise ValueError(f"{name} must be {wanted}, or empty, got {text!r}")
             least = setting.metadata.get("least")
-            if least is not None and not (text.isascii() and text.isdigit() and int(text) >= least):
+            if least is not None and not (_NUMBER.fullmatch(text) and int(text) >= least):
                 raise ValueError(f"{name} must be a whole number from {least} on, or empty, got {text!r}")
             values[setting.name] = type(setting.default)(int(text)) if isinstance(setting.default, int) else text
         try:
