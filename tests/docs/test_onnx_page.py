@@ -20,9 +20,10 @@ STEPS = re.findall(r"^```python\n(.*?)^```$|^    (nnvk [^\n]*)$", SECTION, re.MU
 def test_code_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert [bool(code) for code, _ in STEPS] == [True, False, False, False, True]
+    names: dict[str, object] = {}
     for code, command in STEPS:
         if code:
-            exec(code, {})
+            exec(code, names)
         else:
             done = CliRunner().invoke(app, command.split()[1:])
             assert done.exit_code == 0, done.output
