@@ -115,6 +115,12 @@ def test_transpose_int8() -> None:
     check("TRANSPOSE", [q8(2, 3, 4), i32c(2, 0, 1)], q8(), "TransposeOptions")
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0)], ids=str)
+def test_transpose_whole_numbers(order: tuple[int, ...]) -> None:
+    """NNAPI transposes none: elements are picked one by one."""
+    check("TRANSPOSE", [i32(2, 3, 4), i32c(*order)], out("INT32"), "TransposeOptions")
+
+
 def test_movement_into_another_quantisation_requantises() -> None:
     """TFLite's kernel copies bytes, which no correct model asks for: the values are what is kept."""
     source, result = q8(2, 3, scale=0.05, zero_point=3), q8(scale=0.1, zero_point=0)
