@@ -124,7 +124,8 @@ def test_results_are_close_and_nothing_else_is_written(gpu: VulkanDevice, name: 
 def test_what_is_between_takes_half_the_bytes(gpu: VulkanDevice) -> None:
     relaxed = plan_of(gpu, residual())
     full = plan_of(gpu, residual().with_relaxed(False))
-    assert len(shaders(relaxed)) == len(shaders(full)) + 3, "the input and both outputs are converted"
+    converted = [shader for shader in shaders(relaxed) if shader.startswith("convert.")]
+    assert len(converted) == 3, "the input and both outputs are, and nothing else"
     weights = [sum(data.nbytes for _, data in plan.constants) for plan in (relaxed, full)]
     assert weights[0] < 0.6 * weights[1]
 
