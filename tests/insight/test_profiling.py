@@ -62,7 +62,7 @@ def test_operations_have_their_numbers_where_a_model_is_cut(name: str, seed: int
     assert len(found.steps) > 1, "the seed cuts it"
     for part in found.parts:
         if part.number is not None:
-            assert part.operation == operations[part.number].code.name
+            assert operations[part.number].code.name in part.operation.split(" + ")  # of what a device fuses
             assert part.layer == imported.sources[part.number]
             assert part.step == steps[part.number]
             assert found.steps[part.step].device == places[part.number]
@@ -105,7 +105,8 @@ def test_what_a_loop_runs_is_the_loops(name: str, split: bool) -> None:
     inside = {part.operation for part in found.parts if part.number == 2}
     assert {"LESS", "REDUCE_ANY", "ADD"} <= inside
     assert {part.operation for part in found.parts if part.number == 3} == {"ADD"}
-    assert {part.operation for part in found.parts if part.number == 0} == {"SUB"}
+    before = {part.operation for part in found.parts if part.number in (0, 1)}
+    assert before in ({"SUB", "MUL"}, {"SUB + MUL"}), "one of the two, where a device fuses them"
     check_sums(found)
 
 
