@@ -12,7 +12,7 @@ from nnvk.api import get_devices
 from nnvk.base.errors import bad_data
 from nnvk.base.text import plural, printable
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import InputShapes, NoRoundHybrid, find_device, load_model
+from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import VulkanDevice, outline
@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_p
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
     profile_file: Annotated[
         Path | None,
         typer.Option("--profile", metavar="FILE", help="Plan for the device that this JSON file describes."),
@@ -31,7 +31,9 @@ def command(
         typer.Option("--device", metavar="NAME", help="Plan for this device; for the first GPU, if left out."),
     ] = None,
     shapes: InputShapes = None,
+    constants: InputConstants = None,
     no_round_hybrid: NoRoundHybrid = False,
+    relaxed: Relaxed = False,
     json_file: JsonFile = None,
 ) -> None:
     """Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.
@@ -47,8 +49,8 @@ def command(
     else:
         driver = _vulkan_device(device)
         profile, winners = driver.profile, driver.planner.winners.known
-    model = load_model(path, shapes, round_hybrid=not no_round_hybrid).model.frozen
-    planned = outline(model, profile, ShaderLibrary(), winners)
+    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    planned = outline(imported.model.frozen, profile, ShaderLibrary(), winners)
     content = {"model": str(path), "profile": described(profile), **planned}
     deliver(json_file, content, lambda: _print(path, profile, planned))
 

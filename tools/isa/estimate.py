@@ -37,9 +37,9 @@ def environment(gpu: Gpu, icd: str) -> dict[str, str]:
     return {**os.environ, "RADV_FORCE_FAMILY": gpu.name, "VK_ICD_FILENAMES": icd, "NNVK_DEVICE_PROFILE": ""}
 
 
-def planned(model: Path, gpu: Gpu, icd: str) -> dict[str, Any]:
+def planned(model: Path, gpu: Gpu, icd: str, *options: str) -> dict[str, Any]:
     """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for whose memory it has."""
-    command = [sys.executable, "-m", "nnvk.cli", "plan", str(model)]
+    command = [sys.executable, "-m", "nnvk.cli", "plan", str(model), *options]
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.json"
         _call([*command, "--json", str(first)], environment(gpu, icd))
@@ -164,9 +164,9 @@ def _seconds(
     return bounds[bound], f"waiting for {worst}" if bound == "waiting" and worst else bound
 
 
-def analyse(model: Path, gpu: Gpu, icd: str, folder: Path) -> list[dict[str, Any]]:
+def analyse(model: Path, gpu: Gpu, icd: str, folder: Path, *options: str) -> list[dict[str, Any]]:
     """An estimate for each dispatch of a model."""
-    commands = planned(model, gpu, icd)["commands"]
+    commands = planned(model, gpu, icd, *options)["commands"]
     dispatches = [command for command in commands if command["kind"] == "dispatch"]
     rows = []
     for dispatch, facts in zip(dispatches, compiled(dispatches, gpu, icd, folder), strict=True):
@@ -213,6 +213,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="append", choices=sorted(GPUS), help="default: navi21; may be repeated")
     parser.add_argument("--icd", default=ICD, help=f"RADV's manifest; default: {ICD}")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="another constant of the GPU")
+    parser.add_argument("--relaxed", action="store_true", help="with 16-bit floats, as `nnvk run --relaxed`")
     parser.add_argument("--rows", action="store_true", help="a line for every dispatch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything")
     work = Path(tempfile.gettempdir()) / "nnvk-isa"
@@ -227,7 +228,7 @@ def main() -> None:
             for item in options.set:
                 field, _, number = item.partition("=")
                 gpu = dataclasses.replace(gpu, **{field: type(getattr(gpu, field))(float(number))})
-            rows = analyse(model, gpu, options.icd, options.work)
+            rows = analyse(model, gpu, options.icd, options.work, *(["--relaxed"] if options.relaxed else []))
             title = model.parent.name if model.stem == "model" else model.stem
             _print(title, gpu, rows, options.rows)
             everything.append({"model": title, "gpu": dataclasses.asdict(gpu), "dispatches": rows})

@@ -311,19 +311,19 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step += strategy.rows * (share - 1) / share * words * costs.swap
         step += (strategy.fours + strategy.rows // share) * convert
         end = sums * costs.load
+    waits = float(rounds)
     if strategy.pieces > 1:
         groups, busy, rounds = groups * strategy.pieces, busy * strategy.pieces, -(-rounds // strategy.pieces)
-        # Every piece leaves its sums and counts; what comes last loads them all, one after the other.
-        end += strategy.sums * 2 * costs.load + costs.load + 2 * costs.latency
-        last = strategy.pieces * (strategy.sums * costs.load + costs.latency) / costs.resident
-        end += last
+        # Every piece leaves its sums and counts, and what comes last loads them all.
+        end += strategy.sums * 2 * costs.load + costs.load
+        waits = rounds + 3
     alone = costs.begin + end + rounds * step
     # The subgroups of the unit that has the most.
     most = -(-groups // device.units) * busy / groups
     most = -(-most // costs.simds) * costs.simds
     throughput = groups * costs.group / min(device.units, groups) + most * alone
     turns = -(-most // (costs.resident * costs.simds))
-    waiting = turns * (costs.simds * alone + rounds * costs.latency)
+    waiting = turns * (costs.simds * alone + waits * costs.latency)
     return max(throughput, waiting) + _preparation(strategy, work, costs, lanes * device.units)
 
 
