@@ -34,7 +34,7 @@ def compile_and_run(model: Model, devices: Sequence[Device], inputs: Sequence[np
         compilation.finish()
     except NnapiError as error:
         return f"refused by the device: {error}"
-    if any(type_.size > MOST_RESULT for type_ in model.output_types()):
+    if any(type_.size > MOST_RESULT for type_ in compilation.model.output_types()):
         return "compiled: the outputs are too large to compute"
     try:
         compute(compilation, inputs)
