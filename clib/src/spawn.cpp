@@ -26,6 +26,10 @@ namespace nnvk {
 
 namespace {
 
+// Of what runs on a stack that is not the thread's own, and is never left but by _exit() or execve(): sanitizers would
+// keep their marks of it.
+#define NNVK_OTHER_STACK __attribute__((no_sanitize("address")))
+
 constexpr int kSocket = 3;
 constexpr size_t kStack = 256 * 1024;
 
@@ -88,7 +92,7 @@ struct Start {
 
 // In the process that becomes the server. It shares the memory of the application until it executes the command, and
 // so makes nothing but system calls.
-int become(void* argument) {
+NNVK_OTHER_STACK int become(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   const int null = open("/dev/null", O_RDWR);
   const int socket = fcntl(start.socket, F_DUPFD, kSocket + 1);
@@ -126,7 +130,7 @@ int become(void* argument) {
 
 // In the process between the two, which ends at once, so that the server is nobody's child. It leads a session of its
 // own: Ctrl-C is for the application to decide on.
-int between(void* argument) {
+NNVK_OTHER_STACK int between(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   setsid();
   // Not vfork(), of which sanitizers make their own that takes this stack for the thread's.

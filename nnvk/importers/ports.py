@@ -147,9 +147,9 @@ class ImportedModel:
     """What the file says of itself."""
     metadata: Metadata = field(default_factory=Metadata)
     """What it says of its inputs and outputs; empty where it says nothing."""
-    sources: tuple[Source | None, ...] = ()
+    sources: tuple[Source | None, ...] = field(default=(), repr=False)
     """The operator that each operation comes from, in the order of execution; None for copies to the outputs."""
-    tensors: Mapping[int | str, int] = field(default_factory=dict)
+    tensors: Mapping[int | str, int] = field(default_factory=dict, repr=False)
     """Operands of the model by the tensor of the file whose elements they have: its index, or its name."""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """Functions by name: ``imported.signatures["serving_default"](x=array)``."""

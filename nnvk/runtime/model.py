@@ -243,8 +243,10 @@ class Model:
     def of(cls, model: frozen.Model) -> Model:
         """A finished model of a frozen one: of what `nnvk.types.extract` makes of another, say.
 
-        It is not checked again here; drivers do that.
+        It is not checked again here; drivers do that. TypeError: it is no frozen model.
         """
+        if not isinstance(model, frozen.Model):
+            raise TypeError(f"model must be a nnvk.types.model.Model, not {type(model).__name__}")
         made = cls()
         made._types = [operand.type for operand in model.operands]
         made._operations = list(model.operations)

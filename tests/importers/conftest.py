@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
-def same_constants() -> None:
+def same_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every test draw the same random constants, whatever ran before it, and go through the delegate too."""
     if oracle := sys.modules.get("tflite_oracle"):
         oracle.reseed()
-        oracle.THROUGH_DELEGATE = True
+        monkeypatch.setattr(oracle, "THROUGH_DELEGATE", True)

@@ -317,6 +317,7 @@ CALLS: dict[str, Call] = {
         lambda: identified().name_inputs,
         {"names": Given(["a", "b"], [None, object(), 5, 1.5, "ab", {}, {"a"}, [], ["a"], ["a"] * 3, ["a", 5]])},
     ),
+    "Model.of": Call(lambda: nnvk.Model.of, {"model": Given(lambda: add_model().frozen, OBJECT)}),
     "Model.relax_computation_float32_to_float16": Call(
         lambda: building().relax_computation_float32_to_float16, {"allow": Given(True, FLAG)}
     ),

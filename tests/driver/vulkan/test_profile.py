@@ -18,6 +18,7 @@ LIMITS = {
     "maxComputeWorkGroupInvocations": 1024,
     "maxComputeSharedMemorySize": 49152,
     "timestampValidBits": 64,
+    "shaderUnits": 0,
 }
 
 
@@ -32,6 +33,12 @@ def test_limits_of_a_large_device(large: DeviceProfile) -> None:
     assert large.max_groups == 65535
     assert large.max_buffer == 2**32 - 256
     assert large.timestamps
+
+
+def test_units_are_guessed_where_the_driver_does_not_say() -> None:
+    assert profile_of("", "discrete_gpu", LIMITS | {"shaderUnits": 80}, frozenset()).units == 80
+    assert profile_of("", "discrete_gpu", LIMITS, frozenset()).units == 32
+    assert profile_of("", "integrated_gpu", LIMITS, frozenset()).units == 8
 
 
 def test_kinds_of_devices() -> None:

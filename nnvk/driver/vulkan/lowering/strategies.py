@@ -30,6 +30,8 @@ _MAX_ROUNDS = 65_500
 """Of the loops of an invocation together: llvmpipe ends them after 65,535."""
 _PIECES = 2, 4, 8, 16
 """Into which K may be split."""
+_COUNTING = 4000
+"""Cycles that counters cost, which have to be zero at first."""
 _SHORTEST_PIECE = 8
 """Fours of K that are worth a workgroup of their own."""
 _CARRIED = 64
@@ -324,6 +326,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     throughput = groups * costs.group / min(device.units, groups) + most * alone
     turns = -(-most // (costs.resident * costs.simds))
     waiting = turns * (costs.simds * alone + waits * costs.latency)
+    if strategy.pieces > 1:
+        waiting += _COUNTING
     return max(throughput, waiting) + _preparation(strategy, work, costs, lanes * device.units)
 
 

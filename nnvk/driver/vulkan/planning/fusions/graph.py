@@ -79,10 +79,14 @@ class Graph:
         return self._constants.get(tensor)
 
     def may_wait(self, position: int) -> bool:
-        """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is."""
+        """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.
+
+        But for what it writes too: counters, which everybody leaves as they were.
+        """
         command = self.commands[position]
         assert command is not None
-        return all(writer < position for tensor in command.reads for writer in self._writers.get(tensor, ()))
+        only_read = set(command.reads) - set(command.writes)
+        return all(writer < position for tensor in only_read for writer in self._writers.get(tensor, ()))
 
     # --- what becomes of it ----------------------------------------------------------------------------------
 
