@@ -85,9 +85,7 @@ def command(
     check_writable(plot, json_file)
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
-    imported = load_model(
-        path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
-    )
+    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
     given = random_ports(imported, seed)
     if inputs:
         given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))

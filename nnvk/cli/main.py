@@ -37,7 +37,10 @@ COMMANDS: Mapping[str, Entry] = {
     "compare": Entry("nnvk.cli.compare", "Compare what two devices make of a model, operation by operation."),
     "report": Entry("nnvk.cli.report", "Write a page on models: latency, memory, accuracy, on all devices."),
     "tune": Entry("nnvk.cli.tune", "Measure which strategies are the fastest for models, and keep that."),
-    "plan": Entry("nnvk.cli.plan", "Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers."),
+    "plan": Entry(
+        "nnvk.cli.plan",
+        "Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.",
+    ),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
     "config": Entry(
