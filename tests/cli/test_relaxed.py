@@ -44,5 +44,5 @@ def test_info_says_what_comes_of_it(nnvk_command: Any) -> None:
         pytest.skip("there is no Vulkan device")
     for relaxed in (False, True):
         result = nnvk_command("info", MODEL, "--device", "vulkan-0", *(["--relaxed"] if relaxed else []))
-        said = "-bit floats between operations (by its cost)" in result.output
+        said = "-bit floats between operations (" in result.output
         assert said == (relaxed and devices[0].driver.profile.has_native_16)
