@@ -14,8 +14,8 @@ LOOP_NS = 50_000_000
 """How long a WHILE may take."""
 MOST_ELEMENTS = 1 << 20
 """Of one operand: the fuzzer looks for broken rules, not for full memory."""
-MOST_RESULT = 1 << 27
-"""Bytes of an output that is computed: a device has it some times over (arena, staging, the application's)."""
+LARGE = range(1 << 28, 1 << 36)
+"""Bytes of all operands that a device may well have room for, some times over, and the fuzzer's process has not."""
 OPEN_BYTES = 1 << 16
 """Buffer of an output whose size is open."""
 
@@ -29,13 +29,14 @@ def devices_for(device: Device) -> list[Device]:
 
 def compile_and_run(model: Model, devices: Sequence[Device], inputs: Sequence[np.ndarray | None]) -> str:
     """Compile a finished model and compute it. Says how far that got; raises what is a bug."""
+    types = [operand.type for operand in model.frozen.operands]
+    if sum(type_.size for type_ in types if type_.code is not OperandCode.MODEL) in LARGE:
+        return "finished: too large to compute"
     try:
         compilation = Compilation(model, devices)
         compilation.finish()
     except NnapiError as error:
         return f"refused by the device: {error}"
-    if any(type_.size > MOST_RESULT for type_ in compilation.model.output_types()):
-        return "compiled: the outputs are too large to compute"
     try:
         compute(compilation, inputs)
     except NnapiError as error:
