@@ -80,6 +80,10 @@ class Times:
         return {"runs": len(self.runs), **{name: round(value / 1e6, 5) for name, value in values.items()}}
 
 
+RUNS_OF_A_TURN = 20
+"""By `alternate`."""
+
+
 @contextmanager
 def _no_collector() -> Iterator[None]:
     """Keep the garbage collector out of what is timed."""
@@ -118,19 +122,30 @@ def _turn(run: Run, effort: Effort, *, first: bool) -> list[int]:
     return counted
 
 
-def alternate(contenders: Mapping[str, Run], rounds: int) -> dict[str, Times]:
-    """Time contenders run by run, so that what they differ by can be taken pair by pair."""
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """One contender's runs, many in a row in each turn."""
+
+    first: Times
+    """The first of each turn, which finds caches, processes and cores as others and a pause have left them."""
+    following: Times
+    """Those after it, as in a loop."""
+
+
+def alternate(contenders: Mapping[str, Run], runs: int) -> dict[str, Turns]:
+    """Time short contenders, at least ``runs`` of each, in turns of `RUNS_OF_A_TURN` in a row."""
     for run in contenders.values():
-        for _ in range(min(rounds, 50)):
+        for _ in range(RUNS_OF_A_TURN):
             run()
-    runs: dict[str, list[int]] = {name: [] for name in contenders}
+    timings: dict[str, list[list[int]]] = {name: [] for name in contenders}
     order = list(contenders)
     with _no_collector():
-        for _ in range(rounds):
+        for _ in range(-(-runs // RUNS_OF_A_TURN)):
             for name in order:
-                runs[name].append(timed(contenders[name]))
+                timings[name].append([timed(contenders[name]) for _ in range(RUNS_OF_A_TURN)])
             order.append(order.pop(0))
-    return {name: Times(np.array(values)) for name, values in runs.items()}
+    arrays = {name: np.array(values) for name, values in timings.items()}
+    return {name: Turns(Times(array[:, 0]), Times(array[:, 1:].ravel())) for name, array in arrays.items()}
 
 
 def timed(run: Run) -> int:

@@ -31,7 +31,7 @@
 #ifdef TILE_QUADS
 #extension GL_KHR_shader_subgroup_quad : require
 #endif
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
 #extension GL_EXT_spirv_intrinsics : require
 #endif
 
@@ -121,7 +121,7 @@ layout(push_constant) uniform Push {
     int pad_left;
     ACC low;
     ACC high;
-#ifdef BYTES_HALF
+#ifdef ARITHMETIC_HALF
     float weight_scale;    // what weights come too small by
 #endif
 #ifdef DTYPE_Q8

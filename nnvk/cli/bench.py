@@ -11,17 +11,9 @@ import typer
 
 from nnvk.api import get_devices
 from nnvk.base.text import milliseconds
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import (
-    InputConstants,
-    InputShapes,
-    NoRoundHybrid,
-    Relaxed,
-    find_device,
-    find_models,
-    load_model,
-    title,
-)
+from nnvk.cli.models import find_device, find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.profile import print_profiles
 from nnvk.cli.usage import JsonFile, Runs, Seconds
@@ -32,6 +24,7 @@ from nnvk.insight.placement import prepare
 from nnvk.insight.profiling import PROFILED_RUNS, Profile, take_profile
 
 
+@takes_import_options
 def command(
     ctx: typer.Context,
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
@@ -44,10 +37,7 @@ def command(
     profile: Annotated[
         bool, typer.Option("--profile", help="Show where the time goes, by operation, in place of the figures.")
     ] = False,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Measure how long models take on devices, with random inputs.
@@ -66,9 +56,7 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = load_model(
-                    path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
-                )
+                imported = importing.load(path)
             except REPORTED_ERRORS as error:
                 failures.add(error)
                 continue

@@ -13,9 +13,10 @@ from PIL import Image
 
 from nnvk.api import get_devices
 from nnvk.base.text import dimensions, plural
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.inputs import read_inputs
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, Seed, find_device, load_model
+from nnvk.cli.models import Seed, find_device
 from nnvk.cli.output import bar, check_writable, deliver, print_table, working, writing
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
@@ -30,6 +31,7 @@ LEAST = 1e-9
 """Of the range: where the plot begins."""
 
 
+@takes_import_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
     engines: Annotated[
@@ -69,10 +71,7 @@ def command(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the differences: a .svg, or a .png.")
     ] = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Compare what two devices make of a model, operation by operation.
@@ -85,7 +84,7 @@ def command(
     check_writable(plot, json_file)
     names = engines or (get_devices()[0].name, get_devices()[-1].name)
     one, other = (_engine(name, path) for name in names)
-    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = importing.load(path)
     given = random_ports(imported, seed)
     if inputs:
         given = read_inputs(inputs, imported.inputs, None, own_normalizations(imported))

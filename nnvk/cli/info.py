@@ -12,8 +12,9 @@ import typer
 
 from nnvk.api import Device, Model, OperandType, get_devices
 from nnvk.base.text import dimensions, plural
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
+from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel, Port
@@ -37,6 +38,7 @@ class Placed:
     """How the device computes it, and by what that was chosen, where there are several ways."""
 
 
+@takes_import_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
     device: Annotated[
@@ -51,10 +53,7 @@ def command(
         Path | None,
         typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Show what a model consists of, and where each part would run.
@@ -64,7 +63,7 @@ def command(
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
-    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = importing.load(path)
     reasons = _reasons(imported.model, devices)
     first = devices[0].name
     if device is None:

@@ -11,16 +11,9 @@ import typer
 from nnvk.base.text import plural
 from nnvk.batch.mapping import ENGINES, ERRORS, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import (
-    InputConstants,
-    InputShapes,
-    NoRoundHybrid,
-    Relaxed,
-    find_device,
-    parse_constants,
-    parse_shapes,
-)
+from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, counted, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.inputs.images import Normalization
@@ -29,6 +22,7 @@ SHOWN = 20
 """Errors that are printed; the file has all."""
 
 
+@takes_import_options
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")],
     inputs: Annotated[
@@ -56,10 +50,7 @@ def command(
     std: Annotated[
         str | None, typer.Option("--std", metavar="S", help="As in run.", show_default="as the file says")
     ] = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Run a model on many inputs, and keep the results in a folder.
@@ -75,10 +66,10 @@ def command(
     task = Task(
         model,
         batch,
-        shapes=parse_shapes(shapes or ()),
-        constants=parse_constants(constants or ()),
-        round_hybrid=not no_round_hybrid,
-        relaxed=relaxed,
+        shapes=importing.shapes,
+        constants=importing.constants,
+        round_hybrid=importing.round_hybrid,
+        relaxed=importing.relaxed,
         normalization=Normalization.parse(mean, std),
     )
     started = time.monotonic()

@@ -11,8 +11,9 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.errors import bad_data
 from nnvk.base.text import plural, printable
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, find_device, load_model
+from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import VulkanDevice, outline
@@ -20,6 +21,7 @@ from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
 
 
+@takes_import_options
 def command(
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
     profile_file: Annotated[
@@ -30,10 +32,7 @@ def command(
         str | None,
         typer.Option("--device", metavar="NAME", help="Plan for this device; for the first GPU, if left out."),
     ] = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.
@@ -49,7 +48,7 @@ def command(
     else:
         driver = _vulkan_device(device)
         profile, winners = driver.profile, driver.planner.winners.known
-    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = importing.load(path)
     planned = outline(imported.model.frozen, profile, ShaderLibrary(), winners)
     content = {"model": str(path), "profile": described(profile), **planned}
     deliver(json_file, content, lambda: _print(path, profile, planned))

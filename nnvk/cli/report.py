@@ -12,17 +12,9 @@ import typer
 from nnvk.api import get_devices
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import (
-    InputConstants,
-    InputShapes,
-    NoRoundHybrid,
-    Relaxed,
-    find_device,
-    find_models,
-    load_model,
-    title,
-)
+from nnvk.cli.models import find_device, find_models, title
 from nnvk.cli.output import check_writable, deliver, print_table, progress, writing
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.insight.limits import Limits
@@ -30,6 +22,7 @@ from nnvk.insight.page import page
 from nnvk.insight.report import ModelReport, OnDevice, examine, model_report
 
 
+@takes_import_options
 def command(
     ctx: typer.Context,
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Models, or folders of them.")],
@@ -39,10 +32,7 @@ def command(
     ] = None,
     runs: Runs = None,
     seconds: Seconds = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Write a page on models: latency, memory, accuracy, on all devices.
@@ -62,9 +52,7 @@ def command(
         for path in paths:
             name = title(path, paths)
             try:
-                imported = load_model(
-                    path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed
-                )
+                imported = importing.load(path)
                 nbytes = path.stat().st_size
             except REPORTED_ERRORS as error:
                 failures.add(error, what=name)

@@ -17,9 +17,10 @@ import typer
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.base.text import dimensions, milliseconds, plural
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import FAILURE, Failures, complain, print_line
-from nnvk.cli.models import InputConstants, InputShapes, NoRoundHybrid, Relaxed, Seed, choose_devices, load_model
+from nnvk.cli.models import Seed, choose_devices
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
@@ -32,6 +33,7 @@ DEFAULT_TOP = 5
 """Classes that are printed where there are labels and no --top."""
 
 
+@takes_import_options
 def command(
     ctx: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, or a folder of them.")],
@@ -91,10 +93,7 @@ def command(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write what happened when, for chrome://tracing or Perfetto."),
     ] = None,
-    shapes: InputShapes = None,
-    constants: InputConstants = None,
-    no_round_hybrid: NoRoundHybrid = False,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Run a model on images or arrays, or on random numbers.
@@ -109,7 +108,7 @@ def command(
         check_writable(json_file)
         failures = Failures(ctx.find_root().params["traceback"])
         devices = choose_devices(device, not no_fallback)
-        run_folder(path, devices, seed, shapes, not no_round_hybrid, relaxed, json_file, failures)
+        run_folder(path, devices, seed, importing, json_file, failures)
         if failures.count:
             raise typer.Exit(FAILURE)
         return
@@ -119,7 +118,7 @@ def command(
     normalization = Normalization.parse(mean, std)
     names = None if labels is None else _read_labels(labels)
     devices = choose_devices(device, not no_fallback)
-    imported = load_model(path, shapes, constants=constants, round_hybrid=not no_round_hybrid, relaxed=relaxed)
+    imported = importing.load(path)
     if names is None:
         names = _own_labels(imported)
     wants_classes = top is not None or names is not None

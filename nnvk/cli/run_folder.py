@@ -11,8 +11,9 @@ from typing import Any
 from nnvk.api import Device
 from nnvk.api import run as run_compilation
 from nnvk.base.text import milliseconds, plural
+from nnvk.cli.importing import Importing
 from nnvk.cli.lines import REPORTED_ERRORS, Failures, print_line
-from nnvk.cli.models import find_models, load_model, title
+from nnvk.cli.models import find_models, title
 from nnvk.cli.output import deliver, print_table, progress
 from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.placement import compile_model, device_of_operations
@@ -22,9 +23,7 @@ def run_folder(
     folder: Path,
     devices: list[Device] | None,
     seed: int,
-    shapes: Sequence[str] | None,
-    round_hybrid: bool,
-    relaxed: bool,
+    importing: Importing,
     json_file: Path | None,
     failures: Failures,
 ) -> None:
@@ -35,7 +34,7 @@ def run_folder(
         for path in paths:
             name = title(path, paths)
             try:
-                model = load_model(path, shapes, round_hybrid=round_hybrid, relaxed=relaxed).model
+                model = importing.load(path).model
                 compilation = compile_model(model, devices)
                 arrays = random_inputs(compilation.model, seed)
                 started = time.perf_counter_ns()

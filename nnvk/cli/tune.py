@@ -9,20 +9,22 @@ import typer
 
 from nnvk.api import Compilation, PreferenceCode
 from nnvk.base.text import plural
+from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import Relaxed, choose_devices, load_model
+from nnvk.cli.models import choose_devices
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.insight.placement import strategies_of_operations
 
 
+@takes_import_options
 def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL", help=".tflite or .onnx files.")],
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Tune for this device; for the preferred one, if left out."),
     ] = None,
-    relaxed: Relaxed = False,
+    importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
     """Measure which strategies are the fastest for models, and keep that.
@@ -33,7 +35,7 @@ def command(
     devices = choose_devices(device, fallback=True)
     tuned = []
     for path in models:
-        compilation = Compilation(load_model(path, relaxed=relaxed).model, devices)
+        compilation = Compilation(importing.load(path).model, devices)
         compilation.set_preference(PreferenceCode.SUSTAINED_SPEED)
         with working("Measuring"):
             compilation.finish()

@@ -12,7 +12,7 @@ from PIL import Image
 
 from nnvk import Device, Model, get_device, get_devices
 from nnvk.cli import bench, demo
-from nnvk.cli.models import load_model
+from nnvk.cli.importing import Importing
 from nnvk.demo import run
 from nnvk.demo.assets import DATA
 from nnvk.insight import limits
@@ -67,7 +67,7 @@ def test_models_of_one_name_are_told_apart(nnvk_command: Any, tmp_path: Path) ->
 
 def test_without_runs_it_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DEFAULT_SECONDS", 0.0)
-    measurement = measure("model", load_model(FLOAT).model, get_device(CPU), Limits.of(None, None))
+    measurement = measure("model", Importing().load(FLOAT).model, get_device(CPU), Limits.of(None, None))
     assert measurement.runs == limits.LEAST_RUNS
 
 
@@ -139,7 +139,7 @@ def test_a_device_that_fails_leaves_the_others(nnvk_command: Any, monkeypatch: p
 def test_targets_are_checked_before_the_work(
     nnvk_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "load_model", lambda *_, **__: pytest.fail("it loads"))
+    monkeypatch.setattr(Importing, "load", lambda *_: pytest.fail("it loads"))
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "absent" / "x.json")
     assert (result.exit_code, result.stderr) == (2, f"nnvk: not a folder: {tmp_path}/absent\n")
     result = nnvk_command("bench", FLOAT, "--json", tmp_path / "x.json", "--device", "abacus")

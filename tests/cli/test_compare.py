@@ -69,7 +69,7 @@ def test_a_picture(nnvk_command: Any, tmp_path: Path) -> None:
 def test_json_is_what_python_gives(nnvk_command: Any) -> None:
     content = json.loads(nnvk_command("compare", FLOAT, "--devices", CPU, CPU, "--json").stdout)
     device = nnvk.get_device(CPU)
-    imported = module.load_model(FLOAT)
+    imported = module.Importing().load(FLOAT)
     inside = compare_engines(imported, device, device, tolerance=Tolerance()).inside
     assert [each["number"] for each in content["inside"]] == [each.number for each in inside]
     assert [each["layer"]["operator"] for each in content["inside"]] == [each.layer.operator for each in inside]

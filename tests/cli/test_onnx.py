@@ -58,5 +58,22 @@ def test_what_has_to_be_known_is_asked_for(path: Path) -> None:
     assert "'axes' is not known at import" in done.output
 
 
+def test_a_folder(path: Path, tmp_path: Path) -> None:
+    shown = json.loads(said("run", path.parent, "--constant", "axes=[1]", "--json", "-"))
+    assert "net.onnx" in json.dumps(shown)
+    assert "'axes' is not known at import" in said("run", path.parent, code=2)
+
+
+@pytest.mark.parametrize("command", ["info", "run", "bench", "compare", "report", "plan", "map", "tune"])
+def test_every_command_reads_models_alike(command: str) -> None:
+    shown = said(command, "--help")
+    assert all(option in shown for option in ("--shape", "--constant", "--no-round-hybrid", "--relaxed"))
+
+
+def test_a_constant_twice(path: Path) -> None:
+    said_twice = said("info", path, "--constant", "axes=[1]", "--constant", "axes=[2]", code=2)
+    assert "--constant is given twice for 'axes'" in said_twice
+
+
 def test_a_constant_that_is_none(path: Path) -> None:
     assert "--constant must be NAME=VALUE" in said("info", path, "--constant", "axes", code=2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nnvk
-from nnvk.cli import models
+from nnvk.cli import importing
 from nnvk.demo.assets import DATA
 
 MODEL = DATA / "digits_float.tflite"
@@ -24,13 +24,13 @@ def test_the_model_is_relaxed_where_that_is_asked_for(
     nnvk_command: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     loaded: list[Any] = []
-    load = models.formats.load
+    load = importing.formats.load
 
     def recording(*arguments: Any, **named: Any) -> Any:
         loaded.append(load(*arguments, **named))
         return loaded[-1]
 
-    monkeypatch.setattr(models.formats, "load", recording)
+    monkeypatch.setattr(importing.formats, "load", recording)
     for options in ([], ["--relaxed"]):
         result = nnvk_command(*COMMANDS[name], *options)
         assert result.exit_code == 0, result.output

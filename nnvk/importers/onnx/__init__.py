@@ -6,10 +6,10 @@ NNAPI's operations have as an option; weights are laid anew at import.
 
 from __future__ import annotations
 
-try:
-    import onnx as _onnx  # noqa: F401
-except ImportError as error:
-    raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'") from error
+from importlib.util import find_spec
+
+if find_spec("onnx") is None:
+    raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'")
 
 from nnvk.importers.errors import Problem
 from nnvk.importers.graph import Source

@@ -15,7 +15,7 @@ from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
-from nnvk.importers.onnx import mappers as _mappers  # noqa: F401  (registers the mappers)
+from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded
 from nnvk.importers.onnx.functions import Functions

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from nnvk.importers.graph import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.tensors import Tensor
+from nnvk.importers.registry import Mappers
 
 Result = Value | Tensor | None
 Mapper = Callable[[Context], "Result | Sequence[Result]"]
@@ -15,27 +16,9 @@ Mapper = Callable[[Context], "Result | Sequence[Result]"]
 A `Value` is of the first input's type, or of the one that its operand type is. None: an output that is not made.
 """
 
-_mappers: dict[str, Mapper] = {}
-
-
-def operator(*names: str) -> Callable[[Mapper], Mapper]:
-    """Register the mapper of operators by their names, those of other domains as ``com.microsoft.Gelu``."""
-
-    def register(mapper: Mapper) -> Mapper:
-        for name in names:
-            if name in _mappers:
-                raise ValueError(f"{name} has two mappers")
-            _mappers[name] = mapper
-        return mapper
-
-    return register
-
-
-def find(name: str) -> Mapper | None:
-    """The mapper of an operator, None where there is none."""
-    return _mappers.get(name)
-
-
-def supported_operators() -> frozenset[str]:
-    """Names of the operators that can be mapped; those of other domains than ONNX's own have theirs in front."""
-    return frozenset(_mappers)
+_mappers = Mappers[Mapper]()
+operator = _mappers.of
+"""Decorates the mapper of operators by their names, those of other domains as ``com.microsoft.Gelu``."""
+find = _mappers.find
+supported_operators = _mappers.names
+"""Names of the operators that can be mapped; those of other domains than ONNX's own have theirs in front."""

@@ -22,7 +22,7 @@ from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.shapes import Shapes, wanted_shapes
-from nnvk.importers.tflite import mappers as _mappers  # noqa: F401  (registers the mappers)
+from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.metadata import read_metadata

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnvk.importers.graph import Value
+from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
 
 Mapper = Callable[[Context], "Value | Sequence[Value]"]
@@ -13,27 +14,9 @@ Mapper = Callable[[Context], "Value | Sequence[Value]"]
 An output may be in another quantisation than the file declares, or real: the importer converts it.
 """
 
-_mappers: dict[str, Mapper] = {}
-
-
-def builtin(*names: str) -> Callable[[Mapper], Mapper]:
-    """Register the mapper of builtins by their names in the schema, and of custom operators by their custom code."""
-
-    def register(mapper: Mapper) -> Mapper:
-        for name in names:
-            if name in _mappers:
-                raise ValueError(f"{name} has two mappers")
-            _mappers[name] = mapper
-        return mapper
-
-    return register
-
-
-def find(name: str) -> Mapper | None:
-    """The mapper of an operator, None where there is none."""
-    return _mappers.get(name)
-
-
-def supported_operators() -> frozenset[str]:
-    """Names of the builtins, and custom codes of the other operators, that can be mapped."""
-    return frozenset(_mappers)
+_mappers = Mappers[Mapper]()
+builtin = _mappers.of
+"""Decorates the mapper of builtins by their names in the schema, and of custom operators by their custom code."""
+find = _mappers.find
+supported_operators = _mappers.names
+"""Names of the builtins, and custom codes of the other operators, that can be mapped."""

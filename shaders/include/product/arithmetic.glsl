@@ -1,30 +1,30 @@
 // Four steps of K, as all tiles of product.comp multiply them: an INPUT4 is what one pixel has, Weights4 what four
 // output channels have, and a Sum is what becomes of their products.
 //
-// Bytes are unsigned here. BYTES_DOT multiplies four by one instruction (SPV_KHR_integer_dot_product); zero points are
+// Bytes are unsigned here. ARITHMETIC_DOT multiplies four by one instruction (SPV_KHR_integer_dot_product); zero points are
 // outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw, for which the sums of a and w are
-// counted beside. BYTES_FLOAT makes floats of them: by a mask, because shifts are dear on vectors, so that byte q comes
+// counted beside. ARITHMETIC_FLOAT makes floats of them: by a mask, because shifts are dear on vectors, so that byte q comes
 // as 2^(8 q) times itself, and byte 3 less 128, because signed words are converted by one instruction. What a factor is
 // too large by, the other is too small by: products are whole numbers below 2^16, and 256 add up exactly in 24 bits.
 //
-// BYTES_HALF multiplies 16-bit floats as such, and adds up so what a round has: four or eight steps, which the host has
+// ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four or eight steps, which the host has
 // made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
 
 #ifndef NNVK_PRODUCT_ARITHMETIC_GLSL
 #define NNVK_PRODUCT_ARITHMETIC_GLSL
 
-#if defined(BYTES_DOT)
+#if defined(ARITHMETIC_DOT)
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4451)
 uint dot_of_bytes(uint a, uint b, spirv_literal int format);
 
 #define INPUT4 uint
 struct Weights4 { uvec4 outputs; };
 struct Sum { ivec4 open; };
-#elif defined(BYTES_FLOAT)
+#elif defined(ARITHMETIC_FLOAT)
 #define INPUT4 vec4
 struct Weights4 { vec4 steps[4]; };
 struct Sum { vec4 open; ivec4 carried; };
-#elif defined(BYTES_HALF)
+#elif defined(ARITHMETIC_HALF)
 #define FACTOR float16_t
 #define INPUT4 f16vec4
 #define FACTORS_OF(words) f16vec4(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
@@ -46,7 +46,7 @@ struct Zeros {
 #ifdef IS_QUANTISED
     uint sign_mask;
 #endif
-#ifdef BYTES_FLOAT
+#ifdef ARITHMETIC_FLOAT
     vec4 inputs;
     vec4 scales;    // what the bytes of an input come times too much
     vec4 weights;
@@ -54,7 +54,7 @@ struct Zeros {
     LOADED4 outside;    // stands for four values of the padding
 };
 
-#ifdef BYTES_FLOAT
+#ifdef ARITHMETIC_FLOAT
 const vec4 PLACES = vec4(1.0, 256.0, 65536.0, 16777216.0);
 const uvec4 MASKS = uvec4(0xffu, 0xff00u, 0xff0000u, 0xff000000u);
 const uvec4 TOPS = uvec4(0u, 0u, 0u, 0x80000000u);
@@ -62,7 +62,7 @@ const uint EXACT_FOURS = 64;    // after which sums are carried to integers
 #else
 const uint EXACT_FOURS = 0x7fffffffu;
 #endif
-#ifdef BYTES_HALF
+#ifdef ARITHMETIC_HALF
 const bool EACH_ROUND_CARRIES = true;
 #else
 const bool EACH_ROUND_CARRIES = false;
@@ -70,7 +70,7 @@ const bool EACH_ROUND_CARRIES = false;
 
 // packed: the weights' bytes come times too much as well.
 Zeros zeros_of(bool packed) {
-#if defined(BYTES_FLOAT)
+#if defined(ARITHMETIC_FLOAT)
     vec4 scales = 1.0 / PLACES;
     vec4 top = vec4(0.0, 0.0, 0.0, 128.0);
     vec4 weights = packed ? (float(weight_zero) - top) * PLACES : vec4(weight_zero);
@@ -83,9 +83,9 @@ Zeros zeros_of(bool packed) {
 }
 
 INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
-#if defined(BYTES_DOT)
+#if defined(ARITHMETIC_DOT)
     return loaded ^ zeros.sign_mask;
-#elif defined(BYTES_FLOAT)
+#elif defined(ARITHMETIC_FLOAT)
     uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
     return (vec4(ivec4(bytes)) - zeros.inputs) * zeros.scales;
 #else
@@ -96,7 +96,7 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 #ifdef IS_QUANTISED
 // Of packed bytes.
 Weights4 weights_of(uvec4 words, Zeros zeros) {
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
     return Weights4(words);
 #else
     Weights4 weights;
@@ -108,9 +108,9 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 #endif
 
 Sum sum_from(ACC4 bias) {
-#if defined(BYTES_FLOAT)
+#if defined(ARITHMETIC_FLOAT)
     return Sum(vec4(0.0), bias);
-#elif defined(BYTES_HALF)
+#elif defined(ARITHMETIC_HALF)
     return Sum(f16vec4(0.0), bias);
 #else
     return Sum(bias);
@@ -118,7 +118,7 @@ Sum sum_from(ACC4 bias) {
 }
 
 void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
     uvec4 w = weights.outputs;
     sum.open += ivec4(dot_of_bytes(inputs, w.x, 0), dot_of_bytes(inputs, w.y, 0), dot_of_bytes(inputs, w.z, 0),
                       dot_of_bytes(inputs, w.w, 0));
@@ -129,10 +129,10 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 
 // To be called at the latest after EXACT_FOURS fours, where EACH_ROUND_CARRIES after each round, and after the last.
 void carry(inout Sum sum) {
-#if defined(BYTES_FLOAT)
+#if defined(ARITHMETIC_FLOAT)
     sum.carried += ivec4(sum.open);
     sum.open = vec4(0.0);
-#elif defined(BYTES_HALF)
+#elif defined(ARITHMETIC_HALF)
     sum.carried += vec4(sum.open) * weight_scale;
     sum.open = f16vec4(0.0);
 #endif
@@ -140,7 +140,7 @@ void carry(inout Sum sum) {
 
 // --- sums of what zero points are multiplied by ----------------------------------------------------------------
 
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
 const bool COUNTS = true;
 #else
 const bool COUNTS = false;
@@ -148,7 +148,7 @@ const bool COUNTS = false;
 
 // With four inputs more.
 uint count_inputs(uint count, INPUT4 inputs) {
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
     return count + dot_of_bytes(inputs, 0x01010101u, 0);
 #else
     return count;
@@ -156,7 +156,7 @@ uint count_inputs(uint count, INPUT4 inputs) {
 }
 
 uvec4 count_weights(uvec4 count, Weights4 weights) {
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
     uvec4 w = weights.outputs;
     const uint ones = 0x01010101u;
     return count + uvec4(dot_of_bytes(w.x, ones, 0), dot_of_bytes(w.y, ones, 0), dot_of_bytes(w.z, ones, 0),
@@ -168,7 +168,7 @@ uvec4 count_weights(uvec4 count, Weights4 weights) {
 
 // What is due to zero points for four output channels, but for what pixels have; over so many fours.
 ACC4 due_to_weights(uvec4 count, uint fours) {
-#ifdef BYTES_DOT
+#ifdef ARITHMETIC_DOT
     return input_zero * (int(fours * 4u) * weight_zero - ivec4(count));
 #else
     return ACC4(0);
@@ -176,9 +176,9 @@ ACC4 due_to_weights(uvec4 count, uint fours) {
 }
 
 ACC4 total(Sum sum, uint input_count, ACC4 due) {
-#if defined(BYTES_DOT)
+#if defined(ARITHMETIC_DOT)
     return sum.open - weight_zero * int(input_count) + due;
-#elif defined(BYTES_FLOAT) || defined(BYTES_HALF)
+#elif defined(ARITHMETIC_FLOAT) || defined(ARITHMETIC_HALF)
     return sum.carried;
 #else
     return sum.open;

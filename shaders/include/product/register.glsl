@@ -69,7 +69,7 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
                                          WEIGHTS_OF(weights[at + 16u]), WEIGHTS_OF(weights[at + 17u])));
 #endif
     Weights4 loaded;
-#ifndef BYTES_DOT
+#ifndef ARITHMETIC_DOT
     [[unroll]] for (uint k = 0; k < 4u; k++) {
         bool inside = any(bvec2(SPAN != 1u, c + k < depth));
         uint from = mix(columns.first, at + k * (columns.step / 4u), inside);

@@ -20,7 +20,7 @@ from nnvk.types.model import Lifetime
 
 
 def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
-    return [strategy for strategy in candidates(work, device) if strategy.bytes == "half"]
+    return [strategy for strategy in candidates(work, device) if strategy.arithmetic == "half"]
 
 
 @pytest.fixture(params=["register 8x4", "register 8x8", "register 1x4", "shared 16", "shared 64"])

@@ -98,7 +98,7 @@ def test_features_that_the_device_lacks(g: Lowering) -> None:
     lacking = r"product\.f32\.subgroup\.none\.whole\.plain needs \[.*'subgroupShuffle'\], which the device lacks"
     with pytest.raises(NnapiError, match=lacking):
         g.dispatch(
-            shader.variant(DTYPE="f32", TILE="subgroup", BYTES="none", SUMS="whole", END="plain"),
+            shader.variant(DTYPE="f32", TILE="subgroup", ARITHMETIC="none", SUMS="whole", END="plain"),
             groups=(1,),
             tensors={},
         )

@@ -151,7 +151,7 @@ def extremes(strategies: list[Strategy]) -> list[Strategy]:
     """Of strategies that differ in sizes alone the smallest and the largest."""
     alike: dict[tuple[str, bool], list[Strategy]] = {}
     for strategy in sorted(strategies, key=lambda each: (each.fours, each.rows)):
-        alike.setdefault((strategy.bytes, strategy.packed), []).append(strategy)
+        alike.setdefault((strategy.arithmetic, strategy.packed), []).append(strategy)
     return [strategy for each in alike.values() for strategy in dict.fromkeys((each[0], each[-1]))]
 
 

@@ -58,17 +58,17 @@ def test_everything_has_a_strategy_that_the_device_can_run(
     work = Work(kind, rows, columns, 3, 9, 7, constant=False, in_order=columns % 4 == 0, matrix=False)
     for strategy in (ways := ranked(work, device)):
         assert strategy.local[0] * strategy.local[1] <= device.max_invocations
-        assert (strategy.bytes != "none") == (kind == "q8")
+        assert (strategy.arithmetic != "none") == (kind == "q8")
         assert cost(strategy, work, device) > 0
         if not device.features:
             assert strategy.tile in ("register", "shared")
-            assert strategy.bytes != "dot"
+            assert strategy.arithmetic != "dot"
     assert len(set(map(str, ways))) == len(ways) > 0
 
 
 def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:
     work = Work("q8", 1, 9, 1, 1, 259_000, constant=True, in_order=False, matrix=False)
-    assert {strategy.tile for strategy in candidates(work, GPU) if strategy.bytes == "float"} == {"shared"}
+    assert {strategy.tile for strategy in candidates(work, GPU) if strategy.arithmetic == "float"} == {"shared"}
 
 
 @pytest.mark.parametrize("units", [2, 8, 100])

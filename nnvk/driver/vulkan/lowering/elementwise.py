@@ -135,15 +135,16 @@ def chain(g: Lowering, program: Program, results: Mapping[TensorRef, Result], op
         **{f"SOURCE_{number}": int(source.spread) for number, source in enumerate(sources)},
         **{f"RESULT_{number}": _FIRST_STEP + result.step for number, result in enumerate(results.values())},
     }
-    first = {Source: _FIRST_SOURCE, Number: _FIRST_NUMBER}
     for number, (code, left, right) in enumerate(program.steps):
         spec[f"STEP_{number}"] = int(code)
         for side, value in (("LEFT", left), ("RIGHT", right)):
             if isinstance(value, Result):
-                spec[f"{side}_{number}"] = _FIRST_STEP + value.step
+                place = _FIRST_STEP + value.step
+            elif isinstance(value, Source):
+                place = _FIRST_SOURCE + program.sources[value]
             else:
-                known = program.sources if isinstance(value, Source) else program.numbers
-                spec[f"{side}_{number}"] = first[type(value)] + known[value]  # type: ignore[index]
+                place = _FIRST_NUMBER + program.numbers[value]
+            spec[f"{side}_{number}"] = place
     table = program.table(g)
     read = [source.tensor for source in sources] or [table]
     every = _padded(sources)

@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import SHARED_COLUMNS, Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
@@ -38,11 +38,11 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False
     if choice["SUMS"] == "split" and not _may_be_split(choice):
         return False
-    if choice["BYTES"] == "half":
+    if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["DTYPE"] != "q8":
-        return choice["BYTES"] == "none"
-    return choice["BYTES"] == "dot" or (choice["BYTES"] == "float" and choice["TILE"] != "subgroup")
+        return choice["ARITHMETIC"] == "none"
+    return choice["ARITHMETIC"] == "dot" or (choice["ARITHMETIC"] == "float" and choice["TILE"] != "subgroup")
 
 
 def _may_be_split(choice: Mapping[str, str]) -> bool:
@@ -55,7 +55,7 @@ PRODUCT = Shader(
     where=_exists,
     DTYPE=("f32", "f16", "i32", "q8"),
     TILE=("subgroup", "shared", "register", "quads"),
-    BYTES=("none", "float", "dot", "half"),
+    ARITHMETIC=("none", "float", "dot", "half"),
     SUMS=("whole", "split"),
     END=output_end.ENDS,
 )
@@ -163,7 +163,7 @@ def multiply(
     target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
     work = work_of(g, product, filters, dtype(operands.input))
     strategy = g.choose(f"{work} {product}", ranked(work, g.device))
-    scale = half_scale(g, filters) if strategy.bytes == "half" else 1.0
+    scale = half_scale(g, filters) if strategy.arithmetic == "half" else 1.0
     tensors = {
         "src": source,
         "weights": packed(g, filters, scale) if strategy.packed else in_order(g, filters, product.parts_outside, scale),
@@ -173,7 +173,7 @@ def multiply(
     if strategy.tile == "vector":
         _matrix_by_vectors(g, operands, product, strategy, tensors)
     else:
-        _by_tiles(g, operands, product, strategy, tensors, scale)
+        _by_tiles(g, operands, product, work, strategy, tensors, scale)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
 
@@ -201,11 +201,12 @@ def _by_tiles(
     g: Lowering,
     operands: Operands,
     product: Product,
+    work: Work,
     strategy: Strategy,
     tensors: Mapping[str, TensorRef],
     scale: float,
 ) -> None:
-    kind, columns = dtype(operands.input), product.columns
+    kind, columns = work.kind, product.columns
     (local_x, local_y), tile = strategy.local, strategy.tile
     spec: dict[str, int | bool] = {
         "local_x": local_x,
@@ -218,9 +219,7 @@ def _by_tiles(
     }
     if strategy.pieces > 1:
         spec["PIECES"] = strategy.pieces
-    across, down = {"subgroup": BLOCK, "shared": SHARED_COLUMNS}.get(tile, 0), strategy.rows
     if tile in ("register", "quads"):
-        across, down = local_x * strategy.fours * 4, local_y * strategy.rows
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
         del spec["local_y"]
     batches, height, width, channels = product.source
@@ -228,15 +227,14 @@ def _by_tiles(
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     if kind == "q8" and tile in ("register", "quads"):
         bytes_["weight_sign_mask"] = sign_mask(operands.filter)
-    halves = {"weight_scale": 1.0 / scale} if strategy.bytes == "half" else {}
-    tiles = product.parts * -(-product.rows // down) * -(-columns // across)
-    sums = "whole"
+    halves = {"weight_scale": 1.0 / scale} if strategy.arithmetic == "half" else {}
+    tiles, sums = strategy.tiles(work), "whole"
     if strategy.pieces > 1:
         sums = "split"
         left = tiles * strategy.pieces * strategy.sums * local_x * local_y
         tensors = {**tensors, "sums": g.scratch(16 * left), "counters": g.counters(tiles * local_x * local_y)}
     g.dispatch(
-        PRODUCT.variant(DTYPE=kind, TILE=tile, BYTES=strategy.bytes, SUMS=sums, END="plain"),
+        PRODUCT.variant(DTYPE=kind, TILE=tile, ARITHMETIC=strategy.arithmetic, SUMS=sums, END="plain"),
         groups=g.flat(tiles * strategy.pieces, 1),
         spec=spec,
         tensors=tensors,
@@ -289,5 +287,5 @@ def _span(g: Lowering, strategy: Strategy, product: Product, kind: str) -> int:
     if strategy.tile == "subgroup":
         wide = kind in ("f32", "i32") or (kind == "f16" and g.device.has_native_16)
     else:
-        wide = strategy.tile == "register" and strategy.bytes == "half"
+        wide = strategy.tile == "register" and strategy.arithmetic == "half"
     return 8 if eights and wide else 4

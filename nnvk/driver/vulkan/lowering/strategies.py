@@ -84,8 +84,8 @@ class Strategy:
     """Invocations of a workgroup, along output channels and pixels."""
     fours: int = 1
     """Fours of output channels of an invocation."""
-    bytes: str = "none"
-    """The axis BYTES: how numbers smaller than 32 bits are multiplied."""
+    arithmetic: str = "none"
+    """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
     """Weights are packed, not in order."""
     pieces: int = 1
@@ -97,15 +97,15 @@ class Strategy:
         return self.rows // _SHARED_LOCAL[1] if self.tile == "shared" else self.rows * self.fours
 
     def tiles(self, work: Work) -> int:
-        """Into which a product is cut, of the tiles that can share K."""
-        across, down = SHARED_COLUMNS, self.rows
-        if self.tile != "shared":
+        """Into which a product is cut."""
+        across, down = {"subgroup": BLOCK, "shared": SHARED_COLUMNS}.get(self.tile, 0), self.rows
+        if self.tile in ("register", "quads"):
             across, down = self.local[0] * self.fours * 4, self.local[1] * self.rows
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
     def __str__(self) -> str:
         size = f"{self.rows}x{4 * self.fours}" if self.tile in ("register", "quads") else str(self.rows)
-        arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.bytes, f", bytes by {self.bytes}")
+        arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
         return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{pieces}"
@@ -132,7 +132,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
             yield from _in_pieces(strategy, work, device)
         if way in ("none", "dot") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
-                yield Strategy("subgroup", rows, (_LANES, 1), bytes=way)
+                yield Strategy("subgroup", rows, (_LANES, 1), arithmetic=way)
 
 
 def uses_subgroups(device: DeviceProfile) -> bool:
@@ -142,7 +142,7 @@ def uses_subgroups(device: DeviceProfile) -> bool:
 
 def _shared(way: str) -> Iterator[Strategy]:
     for rows in (16, 32, 64):
-        yield Strategy("shared", rows, _SHARED_LOCAL, bytes=way)
+        yield Strategy("shared", rows, _SHARED_LOCAL, arithmetic=way)
 
 
 def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
@@ -195,7 +195,7 @@ class Costs:
     begin: float
     """A subgroup finds its place; it also ends once."""
     products: Mapping[str, float]
-    """Four steps of K of one pixel by four output channels, by type or BYTES; each for every lane."""
+    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane."""
     convert: Mapping[str, float]
     """What a load of bytes takes before it can be multiplied."""
     swap: float
@@ -268,7 +268,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     lanes = device.subgroup_size if device.is_cpu else 64
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
         costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2)
-    way = work.kind if strategy.bytes == "none" else strategy.bytes
+    way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
     products = costs.products.get(way, costs.products["i32"])
     convert = costs.convert.get(way, 0.0)
     loads = 1 if work.kind == "q8" else 4  # of the weights of four steps for four channels, where they are packed
@@ -281,9 +281,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step = (loads + 1) * costs.load + products + convert
         end = costs.barrier + local_y * costs.staged
     elif strategy.tile == "subgroup":
-        if strategy.bytes == "dot":
+        if strategy.arithmetic == "dot":
             products = _SUBGROUP_DOT
-        groups = busy = work.parts * -(-work.rows // strategy.rows) * -(-work.columns // BLOCK)
+        groups = busy = strategy.tiles(work)
         rounds = work.steps
         read = loads + -(-strategy.rows // _LANES)
         step = read * _SUBGROUP_LOAD * costs.load + strategy.rows * products + convert

@@ -393,6 +393,9 @@ def where(c: Context) -> Tensor:
     return c.give(chosen(c, condition, first, second), shape, c.tensor(1).dtype)
 
 
+_CLIPPED: dict[tuple[float | None, float | None], Op] = {(0.0, 6.0): Op.RELU6, (-1.0, 1.0): Op.RELU1}
+
+
 @operator("Clip")
 def clip(c: Context) -> Value:
     """Between two inputs, attributes in older versions, which may both be left out."""
@@ -400,7 +403,7 @@ def clip(c: Context) -> Value:
     low = _limit(c, 1, "min")
     high = _limit(c, 2, "max")
     numbers = [one.reshape(()).item() if isinstance(one, np.ndarray) else None for one in (low, high)]
-    code = {(0.0, 6.0): Op.RELU6, (-1.0, 1.0): Op.RELU1}.get((numbers[0], numbers[1]))  # type: ignore[arg-type]
+    code = _CLIPPED.get((numbers[0], numbers[1]))
     if numbers[0] == 0 and high is None:
         code = Op.RELU
     if code is not None and (is_quantised(value) or value.code is not I32.code) and c.tensor().dtype.kind == "f":

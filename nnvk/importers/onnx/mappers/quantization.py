@@ -201,9 +201,13 @@ def qlinear_pair(c: Context) -> Tensor:
     code, dtype = _PAIRS[c.node.kind], c.tensor(0).dtype
     types = _type(c, 1, dtype), _type(c, 4, c.tensor(3).dtype), _type(c, 6, dtype)
     first, second, out = types
-    is_known = first is not None and second is not None and out is not None and first.code is second.code
-    if is_known and (code is Op.ADD or allows_product(first, second, out)):  # type: ignore[arg-type]
-        assert first is not None and second is not None and out is not None
+    if (
+        first is not None
+        and second is not None
+        and out is not None
+        and first.code is second.code
+        and (code is Op.ADD or allows_product(first, second, out))
+    ):
         values = stepped(c, c.tensor(0), first), stepped(c, c.tensor(3), second)
         shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(3).shape)
         return Tensor(dtype, shape, joint(c, code, *values, NONE, out=out))
