@@ -121,7 +121,7 @@ class LiteRtModel:
 class LiteRtGpuModel:
     """A ``.tflite`` model in LiteRT on its GPU accelerator, in float32; the CPU has what that does not take."""
 
-    def __init__(self, model: Path, inputs: Sequence[np.ndarray], like: Sequence[np.ndarray]) -> None:
+    def __init__(self, model: Path | bytes, inputs: Sequence[np.ndarray], like: Sequence[np.ndarray]) -> None:
         """``like`` are arrays as the outputs. RuntimeError: it takes no GPU that is there."""
         began = time.perf_counter_ns()
         options = Options(
@@ -129,7 +129,8 @@ class LiteRtGpuModel:
             gpu_options=GpuOptions(enforce_f32=True),
         )
         with quiet():
-            self._model = CompiledModel.from_file(str(model), options=options)
+            content = model if isinstance(model, bytes) else model.read_bytes()
+            self._model = CompiledModel.from_buffer(content, options=options)
             buffers, self._outputs = self._model.create_input_buffers(0), self._model.create_output_buffers(0)
         self.prepare_ns = time.perf_counter_ns() - began
         self.alone = bool(self._model.is_fully_accelerated())

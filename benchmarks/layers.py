@@ -1,4 +1,4 @@
-"""Single operations against ncnn's Vulkan path on the same device, from host input to host output.
+"""Single operations against ncnn's Vulkan path and LiteRT's GPU accelerator on the same device, host to host.
 
     python benchmarks/layers.py [--device NAME] [--seconds S] [--save]
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import engines
 import numpy as np
-from engines import LiteRtModel, NcnnLayer, NnvkModel, ncnn_gpu, nnvk_graph
+from engines import LiteRtGpuModel, LiteRtModel, NcnnLayer, NnvkModel, ncnn_gpu, nnvk_graph
 from graphs import FLOAT, INT8, Single, convolution, depthwise, fully_connected
 from harness import (
     Effort,
@@ -164,7 +165,9 @@ def contenders(case: Case, device: Any, gpu: int | None) -> tuple[dict[str, Any]
     if gpu is not None:
         found |= {f"ncnn {kind.name}": ncnn_layer(kind, single, gpu) for kind in case.kinds}
     if engines.LITERT:
-        found["LiteRT"] = LiteRtModel(single.graph, 2, single.inputs)
+        found["LiteRT"] = litert = LiteRtModel(single.graph, 2, single.inputs)
+        with suppress(RuntimeError):  # it takes no GPU that is there
+            found["LiteRT GPU"] = LiteRtGpuModel(single.graph, single.inputs, litert.outputs)
     differences = {}
     for name, engine in found.items():
         output = engine.outputs[0]
@@ -181,7 +184,7 @@ def contenders(case: Case, device: Any, gpu: int | None) -> tuple[dict[str, Any]
 
 def main() -> int:
     """Measure every case."""
-    parser = options("Single operations against ncnn's Vulkan path on the same device.")
+    parser = options("Single operations against ncnn's Vulkan path and LiteRT's GPU on the same device.")
     parser.add_argument("--filter", default="", metavar="REGEX", help="only operations whose names match")
     arguments = parser.parse_args()
     device = device_of(arguments)
@@ -205,6 +208,7 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
         rivals = {key: value for key, value in times.items() if key.startswith("ncnn")}
         layer = min(rivals, key=lambda key: rivals[key].median, default=None)
         ncnn, ours, litert = times.get(layer or ""), times["nnvk"], times.get("LiteRT")
+        litert_gpu = times.get("LiteRT GPU")
         to_ncnn = ratio(ours.median, ncnn.median) if ncnn else "-"
         limit = "-"
         if software and ncnn:
@@ -220,8 +224,7 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                 to_ncnn,
                 limit,
                 cell(times["nnvk int8"]),
-                cell(litert),
-                ratio(ours.median, litert.median) if litert else "-",
+                *(x for one in (litert_gpu, litert) for x in (cell(one), ratio(ours.median, one.median if one else 0))),
             ]
         )
         minima.append(
@@ -230,9 +233,9 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                 *(milliseconds(t.minimum if t else None) for t in (ours, ncnn)),
                 ratio(ours.minimum, ncnn.minimum) if ncnn else "-",
                 milliseconds(times["nnvk int8"].minimum),
-                milliseconds(litert.minimum if litert else None),
+                *(milliseconds(one.minimum if one else None) for one in (litert_gpu, litert)),
                 f"{differences['nnvk']:.0e}",
-                f"{differences[layer]:.0e}" if layer else "-",
+                *(f"{differences[one]:.0e}" if one in differences else "-" for one in (layer, "LiteRT GPU")),
                 f"{differences['nnvk int8']:.0f}",
             ]
         )
@@ -245,10 +248,14 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
         [
             Table(
                 "Medians in ms",
-                ["operation", "nnvk", "ncnn", "nnvk / ncnn", "limit", "nnvk int8", "LiteRT CPU", "nnvk / LiteRT"],
+                [
+                    *("operation", "nnvk", "ncnn", "nnvk / ncnn", "limit", "nnvk int8"),
+                    *("LiteRT GPU", "nnvk / LiteRT GPU", "LiteRT CPU", "nnvk / LiteRT CPU"),
+                ],
                 rows,
                 note="float32 but for nnvk int8, from host input to host output, taking turns in one run. ncnn: its "
-                "Vulkan path on the same device, the fastest of its layers for the operation. LiteRT: two threads.",
+                "Vulkan path on the same device, the fastest of its layers for the operation. LiteRT GPU: its WebGPU accelerator over Vulkan, where "
+                "it takes the device that is there; LiteRT CPU: two threads.",
             ),
             Table(
                 "Minima in ms, and differences from NumPy",
@@ -258,8 +265,8 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                     "ncnn",
                     "nnvk / ncnn",
                     "nnvk int8",
-                    "LiteRT CPU",
-                    *("nnvk off", "ncnn off", "int8 off"),
+                    *("LiteRT GPU", "LiteRT CPU"),
+                    *("nnvk off", "ncnn off", "LiteRT GPU off", "int8 off"),
                 ],
                 minima,
                 note="Off: the largest difference relative to the largest result; for int8 in steps of the output.",
