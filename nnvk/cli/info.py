@@ -17,8 +17,9 @@ from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
 from nnvk.cli.output import check_writable, deliver, print_table, working, writing
 from nnvk.cli.usage import JsonFile
+from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.insight.placement import compile_model, device_of_operations, strategies_of_operations
+from nnvk.insight.placement import compile_model, device_of_operations, memory_of_steps, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
 from nnvk.types.operand import QUANT8_CODES
 
@@ -59,7 +60,8 @@ def command(
     """Show what a model consists of, and where each part would run.
 
     Without --device the operations are shared out as `nnvk run` does it. Reasons come last: why an operation does
-    not run on a device that comes before the one it runs on; then the strategies by which products are computed.
+    not run on a device that comes before the one it runs on; then the strategies by which products are computed, and
+    the memory that a Vulkan device needs for the activations of an execution.
     """
     check_writable(dot, json_file)
     devices = get_devices() if device is None else [find_device(device)]
@@ -70,8 +72,13 @@ def command(
         with working("Compiling"):
             compilation = compile_model(imported.model, None)
             places, ways = device_of_operations(compilation), strategies_of_operations(compilation)
+            memory = memory_of_steps(compilation)
     else:
-        ways = [""] * len(reasons) if any(reasons) else devices[0].driver.describe_operations(imported.model.frozen)
+        ways, memory = [""] * len(reasons), []
+        if not any(reasons):
+            ways = devices[0].driver.describe_operations(imported.model.frozen)
+            use = devices[0].driver.describe_memory(imported.model.frozen)
+            memory = [] if use is None else [(first, use)]
         places = [NOWHERE if why else first for why in reasons]
     placed = _placed(imported.model, places, reasons, ways)
     is_whole = all(one.device == first for one in placed)
@@ -86,6 +93,9 @@ def command(
         "inputs": [_port(port) for port in imported.inputs],
         "outputs": [_port(port) for port in imported.outputs],
         "states": [_port(state.input) for state in imported.states],
+        "memory": [
+            {"device": name, "arena_bytes": use.arena, "most_alive_bytes": use.most_alive} for name, use in memory
+        ],
         "operations": [
             {
                 "operation": one.operation,
@@ -98,7 +108,7 @@ def command(
             for one, layer in zip(placed, imported.sources or [None] * len(placed), strict=True)
         ],
     }
-    deliver(json_file, content, lambda: _print(path, imported, placed), dot)
+    deliver(json_file, content, lambda: _print(path, imported, placed, memory), dot)
     if check and not is_whole:
         raise typer.Exit(CHECK_FAILED)
 
@@ -111,7 +121,9 @@ def _placed(model: Model, places: Sequence[str], reasons: Sequence[str], ways: S
     ]
 
 
-def _print(path: Path, imported: ImportedModel, placed: Sequence[Placed]) -> None:
+def _print(
+    path: Path, imported: ImportedModel, placed: Sequence[Placed], memory: Sequence[tuple[str, MemoryUse]]
+) -> None:
     counts = Counter(one.device for one in placed)
     where = ", ".join(f"{count} on {name}" for name, count in counts.most_common())
     print_line(f"{path.name}: {plural(len(placed), 'operation')}{': ' if where else ''}{where}")
@@ -126,6 +138,10 @@ def _print(path: Path, imported: ImportedModel, placed: Sequence[Placed]) -> Non
     print_table(["#", "operation", "output", "device"], rows, title="Operations", right="#")
     _print_alike("Reasons", [(one.operation, one.reason) for one in placed])
     _print_alike("Strategies", [(one.operation, one.strategy) for one in placed])
+    if memory:
+        print_line("Memory of activations")
+    for device, use in memory:
+        print_line(f"{device}: {use.arena:,} bytes, of which at most {use.most_alive:,} are needed at once")
 
 
 def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:

@@ -32,6 +32,16 @@ class Support:
         return not self.reason
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory for the activations of one execution, in bytes."""
+
+    arena: int
+    """What is allocated: all of them lie there, one where another was."""
+    most_alive: int
+    """What those take at most that are needed at once."""
+
+
 class IFencedExecution(ABC):
     """An execution under way. Its fence signals when the outputs can be fetched."""
 
@@ -150,6 +160,10 @@ class IDevice(ABC):
     def describe_operations(self, model: Model) -> list[str]:
         """For each operation of a model that the device runs whole how, for people; empty where that is plain."""
         return [""] * len(model.operations)
+
+    def describe_memory(self, model: Model) -> MemoryUse | None:
+        """What an execution of a model that the device runs whole needs for its activations; None: unknown."""
+        return None
 
     @abstractmethod
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_devices
 from nnvk.base.text import plural
+from nnvk.hal import MemoryUse
 
 
 def with_fallback(device: Device) -> list[Device]:
@@ -55,6 +56,16 @@ def strategies_of_operations(compilation: Compilation) -> list[str]:
             for number, description in zip(step.operations, said, strict=True):
                 described[number] = description
     return described
+
+
+def memory_of_steps(compilation: Compilation) -> list[tuple[str, MemoryUse]]:
+    """The devices of the steps that say what an execution needs for activations, and that."""
+    uses = [
+        (step.device.name, step.device.driver.describe_memory(step.part.model))
+        for step in compilation.plan.steps
+        if isinstance(step, Step)
+    ]
+    return [(device, use) for device, use in uses if use is not None]
 
 
 def placement(compilation: Compilation) -> str:

@@ -36,11 +36,35 @@ def test_strategies(nnvk_command: Any) -> None:
     if not DEVICES[0].startswith("vulkan"):
         pytest.skip("there is no Vulkan device")
     lines = nnvk_command("info", DATA / "digits_int8.tflite").stdout.splitlines()
-    strategies = lines[lines.index("Strategies") + 1 :]
+    strategies = lines[lines.index("Strategies") + 1 : lines.index("Memory of activations")]
     assert {line.split(" (")[0] for line in strategies} == {"CONV_2D", "FULLY_CONNECTED"}
     assert all(
         re.search(r": (register|quads|shared|subgroup|vector) .* \((by its cost|measured)\)$", line)
         for line in strategies
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["--device", DEVICES[0]]], ids=["shared out", "alone"])
+def test_memory(nnvk_command: Any, options: list[str]) -> None:
+    """Of activations on the Vulkan devices: what is allocated, and what is needed at once."""
+    if not DEVICES[0].startswith("vulkan"):
+        pytest.skip("there is no Vulkan device")
+    result = nnvk_command("info", DATA / "digits_float.tflite", "--json", *options)
+    (memory,) = json.loads(result.stdout)["memory"]
+    assert memory["device"] == DEVICES[0]
+    # The convolutions go from 16 x 16 images of 8 channels to such of 16 and less, two of which are there at once.
+    assert 16 * 16 * 8 * 4 < memory["most_alive_bytes"] <= memory["arena_bytes"] <= 1.1 * memory["most_alive_bytes"]
+    lines = nnvk_command("info", DATA / "digits_float.tflite", *options).stdout.splitlines()
+    sizes = [f"{memory[name]:,}" for name in ("arena_bytes", "most_alive_bytes")]
+    assert lines[-2:] == [
+        "Memory of activations",
+        f"{DEVICES[0]}: {sizes[0]} bytes, of which at most {sizes[1]} are needed at once",
+    ]
+    assert (
+        json.loads(nnvk_command("info", DATA / "digits_float.tflite", "--json", "--device", DEVICES[-1]).stdout)[
+            "memory"
+        ]
+        == []
     )
 
 

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
-from nnvk.driver.vulkan.shaders.commands import Storage, padded
+from nnvk.driver.vulkan.shaders.commands import Storage, whole_fours
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
@@ -34,11 +34,16 @@ def spread(plan: Plan) -> Plan:
     pages: dict[Storage, tuple[int, ...]] = dict.fromkeys(Storage, ())
     for number, address in plan.addresses.items():
         storage = address.storage
+        if number in plan.parts:
+            continue
         addresses[number] = Address(storage, count[storage], GUARD, address.nbytes)
         if storage is not Storage.ARENA:  # there, tensors that don't live together may have the same address
             moved[address] = addresses[number]
-        pages[storage] += (2 * GUARD + padded(address.nbytes),)
+        pages[storage] += (2 * GUARD + whole_fours(address.nbytes),)
         count[storage] += 1
+    for number, whole in plan.parts.items():
+        _, before = plan.place_in_whole(number)
+        addresses[number] = replace(addresses[whole], offset=GUARD + before, nbytes=plan.addresses[number].nbytes)
     return replace(
         plan,
         addresses=addresses,

@@ -15,7 +15,7 @@ from nnvk.driver.process.connection import Block, Command, Connection, DriverPro
 from nnvk.driver.process.encoding import write_model, write_prepare_options, write_type
 from nnvk.driver.process.prepared_model import RemotePreparedModel
 from nnvk.driver.process.protocol import Request
-from nnvk.hal import IBuffer, IDevice, IPreparedModel, Support
+from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
@@ -103,6 +103,11 @@ class RemoteDevice(IDevice):
     def describe_operations(self, model: Model) -> list[str]:
         """What the driver says."""
         return self._ask_about(Request.DESCRIBE, model)
+
+    def describe_memory(self, model: Model) -> MemoryUse | None:
+        """What the driver says."""
+        reader = self._ask(_with_model(Writer(Request.DESCRIBE_MEMORY).string(self.name), model))
+        return MemoryUse(reader.u64(), reader.u64()) if reader.u8() else None
 
     def _ask_about(self, request: Request, model: Model) -> list[str]:
         reader = self._ask(_with_model(Writer(request).string(self.name), model))

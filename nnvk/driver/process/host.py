@@ -103,6 +103,12 @@ def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Hand
         reader.end()
         return _texts(driver.describe_operations(model))
 
+    def describe_memory(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
+        driver, model = device(reader), read_model(reader)
+        reader.end()
+        use = driver.describe_memory(model)
+        return _reply(Writer().u8(0) if use is None else Writer().u8(1).u64(use.arena).u64(use.most_alive))
+
     def prepare(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
         number, driver, options, model = reader.u64(), device(reader), read_prepare_options(reader), read_model(reader)
         reader.end()
@@ -127,6 +133,7 @@ def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Hand
         Request.DEVICES: list_devices,
         Request.SUPPORT: support,
         Request.DESCRIBE: describe,
+        Request.DESCRIBE_MEMORY: describe_memory,
         Request.PREPARE: prepare,
         Request.WAIT: wait,
         Request.ALLOCATE: allocate,

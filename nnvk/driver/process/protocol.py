@@ -40,6 +40,8 @@ class Request(IntEnum):
     """A fenced execution: whether there is a sync file, which comes along."""
     MEMORY = 2013
     """A prepared model: what its memory is for, and how many bytes."""
+    DESCRIBE_MEMORY = 2014
+    """Of a device and a model: whether it is known what an execution needs for activations, and that."""
 
 
 EXECUTE = struct.Struct("<IQQBqQQ")

@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.hal import IBuffer, IDevice, IPreparedModel, Support
+from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
 from nnvk.ops.check import validate_model
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.model import Model
@@ -77,6 +77,10 @@ class VulkanDevice(IDevice):
     def describe_operations(self, model: Model) -> list[str]:
         """The strategies that products are computed by, and whether they were measured."""
         return self.planner.describe(model)
+
+    def describe_memory(self, model: Model) -> MemoryUse | None:
+        """The arena, which all executions at once have each for itself."""
+        return self.planner.describe_memory(model)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""

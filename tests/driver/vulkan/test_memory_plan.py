@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.memory_plan import Block, Place, most_alive, place
 from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, padded
+from nnvk.importers.tflite import load
 
+MODELS = Path(__file__).parents[4] / "shared" / "models"
+NAMES = sorted(path.parent.name for path in MODELS.glob("*/model.tflite"))
 PAGE = 4096
 blocks = st.builds(
     lambda size, first, length: Block(size, first, first + length),
@@ -95,3 +102,52 @@ def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
     some = [Block(192, 3, 6), Block(128, 1, 3), Block(192, 3, 3), Block(256, 4, 5)]
     assert most_alive(some) == 512
     assert place(some, PAGE).pages == (512,)
+
+
+def test_what_was_placed_too_high_is_placed_first() -> None:
+    """A bottleneck of small blocks amid a chain of large ones, where no order of theirs is right from the start."""
+    chain = [Block(size, step, step + 1) for step, size in enumerate([128, 128, 128, 128, 8, 128, 128, 128, 128])]
+    assert place(chain, PAGE).pages == (most_alive(chain),) == (256,)
+
+
+def chain(sizes: Callable[[], int]) -> list[Block]:
+    return [Block(sizes(), step, step + 1) for step in range(60)]
+
+
+def residuals(sizes: Callable[[], int]) -> list[Block]:
+    return [Block(sizes(), step, step + (3 if step % 3 == 0 else 1)) for step in range(60)]
+
+
+def branches(sizes: Callable[[], int]) -> list[Block]:
+    """Four at a time, which are joined."""
+    blocks = []
+    for step in range(0, 60, 6):
+        parts = [Block(sizes(), step + number, step + 5) for number in range(1, 5)]
+        blocks += [*parts, Block(sum(part.size for part in parts), step + 5, step + 10)]
+    return blocks
+
+
+def skips(sizes: Callable[[], int]) -> list[Block]:
+    """As in networks that go down and up again."""
+    down = [Block(4096 >> step, step, 16 - step if step % 2 else step + 1) for step in range(7)]
+    return [*down, *(Block(4096 >> (16 - step), step, step + 1) for step in range(9, 16)), Block(sizes(), 7, 9)]
+
+
+def any_lifetimes(sizes: Callable[[], int]) -> list[Block]:
+    return [Block(sizes(), step, step + 1 + step * 7 % 5) for step in range(60)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("graph", [chain, residuals, branches, skips, any_lifetimes])
+def test_little_more_than_what_is_needed_at_once(graph: Callable[[Callable[[], int]], list[Block]], seed: int) -> None:
+    draw = random.Random(seed)
+    some = graph(lambda: draw.choice((8, 640, 2048, draw.randint(1, PAGE))))
+    assert sum(place(some, 1 << 30).pages) <= 1.1 * most_alive(some)
+
+
+@pytest.mark.skipif(not NAMES, reason="the models are not here")
+@pytest.mark.parametrize("name", NAMES)
+def test_models(vulkan: VulkanDevice, name: str) -> None:
+    use = vulkan.describe_memory(load(MODELS / name / "model.tflite").model.frozen)
+    assert use is not None
+    assert use.most_alive <= use.arena <= 1.1 * use.most_alive

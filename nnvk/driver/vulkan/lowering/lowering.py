@@ -213,7 +213,7 @@ class Lowering:
         """
         made = self.made(variant, groups=groups, tensors=tensors, spec=spec, push=push, operation=self.operation)
         if made is not None:
-            self._add(made)
+            self.add(made)
 
     def made(
         self,
@@ -256,9 +256,10 @@ class Lowering:
     def copy(self, source: TensorRef, target: TensorRef, nbytes: int) -> None:
         """Copy the first ``nbytes`` (rounded up to words) of a tensor."""
         if nbytes:
-            self._add(Copy(source, target, -(-nbytes // 4) * 4))
+            self.add(Copy(source, target, -(-nbytes // 4) * 4))
 
-    def _add(self, command: Command) -> None:
+    def add(self, command: Command) -> None:
+        """Add a command of the operation that is being lowered."""
         self._commands.append(command)
         of_choice = bool(self._choices) and self._choices[-1].operation == self.operation
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)

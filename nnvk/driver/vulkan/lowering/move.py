@@ -11,7 +11,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
 MOVE = Shader("move", DTYPE=MOVED)
@@ -40,7 +40,26 @@ def move(
 
     Strides and first elements are in elements. The rest of ``target`` stays as it is.
     """
-    sizes, source_strides, target_strides = _folded(sizes, source_strides, target_strides)
+    ways = (source_strides, target_strides)
+    made = moving(g, dtype, source, target, sizes, *ways, source_first, target_first, g.operation)
+    if made is not None:
+        g.add(made)
+
+
+def moving(
+    g: Lowering,
+    dtype: str,
+    source: TensorRef,
+    target: TensorRef,
+    sizes: Sequence[int],
+    source_strides: Sequence[int],
+    target_strides: Sequence[int],
+    source_first: int,
+    target_first: int,
+    operation: int,
+) -> Dispatch | None:
+    """The dispatch that `move` adds, for ``operation``; None where there is nothing to do."""
+    sizes, source_strides, target_strides = folded(sizes, source_strides, target_strides)
     if len(sizes) > RANK:
         raise ValueError(f"a box of {len(sizes)} dimensions that don't fold to {RANK}: {sizes}")
     lead = RANK - len(sizes)
@@ -60,33 +79,36 @@ def move(
     push |= {f"magic_{axis}": magic(full[axis]) for axis in range(1, RANK - 1)}
     for name, way in strides.items():
         push |= {f"{name}_stride_{axis}": stride for axis, stride in enumerate(way)}
-    g.dispatch(
+    return g.made(
         MOVE.variant(DTYPE=dtype),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, "DENSE": dense},
         tensors={"src": source, "dst": target},
-        count=count,
-        runs=runs,
-        src_first=source_first,
-        dst_first=target_first,
-        **push,
-        magic_runs=magic(runs),
+        push={
+            "count": count,
+            "runs": runs,
+            "src_first": source_first,
+            "dst_first": target_first,
+            **push,
+            "magic_runs": magic(runs),
+        },
+        operation=operation,
     )
 
 
-def _folded(
+def folded(
     sizes: Sequence[int], source: Sequence[int], target: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """The same box with fewer dimensions: those of size 1 go, neighbours that are dense on both sides become one."""
     kept = [row for row in zip(sizes, source, target, strict=True) if row[0] != 1]
-    folded: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
     for size, from_, to in kept:
-        if folded and folded[-1][1] == size * from_ and folded[-1][2] == size * to:
-            folded[-1] = (folded[-1][0] * size, from_, to)
+        if rows and rows[-1][1] == size * from_ and rows[-1][2] == size * to:
+            rows[-1] = (rows[-1][0] * size, from_, to)
         else:
-            folded.append((size, from_, to))
-    folded = folded or [(1, 1, 1)]
-    return [row[0] for row in folded], [row[1] for row in folded], [row[2] for row in folded]
+            rows.append((size, from_, to))
+    rows = rows or [(1, 1, 1)]
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
 def fill(g: Lowering, target: TensorRef, element: np.ndarray) -> None:

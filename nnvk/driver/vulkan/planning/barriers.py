@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnvk.driver.vulkan.planning.plan import Address
-from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, whole_fours
 
 
 def barriers(
@@ -40,7 +40,7 @@ _Range = tuple[tuple[Storage, int], float, float]
 
 def _range(address: Address, by_buffer: bool) -> _Range:
     page = address.storage, address.page
-    return (page, 0, math.inf) if by_buffer else (page, address.offset, address.offset + padded(address.nbytes))
+    return (page, 0, math.inf) if by_buffer else (page, address.offset, address.offset + whole_fours(address.nbytes))
 
 
 class _Touched:

@@ -30,7 +30,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 5)
+KIND = FileKind(b"nnvkplan", 6)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -132,6 +132,8 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview
         "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
         "counts": [address and _address_row(address) for address in plan.counts],
         "entropy": [_address_row(address) for address in plan.entropy],
+        "parts": dict(plan.parts),
+        "most_alive": plan.most_alive,
         "choices": [[choice.operation, choice.question, choice.ways[0], choice.chosen] for choice in plan.choices],
     }
     return json.dumps(header, separators=(",", ":"), default=_number).encode(), [array.data for array in arrays]
@@ -176,6 +178,8 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
             Choice(_whole(operation), str(question), (str(first),), str(chosen))
             for operation, question, first, chosen in header["choices"]
         ),
+        {int(number): _whole(whole) for number, whole in header["parts"].items()},
+        _whole(header["most_alive"]),
     )
 
 

@@ -2,15 +2,16 @@
 
 The method is TensorFlow Lite's "greedy by size": the largest block first, each into the smallest gap between the
 blocks that live at the same time (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-2020). Where that takes more than what is alive at once, other orders are tried. A buffer may be bound only up to the
-device's maxStorageBufferRange, so that memory comes in pages of at most that size.
+2020). Where that takes more than what is alive at once, other orders are tried, and then the blocks that came to lie
+the highest are placed first, again and again. A buffer may be bound only up to the device's maxStorageBufferRange, so
+that memory comes in pages of at most that size.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,21 +89,41 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 """Orders in which blocks may be placed: by size, by size and time together, by time, as they come, and from the end."""
 
 
+_REPAIRS, _REPAIRED = 32, 1 << 14
+"""Other orders that are tried at most, and blocks that are placed for that at most."""
+
+
 def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
     """Place all blocks, in the order that takes the least memory. ValueError: one is larger than a page may be."""
     for block in blocks:
         if padded(block.size) > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
-    least = most_alive(blocks)
-    best: MemoryPlan | None = None
-    for order in _ORDERS:
-        plan = _placed(blocks, page_limit, order)
-        if best is None or sum(plan.pages) < sum(best.pages):
-            best = plan
-        if sum(best.pages) <= max(least, ALIGNMENT):
+    least = max(most_alive(blocks), ALIGNMENT)
+    numbers = range(len(blocks))
+    orders = [sorted(numbers, key=lambda number: (*order(blocks[number]), number)) for order in _ORDERS]
+    best, order = _placed(blocks, page_limit, orders[0]), orders[0]
+    for other in orders[1:]:
+        if sum(best.pages) <= least:
+            return best
+        plan = _placed(blocks, page_limit, other)
+        if sum(plan.pages) < sum(best.pages):
+            best, order = plan, other
+    plan = best
+    for _ in range(min(_REPAIRS, _REPAIRED // max(1, len(blocks)))):
+        if sum(best.pages) <= least:
             break
-    assert best is not None
+        # Those that came to lie the highest found no room below: they are placed first.
+        highest = {number for number in numbers if _is_highest(blocks[number], plan.places[number], plan)}
+        order = [*sorted(highest, key=order.index), *(number for number in order if number not in highest)]
+        plan = _placed(blocks, page_limit, order)
+        if sum(plan.pages) < sum(best.pages):
+            best = plan
     return best
+
+
+def _is_highest(block: Block, place: Place, plan: MemoryPlan) -> bool:
+    """Whether a block ends where the last page does."""
+    return place.page == len(plan.pages) - 1 and place.offset + padded(block.size) == plan.pages[-1]
 
 
 def most_alive(blocks: Sequence[Block]) -> int:
@@ -114,10 +135,10 @@ def most_alive(blocks: Sequence[Block]) -> int:
     return max(itertools.accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
-def _placed(blocks: Sequence[Block], page_limit: int, order: Callable[[Block], tuple[int, ...]]) -> MemoryPlan:
+def _placed(blocks: Sequence[Block], page_limit: int, order: Iterable[int]) -> MemoryPlan:
     pages: list[_Page] = []
     places: dict[int, Place] = {}
-    for number in sorted(range(len(blocks)), key=lambda number: (*order(blocks[number]), number)):
+    for number in order:
         block = blocks[number]
         gaps = ((at, page.best_gap(block)) for at, page in enumerate(pages))
         at, offset = next(((at, gap) for at, gap in gaps if gap is not None), (len(pages), 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,6 +56,15 @@ class Plan:
     """Where the host puts random bytes for each execution."""
     choices: tuple[Choice, ...] = ()
     """What kernels chose where there are several ways."""
+    parts: Mapping[int, int] = field(default_factory=dict)
+    """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
+    most_alive: int = 0
+    """The most bytes of the arena that are needed at once."""
+
+    def place_in_whole(self, number: int) -> tuple[Address, int]:
+        """The tensor that has the memory in which one lies, perhaps that itself, and the bytes before it there."""
+        whole = self.addresses[self.parts.get(number, number)]
+        return whole, self.addresses[number].offset - whole.offset
 
     @property
     def reports(self) -> tuple[Address, ...]:

@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.fusions import Fused, fuse
-from nnvk.driver.vulkan.planning.memory_plan import Block, place
+from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
 from nnvk.driver.vulkan.planning.support import refuse, support
@@ -23,6 +23,7 @@ from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.hal import MemoryUse
 from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.types.model import Lifetime, Model
@@ -95,18 +96,27 @@ class Planner:
         Empty where that is known at execution alone.
         """
         descriptions = [""] * len(model.operations)
-        types = model.input_types()
-        if not all(type_.is_fully_specified for type_ in types):
-            return descriptions
-        winners = self.winners.known
-        with suppress(NnapiError, NeedsValue, KeyError):  # such as have late values or control flow
-            for choice in self.lower(model, [type_.dimensions for type_ in types], None, winners).choices:
-                reason = "measured" if winners.get(choice.question) == choice.chosen else "by its cost"
-                said = f"{choice.chosen} ({reason})"
-                before = descriptions[choice.operation]
-                if said not in before:
-                    descriptions[choice.operation] = f"{before}; {said}" if before else said
+        plan, winners = self._known_plan(model), self.winners.known
+        for choice in () if plan is None else plan.choices:
+            reason = "measured" if winners.get(choice.question) == choice.chosen else "by its cost"
+            said = f"{choice.chosen} ({reason})"
+            before = descriptions[choice.operation]
+            if said not in before:
+                descriptions[choice.operation] = f"{before}; {said}" if before else said
         return descriptions
+
+    def describe_memory(self, model: Model) -> MemoryUse | None:
+        """What activations take; None where that is known at execution alone."""
+        plan = self._known_plan(model)
+        return None if plan is None else MemoryUse(sum(plan.pages[Storage.ARENA]), plan.most_alive)
+
+    def _known_plan(self, model: Model) -> Plan | None:
+        """The plan of a model for which that follows from the model; None for such as have late values, say."""
+        types = model.input_types()
+        if all(type_.is_fully_specified for type_ in types):
+            with suppress(NnapiError, NeedsValue, KeyError):  # KeyError: control flow has no kernel
+                return self.lower(model, [type_.dimensions for type_ in types], None, self.winners.known)
+        return None
 
     def refuse(self, call: Call) -> str:
         """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
@@ -184,13 +194,14 @@ def _placed(
     output_shapes: tuple[Shape, ...],
 ) -> Plan:
     """Fuse commands, place all tensors that they touch, and find the barriers."""
-    fused = fuse(g)
+    fused, parts = fuse(g)
     commands = [each.command for each in fused]
     lifetimes: dict[TensorRef, tuple[int, int]] = {}
     for position, command in enumerate(commands):
         for tensor in (*command.reads, *command.writes):
-            first, _ = lifetimes.get(tensor, (position, position))
-            lifetimes[tensor] = (first, position)
+            whole = parts[tensor].whole if tensor in parts else tensor
+            first, _ = lifetimes.get(whole, (position, position))
+            lifetimes[whole] = (first, position)
     always = -1, len(commands)
     reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
     for exchanged in (*inputs, *outputs, *reported, *g.entropy):
@@ -201,12 +212,18 @@ def _placed(
             lifetimes[tensor] = always
     addresses: dict[int, Address] = {}
     pages: dict[Storage, tuple[int, ...]] = {}
+    alive: dict[Storage, int] = {}
     for storage in Storage:
         tensors = [tensor for tensor in lifetimes if tensor.storage is storage]
-        memory = place([Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors], g.device.max_buffer)
-        pages[storage] = memory.pages
+        blocks = [Block(tensor.nbytes, *lifetimes[tensor]) for tensor in tensors]
+        memory = place(blocks, g.device.max_buffer)
+        pages[storage], alive[storage] = memory.pages, most_alive(blocks)
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
+    parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
+    for tensor, part in parts.items():
+        around = addresses[part.whole.number]
+        addresses[tensor.number] = replace(around, offset=around.offset + part.offset, nbytes=tensor.nbytes)
 
     def address(tensor: TensorRef | None) -> Address | None:
         return addresses[tensor.number] if tensor is not None and tensor.nbytes else None
@@ -227,6 +244,8 @@ def _placed(
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
         tuple(addresses[tensor.number] for tensor in g.entropy),
         tuple(_moved(g.choices, fused)),
+        {tensor.number: part.whole.number for tensor, part in parts.items()},
+        alive[Storage.ARENA],
     )
 
 

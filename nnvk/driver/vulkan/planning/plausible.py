@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.complaint import placeholders
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
-from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, Command, Copy, Dispatch, Storage, padded
+from nnvk.driver.vulkan.shaders.commands import ALIGNMENT, FOUR, Command, Copy, Dispatch, Storage, padded, whole_fours
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.registry import compatible
 from nnvk.types.codes import OperandCode
@@ -114,16 +114,32 @@ def _check_memory(plan: Plan, most_bytes: int, profile: DeviceProfile) -> None:
     for address in placed:
         sizes = plan.pages[address.storage]
         is_inside = 0 <= address.page < len(sizes) and min(address.offset, address.nbytes) >= 0
-        _require(is_inside and address.offset + padded(address.nbytes) <= sizes[address.page], f"{address} is outside")
-        _require(address.offset % ALIGNMENT == 0, f"{address} is not aligned")
+        ends = address.offset + whole_fours(address.nbytes)
+        _require(is_inside and ends <= sizes[address.page], f"{address} is outside")
     within: Counter[tuple[Storage, int]] = Counter()
-    for address in plan.addresses.values():
-        within[address.storage, address.page] += max(ALIGNMENT, padded(address.nbytes))
+    for number, address in plan.addresses.items():
+        if number in plan.parts:
+            _check_part(plan, number)
+        else:
+            _require(address.offset % ALIGNMENT == 0, f"{address} is not aligned")
+            within[address.storage, address.page] += max(ALIGNMENT, padded(address.nbytes))
+    arena = sum(plan.pages[Storage.ARENA])
+    alive_fits = plan.most_alive % ALIGNMENT == 0 and 0 <= plan.most_alive <= arena
+    _require(alive_fits, f"{plan.most_alive} bytes of {arena} are needed at once")
     for storage, page, size in pages:
         fits = 0 < size <= min(profile.max_buffer, within[storage, page]) and size % ALIGNMENT == 0
         _require(fits, f"page {page} of {storage.value} has {size} bytes")
     constant = Counter(address for address in plan.addresses.values() if address.storage is Storage.CONSTANTS)
     _require(constant == Counter(address for address, _ in plan.constants), "constants and their data differ")
+
+
+def _check_part(plan: Plan, number: int) -> None:
+    """A tensor that lies in another one."""
+    address, whole = plan.addresses[number], plan.addresses[plan.parts[number]]
+    fits = plan.parts[number] not in plan.parts and (address.storage, address.page) == (whole.storage, whole.page)
+    before = address.offset - whole.offset
+    fits = fits and before % FOUR == 0 and before >= 0 and before + address.nbytes <= whole.nbytes
+    _require(fits, f"{address} is no part of {whole}")
 
 
 def _check_command(command: Command, operations: int, profile: DeviceProfile) -> None:

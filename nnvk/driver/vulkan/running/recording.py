@@ -103,9 +103,11 @@ class Recording:
 
     def _locate(self, tensor: TensorRef) -> tuple[_native.Buffer, int]:
         """The buffer of a tensor, and the offset in it in bytes."""
-        address = self.plan.addresses[tensor.number]
-        external = self._external.get(address)
-        return (self._buffers[address.storage][address.page], address.offset) if external is None else (external, 0)
+        whole, before = self.plan.place_in_whole(tensor.number)
+        external = self._external.get(whole)
+        if external is not None:
+            return external, before
+        return self._buffers[whole.storage][whole.page], whole.offset + before
 
     def _algorithm(self, command: Dispatch) -> _native.Algorithm:
         """One Algorithm for a variant, its specialisation and the buffers it is bound to."""

@@ -11,12 +11,19 @@ from nnvk.driver.vulkan.shaders.library import CompiledShader
 from nnvk.types.model import Model
 
 ALIGNMENT = 64
-"""Bytes to which every tensor is aligned and padded: a cache line, and what shaders rely on."""
+"""Bytes to which tensors are aligned and padded: a cache line, and more than what shaders rely on."""
+FOUR = 16
+"""Bytes to which tensors that lie in others are aligned: shaders read and write whole fours of elements, no more."""
 
 
 def padded(size: int) -> int:
     """``size`` rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def whole_fours(size: int) -> int:
+    """``size`` rounded up to what shaders may read and write of a tensor."""
+    return -(-size // FOUR) * FOUR
 
 
 class Storage(Enum):

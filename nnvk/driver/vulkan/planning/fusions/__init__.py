@@ -9,23 +9,28 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
 from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
-from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph
+from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
+from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
+from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
 from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
 from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
-__all__ = ["Fused", "fuse"]
+__all__ = ["Fused", "Part", "fuse"]
 
 
-def fuse(g: Lowering) -> list[Fused]:
-    """The commands of a lowered model, with as many of them fused as its device wants."""
+def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
+    """The commands of a lowered model, as many of them fused as its device wants, and tensors that lie in others."""
     commands = g.commands
     graph = Graph(commands, g.constants)
     if g.device.fusion:
+        fuse_orders(graph, g)
         fuse_pads(graph)
         fuse_rounding(graph, g)
         fuse_byte_ends(graph, g)
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):
                 fuse_chain(graph, g, group)
-    return graph.result([command.operation if isinstance(command, Dispatch) else -1 for command in commands])
+        fuse_copies(graph)
+    operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
+    return graph.result(operations), graph.parts

@@ -19,6 +19,16 @@ class Fused:
     """Positions, in the plan before, of the commands that it does the work of."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a tensor lies that has no memory of its own."""
+
+    whole: TensorRef
+    """The tensor that it lies in, which has."""
+    offset: int
+    """Bytes of that before it."""
+
+
 class Graph:
     """Commands by their positions, which stay as they are; a command that went into another is None."""
 
@@ -29,6 +39,7 @@ class Graph:
         self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
+        self._parts: dict[TensorRef, Part] = {}
         for position, command in enumerate(commands):
             self._enter(position, command)
 
@@ -57,6 +68,21 @@ class Graph:
         """The position of the one command that writes a tensor; None where none or several do."""
         writers = self._writers.get(tensor, ())
         return writers[0] if len(writers) == 1 else None
+
+    def writers(self, tensor: TensorRef) -> Sequence[int]:
+        """The positions of the commands that write a tensor."""
+        return self._writers.get(tensor, ())
+
+    def tensors(self) -> Iterable[TensorRef]:
+        """All that commands read or write."""
+        return dict.fromkeys((*self._writers, *self._readers))
+
+    def place_of(self, tensor: TensorRef) -> Part:
+        """Where a tensor lies: in another one, or in itself."""
+        offset = 0
+        while (part := self._parts.get(tensor)) is not None:
+            tensor, offset = part.whole, offset + part.offset
+        return Part(tensor, offset)
 
     def dispatch_that_writes(self, tensor: TensorRef, family: str) -> tuple[int, Dispatch] | None:
         """The one command that writes a tensor, if that is a dispatch of this shader."""
@@ -129,6 +155,22 @@ class Graph:
             origins.update(self._origins[position])
             left += command.reads
         return origins
+
+    def lay(self, tensor: TensorRef, whole: TensorRef, offset: int, copying: int) -> None:
+        """Let a tensor be a part of another one, and leave out the command that copied from one to the other."""
+        self._parts[tensor] = Part(whole, offset)
+        command = self.commands[copying]
+        assert command is not None
+        self._leave(copying, command)
+        self.commands[copying] = None
+        others = (*self.writers(tensor)[-1:], *self.readers(tensor)[:1], *self.writers(whole)[-1:])
+        for other in others[:1]:
+            self._origins[other] = tuple(sorted({*self._origins[other], *self._origins[copying]}))
+
+    @property
+    def parts(self) -> dict[TensorRef, Part]:
+        """The tensors that lie in others."""
+        return {tensor: self.place_of(tensor) for tensor in self._parts}
 
     def result(self, operations: Sequence[int]) -> list[Fused]:
         """The commands that are left, each naming all operations (by position before) whose work it does."""

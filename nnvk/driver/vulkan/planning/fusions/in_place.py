@@ -1,0 +1,187 @@
+"""Copies of what is contiguous on both sides: CONCATENATION and PACK are written in place, SPLIT and SLICE read so.
+
+What was copied lies in the other tensor from the start. A plan never takes more memory for that: a tensor that would be
+there for longer than there is room is copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef, padded
+
+_ITEMSIZES = {"b8": 1, "b16": 2, "b32": 4}
+_EIGHTS = 32
+"""Bytes of eight 32-bit floats, which products load at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """What a dispatch copies, in bytes: one contiguous run."""
+
+    position: int
+    source: TensorRef
+    source_first: int
+    target: TensorRef
+    target_first: int
+    nbytes: int
+
+
+def fuse_copies(graph: Graph) -> None:
+    """Lay tensors that are copied into what they are copied to, or out of what they are copied from."""
+    alive, layout = _Alive(graph), _Layout(graph)
+    tried: set[TensorRef] = set()
+    for position, dispatch in graph.dispatches("move", "arrange"):
+        copying = _copying(position, dispatch)
+        if copying is None:
+            continue
+        if layout.may_read(copying) and alive.may_lay([copying.target], copying.source):
+            layout.lay(copying.target, copying.source, copying.source_first, position)
+        elif copying.target not in tried:
+            tried.add(copying.target)
+            parts = layout.parts_of(copying.target)
+            if alive.may_lay(list(parts), copying.target):
+                for source, part in parts.items():
+                    layout.lay(source, part.target, part.target_first, part.position)
+
+
+def _copying(position: int, dispatch: Dispatch) -> _Copying | None:
+    """What a dispatch copies; None if that is not one run."""
+    push, (family, kind, *_) = dispatch.push, dispatch.shader.name.split(".")
+    source, target, itemsize = dispatch.tensors["src"], dispatch.tensors["dst"], _ITEMSIZES[kind]
+    if family == "arrange":
+        elements, strides = int(push["elements"]), [int(push["stride_7"])]
+        first, to, is_run = int(push["first"]), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
+    else:
+        elements, strides = int(push["size_4"]), [int(push["src_stride_4"]), int(push["dst_stride_4"])]
+        first, to, is_run = int(push["src_first"]), int(push["dst_first"]), push["count"] == push["runs"]
+    if not is_run or (elements > 1 and any(stride != 1 for stride in strides)):
+        return None
+    return _Copying(position, source, first * itemsize, target, to * itemsize, elements * itemsize)
+
+
+class _Layout:
+    """Which tensors may lie in which."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._alignments: dict[TensorRef, int] = {}  # that tensors need in which others lie
+
+    def may_read(self, copying: _Copying) -> bool:
+        """Whether the target can be a part of the source: that stays as it is, and nobody else writes the target."""
+        source, target = copying.source, copying.target
+        return (
+            source.storage is not Storage.CONSTANTS
+            and self._may_lie(target, source, copying.source_first)
+            and copying.nbytes == target.nbytes
+            and list(self._graph.writers(target)) == [copying.position]
+            and self._graph.may_wait(copying.position)
+        )
+
+    def parts_of(self, target: TensorRef) -> dict[TensorRef, _Copying]:
+        """What can be a part of a tensor that it is copied to, as all others that write there are copies too."""
+        writers = self._graph.writers(target)
+        spans = [_span(self._graph.commands[writer], target) for writer in writers]
+        known = sorted(span for span in spans if span is not None)
+        if len(known) < len(spans) or any(end > begin for (_, end), (begin, _) in itertools.pairwise(known)):
+            return {}
+        parts: dict[TensorRef, _Copying] = {}
+        for writer in writers:
+            command = self._graph.commands[writer]
+            copying = _copying(writer, command) if isinstance(command, Dispatch) else None
+            if copying is not None and self._may_write(copying):
+                parts.setdefault(copying.source, copying)
+        return parts
+
+    def _may_write(self, copying: _Copying) -> bool:
+        """Whether the source can be a part of the target: it is all there when it is copied, and lies by itself."""
+        source, target = copying.source, copying.target
+        writers = self._graph.writers(source)
+        return (
+            self._may_lie(source, target, copying.target_first)
+            and copying.nbytes == source.nbytes
+            and (bool(writers) or source in self._alignments)
+            and all(writer < copying.position for writer in writers)
+            # Shaders write whole fours: what comes after the end must be padding.
+            and (source.nbytes % FOUR == 0 or copying.target_first + source.nbytes == target.nbytes)
+        )
+
+    def _may_lie(self, tensor: TensorRef, whole: TensorRef, offset: int) -> bool:
+        return (
+            tensor.storage is Storage.ARENA
+            and self._graph.place_of(tensor).whole == tensor
+            and self._graph.place_of(whole).whole != tensor
+            and offset % self._alignment(tensor) == 0
+        )
+
+    def _alignment(self, tensor: TensorRef) -> int:
+        """Of a tensor and its parts, in bytes."""
+        users = (*self._graph.readers(tensor), *self._graph.writers(tensor))
+        commands = [self._graph.commands[user] for user in users]
+        loads_eights = any(isinstance(each, Dispatch) and each.shader.family == "product" for each in commands)
+        return max(_EIGHTS if loads_eights else FOUR, self._alignments.get(tensor, FOUR))
+
+    def lay(self, tensor: TensorRef, whole: TensorRef, offset: int, position: int) -> None:
+        """Let a tensor be a part of another one."""
+        self._alignments[whole] = max(self._alignments.get(whole, FOUR), self._alignment(tensor))
+        self._graph.lay(tensor, whole, offset, position)
+
+
+def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:
+    """From which element to before which other one a command writes; None for others than copies."""
+    if not isinstance(command, Dispatch) or command.tensors.get("dst") != target:
+        return None
+    push = command.push
+    if command.shader.family == "arrange":
+        return 0, int(push["elements"])
+    if command.shader.family != "move":
+        return None
+    sizes = [int(push[f"size_{axis}"]) for axis in range(1, 5)]
+    outermost = int(push["count"]) // (int(push["runs"]) * sizes[0] * sizes[1] * sizes[2])
+    steps = zip((outermost, *sizes), (int(push[f"dst_stride_{axis}"]) for axis in range(5)), strict=True)
+    first = int(push["dst_first"])
+    return first, first + sum((size - 1) * stride for size, stride in steps) + 1
+
+
+class _Alive:
+    """How many bytes of the arena are needed at each position, and what tensors take in others would change of that."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._spans: dict[TensorRef, tuple[int, int]] = {}
+        changes = np.zeros(len(graph.commands) + 1, np.int64)
+        for tensor in graph.tensors():
+            touched = (*graph.writers(tensor), *graph.readers(tensor))
+            if touched and tensor.storage is Storage.ARENA:
+                first, last = self._spans[tensor] = min(touched), max(touched)
+                changes[first] += padded(tensor.nbytes)
+                changes[last + 1] -= padded(tensor.nbytes)
+        self._bytes = np.cumsum(changes)
+        self._most = int(self._bytes.max(initial=0))
+
+    def may_lay(self, tensors: Sequence[TensorRef], whole: TensorRef) -> bool:
+        """Whether tensors can lie in another one without more memory being needed; then they are counted so."""
+        whole = self._graph.place_of(whole).whole
+        spans = [self._spans[tensor] for tensor in tensors]
+        if not spans:
+            return False
+        before = self._spans.get(whole, spans[0])
+        first, last = min(span[0] for span in (before, *spans)), max(span[1] for span in (before, *spans))
+        change = np.zeros(last + 1 - first, np.int64)
+        for tensor, span in zip(tensors, spans, strict=True):
+            change[span[0] - first : span[1] + 1 - first] -= padded(tensor.nbytes)
+        if whole.storage is Storage.ARENA:
+            change += padded(whole.nbytes)
+            change[before[0] - first : before[1] + 1 - first] -= padded(whole.nbytes)
+        now = self._bytes[first : last + 1] + change
+        if now.max() > self._most:
+            return False
+        self._bytes[first : last + 1] = now
+        if whole.storage is Storage.ARENA:
+            self._spans[whole] = first, last
+        return True

@@ -1,0 +1,208 @@
+"""Orders of elements that change more than once: TRANSPOSE after TRANSPOSE, and layouts to and fro around convolutions.
+
+Two changes of order that follow each other become one. Element-wise operations are computed in the order that is there
+before a change, which goes behind them: there it meets the next one, and the product that it went away from meets them.
+What is left where an order is restored is a copy, for `in_place`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnvk.driver.vulkan.lowering.arrange import RANK, Box, arranged, box_of, fold
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
+from nnvk.driver.vulkan.lowering.move import dense_strides, folded, moving
+from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+_ROUNDS = 3
+"""Times that all commands are looked at: what becomes of some makes others possible."""
+_BITS = {1: "b8", 2: "b16", 4: "b32"}
+
+
+def fuse_orders(graph: Graph, g: Lowering) -> None:
+    """Change orders once, and as late as may be."""
+    for _ in range(_ROUNDS):
+        changes = [
+            _FUSIONS[dispatch.shader.family](graph, g, position, dispatch)
+            for position, dispatch in graph.dispatches(*_FUSIONS)
+        ]
+        if not any(changes):
+            break
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A dispatch that gives the elements of a tensor in another order."""
+
+    position: int
+    dispatch: Dispatch
+    box: Box
+
+    @property
+    def source(self) -> TensorRef:
+        """Before."""
+        return self.dispatch.tensors["src"]
+
+    @property
+    def bits(self) -> str:
+        """What kind of elements."""
+        return self.dispatch.shader.name.split(".")[1]
+
+
+def _change(graph: Graph, tensor: TensorRef) -> _Change | None:
+    """What gives a tensor, if that changes an order and may do so later."""
+    found = graph.dispatch_that_writes(tensor, "arrange")
+    if found is None or not graph.may_wait(found[0]):
+        return None
+    return _Change(*found, box_of(found[1]))
+
+
+def _is_run(box: Box) -> bool:
+    ((_, stride), *others) = fold(box.dimensions)
+    return not others and (stride == 1 or box.elements == 1)
+
+
+def _lone(graph: Graph, tensor: TensorRef, position: int) -> bool:
+    return graph.is_passed_on(tensor) and list(graph.readers(tensor)) == [position]
+
+
+# --- changes of changes ------------------------------------------------------------------------------------------
+
+
+def _arrange_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+    """An arrangement of what is arranged: one."""
+    change = _change(graph, dispatch.tensors["src"])
+    if change is None or change.bits != dispatch.shader.name.split(".")[1]:
+        return False
+    box = box_of(dispatch)
+    within = box.within(change.box)
+    if within is None:
+        return False
+    together = Box(tuple(piece for pieces in within for piece in pieces), box.first_within(change.box))
+    lone = _lone(graph, dispatch.tensors["src"], position)
+    if len(fold(together.dimensions)) > RANK or not (lone or _is_run(together)):
+        return False
+    made = arranged(g, change.bits, change.source, dispatch.tensors["dst"], together, dispatch.operation)
+    if made is None:
+        return False
+    graph.replace(position, made, [change.position] if lone else [])
+    return True
+
+
+def _move_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+    """A strided copy of what is arranged: one."""
+    change, push = _change(graph, dispatch.tensors["src"]), dispatch.push
+    lone = _lone(graph, dispatch.tensors["src"], position)
+    if change is None or not lone or change.bits != dispatch.shader.name.split(".")[1]:
+        return False
+    if push["count"] == push["runs"] and push["src_stride_4"] == push["dst_stride_4"] == 1:
+        return False  # a run, which `in_place` makes needless
+    sizes = [int(push[f"size_{axis}"]) for axis in range(1, MOVE_RANK)]
+    sizes.insert(0, int(push["count"]) // (int(push["runs"]) * math.prod(sizes[:-1])))
+    strides = [int(push[f"src_stride_{axis}"]) for axis in range(MOVE_RANK)]
+    box = Box(tuple(zip(sizes, strides, strict=True)), int(push["src_first"]))
+    within = box.within(change.box)
+    if within is None:
+        return False
+    rows: list[tuple[int, int, int]] = []
+    for axis, pieces in enumerate(within):
+        inner = dense_strides([size for size, _ in pieces])
+        step = int(push[f"dst_stride_{axis}"])
+        rows += [(size, stride, step * own) for (size, stride), own in zip(pieces, inner, strict=True)]
+    ways = [size for size, _, _ in rows], [stride for _, stride, _ in rows], [step for _, _, step in rows]
+    firsts = box.first_within(change.box), int(push["dst_first"])
+    if len(folded(*ways)[0]) > MOVE_RANK or any(stride < 0 for stride in ways[1]):
+        return False
+    made = moving(g, change.bits, change.source, dispatch.tensors["dst"], *ways, *firsts, dispatch.operation)
+    if made is None:
+        return False
+    graph.replace(position, made, [change.position])
+    return True
+
+
+def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+    """Filters that are packed from where they were before their order was changed."""
+    change, push = _change(graph, dispatch.tensors["src"]), dispatch.push
+    if change is None or not _lone(graph, dispatch.tensors["src"], position):
+        return False
+    names = ("part_stride", "output_stride", "tap_stride", "channel_stride")
+    outputs, taps, channels = (int(push[name]) for name in ("out_channels", "taps", "channels"))
+    parts, rest = divmod(change.box.elements, outputs * taps * channels)
+    if rest or change.box.first:
+        return False
+    sizes = (parts, outputs, taps, channels)
+    box = Box(tuple((size, int(push[name])) for size, name in zip(sizes, names, strict=True)))
+    within = box.within(change.box)
+    if within is None or any(len(pieces) > 1 for pieces in within):
+        return False
+    strides = {name: pieces[0][1] for name, pieces in zip(names, within, strict=True)}
+    if min(strides.values()) < 0:
+        return False
+    tensors = {**dispatch.tensors, "src": change.source}
+    graph.replace(position, replace(dispatch, tensors=tensors, push={**push, **strides}), [change.position])
+    return True
+
+
+# --- element by element ------------------------------------------------------------------------------------------
+
+
+def _swap(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+    """An element-wise operation on what is arranged: before that."""
+    target, sides = dispatch.tensors["dst"], _sides(dispatch)
+    changes: dict[str, _Change] = {}
+    for side in sides:
+        change = _change(graph, dispatch.tensors[side])
+        if change is None or not _lone(graph, dispatch.tensors[side], position):
+            return False
+        changes[side] = change
+    if not changes or graph.writer(target) != position:
+        return False
+    first = next(iter(changes.values()))
+    if any((other.box, other.bits) != (first.box, first.bits) for other in changes.values()):
+        return False
+    elements = first.box.elements
+    if not all(other.box.reorders(8 * other.source.nbytes // int(other.bits[1:])) for other in changes.values()):
+        return False
+    at = max(change.position for change in changes.values())
+    others = [tensor for name, tensor in dispatch.tensors.items() if name not in (*sides, "dst")]
+    if any(writer >= at for tensor in others for writer in graph.writers(tensor)):
+        return False
+    before = g.scratch(target.nbytes)
+    sources = {side: change.source for side, change in changes.items()}
+    made = arranged(g, _BITS[target.nbytes // elements], before, target, first.box, dispatch.operation)
+    if made is None:
+        return False
+    ahead = replace(dispatch, tensors={**dispatch.tensors, **sources, "dst": before})
+    graph.replace(at, ahead, [change.position for change in changes.values()])
+    graph.replace(position, made)
+    return True
+
+
+def _sides(dispatch: Dispatch) -> Sequence[str]:
+    """Names of the tensors of an element-wise operation whose elements come one for one; none where others don't."""
+    target = dispatch.tensors["dst"]
+    if dispatch.shader.family != "binary":
+        by_channel = dispatch.shader.name.endswith(".channel")
+        return () if by_channel or target.nbytes > dispatch.tensors["src"].nbytes else ("src",)
+    elements = int(dispatch.push["elements"])
+    itemsize = target.nbytes // elements
+    sizes = {side: dispatch.tensors[side].nbytes // itemsize for side in ("lhs", "rhs")}
+    if any(size not in (1, elements) for size in sizes.values()):
+        return ()
+    return [side for side, size in sizes.items() if size == elements]
+
+
+_FUSIONS: Mapping[str, Callable[[Graph, Lowering, int, Dispatch], bool]] = {
+    "arrange": _arrange_at_once,
+    "move": _move_at_once,
+    "pack_filter": _pack_at_once,
+    "unary": _swap,
+    "lookup": _swap,
+    "convert": _swap,
+    "binary": _swap,
+}
+"""By the shader of the command that reads what is arranged."""

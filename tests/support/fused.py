@@ -1,0 +1,144 @@
+"""Models whose plans are run with fusions and without: what both give must be the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from builder import Builder
+from guarded import run_plan_guarded
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.model import Model
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+F32 = OperandCode.TENSOR_FLOAT32
+F16 = OperandCode.TENSOR_FLOAT16
+I8 = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+U8 = OperandCode.TENSOR_QUANT8_ASYMM
+
+
+class Net:
+    """A model under construction, whose constants and inputs are drawn at random."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.build = Builder()
+        self.rng = np.random.default_rng(seed)
+        self.inputs: list[int] = []
+        self.arrays: list[np.ndarray] = []
+
+    def input(self, *shape: int, code: OperandCode = F32, scale: float = 0.0, zero: int = 0) -> int:
+        type_ = OperandType(code, shape, scale, zero)
+        if code in (F32, F16):
+            array = self.rng.normal(0, 3, shape).astype(type_.dtype)
+            array.reshape(-1)[:: max(1, array.size // 5)] = 0.0
+        else:
+            limits = np.iinfo(type_.dtype)
+            array = self.rng.integers(limits.min, limits.max, shape, type_.dtype, endpoint=True)
+        self.inputs.append(self.build.operand(type_))
+        self.arrays.append(array)
+        return self.inputs[-1]
+
+    def weights(self, *shape: int) -> int:
+        return self.build.value(self.rng.normal(0, 0.5, shape).astype(np.float32))
+
+    def op(self, code: Op, *operands: int | float | np.ndarray, type_: OperandType | None = None) -> int:
+        inputs = [self.build.value(each) if isinstance(each, float | np.ndarray) else each for each in operands]
+        return self.build.operation(code, inputs, type_ or OperandType(F32))
+
+    def scalar(self, value: float) -> int:
+        return self.build.value(np.array([value], np.float32))
+
+    def code(self, value: int) -> int:
+        return self.build.value(int(value))
+
+    def conv(self, source: int, outputs: int, depth: int, size: int = 3, padding: int = 1) -> int:
+        rest = [padding, 1, 1, FuseCode.NONE]
+        operands = [source, self.weights(outputs, size, size, depth), self.weights(outputs), *map(self.code, rest)]
+        return self.build.operation(Op.CONV_2D, operands, OperandType(F32))
+
+    def depthwise(self, source: int, channels: int) -> int:
+        operands = [source, self.weights(1, 3, 3, channels), self.weights(channels)]
+        return self.build.operation(
+            Op.DEPTHWISE_CONV_2D, [*operands, *map(self.code, [1, 1, 1, 1, FuseCode.RELU])], OperandType(F32)
+        )
+
+    def dense(self, source: int, outputs: int, depth: int) -> int:
+        operands = [source, self.weights(outputs, depth), self.weights(outputs), self.code(FuseCode.NONE)]
+        return self.build.operation(Op.FULLY_CONNECTED, operands, OperandType(F32))
+
+    def finish(self, *outputs: int) -> Model:
+        return self.build.finish(self.inputs, outputs).frozen
+
+
+def plans(device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]]) -> list[Plan]:
+    """The plan as it is, and one without fusions."""
+    profile = replace(device.profile, barriers_by_buffer=False)
+    return [lower(model, shapes, replace(profile, fusion=on), device.planner.library) for on in (True, False)]
+
+
+def run_both(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], ulps: int = 0) -> Plan:
+    """Run both plans between guards, and the fused one as it is, and compare the bits of all outputs; the fused plan.
+
+    ``ulps``: by so many units in the last place floats may differ.
+    """
+    fused, plain = plans(device, model, [array.shape for array in inputs])
+    results = []
+    for plan in (fused, plain):
+        outputs = _outputs(model, plan)
+        assert run_plan_guarded(device, plan, inputs, outputs) == []
+        results.append(outputs)
+    in_arena = _run(device, model, fused, inputs)
+    assert all(mine.tobytes() == there.tobytes() for mine, there in zip(results[0], in_arena, strict=True))
+    for mine, theirs in zip(*results, strict=True):
+        differ = mine.reshape(-1).view(np.uint8) != theirs.reshape(-1).view(np.uint8)
+        different = differ.reshape(mine.size, -1).any(axis=1) & ~((mine != mine) & (theirs != theirs)).reshape(-1)
+        if ulps:
+            np.testing.assert_array_max_ulp(mine, theirs, ulps)
+            continue
+        assert not different.any(), (mine.reshape(-1)[different][:5], theirs.reshape(-1)[different][:5])
+    assert len(fused.commands) <= len(plain.commands)
+    return fused
+
+
+def _outputs(model: Model, plan: Plan) -> list[np.ndarray]:
+    return [
+        np.empty(shape, model.operands[index].type.dtype)
+        for index, shape in zip(model.outputs, plan.output_shapes, strict=True)
+    ]
+
+
+def _run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs where tensors lie as the plan says."""
+    native, outputs = device.gpu.native(), _outputs(model, plan)
+    given = [array for array, address in zip(inputs, plan.inputs, strict=True) if address is not None]
+    given += [np.arange(address.nbytes, dtype=np.uint8) for address in plan.entropy]
+    taken = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
+    reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
+    Recording(native, plan, upload_constants(native, plan)).program.run(given, [*taken, *reports])
+    return outputs
+
+
+def families(plan: Plan) -> str:
+    """The shaders of a plan's dispatches, in order."""
+    names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
+    return " ".join(name.partition(".")[0] + (" end" if name.endswith(".fused") else "") for name in names)
+
+
+def byte_conv(net: Net, code: OperandCode, source: int, outputs: int, depth: int, out: OperandType) -> int:
+    zero = 0 if code is I8 else 131
+    dtype = np.int8 if code is I8 else np.uint8
+    limits = np.iinfo(dtype)
+    values = net.rng.integers(limits.min + 1, limits.max, (outputs, 3, 3, depth), dtype)
+    weights = net.build.constant(OperandType(code, values.shape, 0.01, zero), values)
+    bias = net.rng.integers(-900, 900, outputs).astype(np.int32)
+    constant = net.build.constant(OperandType(OperandCode.TENSOR_INT32, (outputs,), 0.05 * 0.01), bias)
+    rest = map(net.code, [1, 1, 1, FuseCode.NONE])
+    return net.build.operation(Op.CONV_2D, [source, weights, constant, *rest], out)
