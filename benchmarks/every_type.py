@@ -15,11 +15,12 @@ import cells
 import numpy as np
 from builder import Builder, rebuilt
 from graphs import Single
-from rows import TYPES, parse
+from rows import TYPES, code_of, parse
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
 from nnvk.ops import registry
+from nnvk.types.extension import KnownCode
 
 _MAP = "T[1,56,56,64]"
 """A feature map of 200,704 elements."""
@@ -61,6 +62,8 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "STRIDED_SLICE": [f"{_MAP} (0,0,0,0) (1,56,56,64) (1,2,2,1) 0 0 0"],
     "SPLIT": [f"{_MAP} 3 4 -> T T T T"],
     "GATHER": ["T[10007,64] 0 i32[4096]<10007", "T[64,1009] 1 i32[4096]<1009"],
+    "GATHER_ND": ["T[64,64,64] i32[4096,2]<64"],
+    "SCATTER_ND": ["i32[4096,2]<64 T[4096,64] (64,64,64) -> T", "T[64,64,64] i32[4096,2]<64 T[4096,64] 0 -> T"],
     "EMBEDDING_LOOKUP": ["i32[4096]<10007 T[10007,64] -> T"],
     "HASHTABLE_LOOKUP": ["i32[4096]<20000 i32[10007]<20000 T[10007,64] -> T u8*1.0+0"],
     "CONCATENATION": ["T[1,28,28,64] T[1,28,28,128] T[1,28,28,32] T[1,28,28,32] 3 -> T"],
@@ -189,7 +192,7 @@ class Row:
 
     name: str
     """The same for all leading types."""
-    code: OperationCode
+    code: KnownCode
     leading: OperandCode
     make: Callable[[], Single]
 
@@ -200,7 +203,7 @@ _LETTER = re.compile(r"(?<![A-Za-z0-9_])(?P<letter>[A-Z])(?![A-Z_0-9])(?P<shape>
 def rows() -> Iterator[Row]:
     """All of them."""
     for names, templates in TEMPLATES.items():
-        for code in (OperationCode[name] for name in names.split()):
+        for code in map(code_of, names.split()):
             for text in (f"{code.name} {template}" for template in templates):
                 for leading in registry.lookup(code).types:
                     if {match["letter"] for match in _LETTER.finditer(text)} <= WORDS[leading].keys():

@@ -52,9 +52,11 @@ from nnvk.types.codes import (
     PreferenceCode,
     PriorityCode,
 )
+from nnvk.types.extension import EXTENSION, ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
 __all__ = [
+    "EXTENSION",
     "Burst",
     "Compilation",
     "Device",
@@ -63,6 +65,7 @@ __all__ = [
     "DurationCode",
     "Event",
     "Execution",
+    "ExtendedOperationCode",
     "FeatureLevelCode",
     "FuseCode",
     "HardwareBuffer",

@@ -40,6 +40,7 @@ from nnvk.serve.extensions import ALL_FUNCTIONS, EXTENSIONS  # noqa: E402
 from nnvk.serve.functions import FUNCTIONS  # noqa: E402
 from nnvk.serve.table import OBJECTS, PREFIX, By, Function, Kind, Parameter  # noqa: E402
 from nnvk.types import codes, request  # noqa: E402
+from nnvk.types.extension import EXTENSION, ExtendedOperationCode  # noqa: E402
 
 UPPER = "ANEURALNETWORKS_"
 ENUMS: Sequence[tuple[type[IntEnum], str]] = (
@@ -171,6 +172,17 @@ def functions_header() -> str:
 def extensions_header() -> str:
     """NeuralNetworksExtensions.h."""
     return _functions_header("The functions for vendor extensions.", ("NeuralNetworks.h",), EXTENSIONS)
+
+
+def own_extension_header() -> str:
+    """nnvk/extension.h."""
+    title = "nnvk's vendor extension: operations that NNAPI has not. docs/operations.md has their signatures."
+    parts = [GENERATED, _comment(title)]
+    parts += ["#pragma once", "", "#include <android/NeuralNetworksExtensions.h>", ""]
+    parts += [_comment("Its name, for ANeuralNetworksModel_getExtensionOperationType.")]
+    parts += [f'#define NNVK_EXTENSION_NAME "{EXTENSION}"', "", _comment("Its operations, by their numbers within it.")]
+    parts += ["typedef enum {", *(f"  NNVK_{code.name} = {code.value}," for code in ExtendedOperationCode)]
+    return "\n".join([*parts, "} NnvkExtendedOperationCode;", ""])
 
 
 # --- the library's stubs -------------------------------------------------------------------------------------------
@@ -323,6 +335,7 @@ def write(folder: Path) -> None:
         "include/android/NeuralNetworks.h": functions_header(),
         "include/android/NeuralNetworksExtensions.h": extensions_header(),
         "include/android/NeuralNetworksTypes.h": types_header(),
+        "include/nnvk/extension.h": own_extension_header(),
         "src/stubs.cpp": stubs(),
         "src/tables.hpp": tables(),
     }

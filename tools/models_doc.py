@@ -25,6 +25,7 @@ from nnvk.importers.tflite import mappers, supported_operators
 from nnvk.importers.tflite.mappers import variables
 from nnvk.importers.tflite.registry import find
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 BEGIN = "<!-- Written by tools/models_doc.py: don't edit, run it. -->"
@@ -51,8 +52,8 @@ _HELPERS = {
 """What methods of a mapper's context emit."""
 
 
-def operations(operator: str) -> list[OperationCode]:
-    """The NNAPI operations that the mapper of an operator can emit: the one of its own name first."""
+def operations(operator: str) -> list[KnownCode]:
+    """The operations that the mapper of an operator can emit: the one of its own name first."""
     mapper = find(operator)
     assert mapper is not None
     found = set(_emitted(mapper, operator, set()))
@@ -60,7 +61,7 @@ def operations(operator: str) -> list[OperationCode]:
     return sorted(own or found, key=lambda code: (code.name != operator, code.name))
 
 
-def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
+def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[..., Any]]) -> Iterator[KnownCode]:
     """Operations that a function names, that tables it uses have for the operator, and that its helpers emit."""
     if function in seen:
         return
@@ -70,6 +71,8 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
         match node:
             case ast.Attribute(value=ast.Name(id="Op" | "OperationCode"), attr=name):
                 yield OperationCode[name]
+            case ast.Attribute(value=ast.Name(id="ExtendedOperationCode"), attr=name):
+                yield ExtendedOperationCode[name]
             case ast.Attribute(value=ast.Name(id="c" | "self"), attr=name) if name in _HELPERS:
                 yield from _HELPERS[name]
             case ast.Subscript(value=ast.Name(id="Op" | "OperationCode")) if operator in OperationCode.__members__:
@@ -80,8 +83,8 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
                 yield from _of_value(names.get(name), operator, seen)
 
 
-def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Iterator[OperationCode]:
-    if isinstance(value, OperationCode):
+def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Iterator[KnownCode]:
+    if isinstance(value, KnownCode):
         yield value
     elif isinstance(value, FunctionType) and value.__module__.startswith((mappers.__name__, idioms.__name__)):
         yield from _emitted(value, operator, seen)

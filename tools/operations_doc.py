@@ -22,6 +22,7 @@ from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.ops.registry import OpDef
 from nnvk.ops.signature import Codes, Param, Signature, real_scalar
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import EXTENSION, ExtendedOperationCode, KnownCode
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 WIDTH = 110
@@ -50,6 +51,13 @@ or size, goes to the reference device, and `Model.get_support(device)` says why.
 
 A number is the NNAPI feature level that brought an operation on a leading type ("T" in the signatures below): the
 reference device runs it. **Bold with a V**: Vulkan devices run it too. Tensor types are written without `TENSOR_`."""
+
+_EXTENSION = """\
+## nnvk's extension
+
+What models of other formats need and NNAPI has not: operations of the vendor extension `{name}`. They are
+`nnvk.ExtendedOperationCode` in Python; in C `<nnvk/extension.h>` has their numbers.
+[api.md](api.md#vendor-extensions) says how models get them."""
 
 _LEGEND = """\
 ## Signatures
@@ -139,7 +147,7 @@ def _overload(signature: Signature, definition: OpDef, types: _Types) -> str:
     return "\n".join(line.replace("\1", " ") for line in lines)
 
 
-def section(code: OperationCode) -> Section:
+def section(code: KnownCode) -> Section:
     """What there is to say of an operation."""
     definition = registry.lookup(code)
     types = _Types(definition)
@@ -162,10 +170,11 @@ def section(code: OperationCode) -> Section:
 # --- devices -------------------------------------------------------------------------------------------------
 
 
-def vulkan_types(code: OperationCode) -> Codes:
+def vulkan_types(code: KnownCode) -> Codes:
     """Leading types on which Vulkan devices run an operation: a kernel has all; IF and WHILE are the driver's own."""
-    runs = code in kernels() or code in CONTROL_FLOW
-    return frozenset(registry.lookup(code).types) if runs else frozenset()
+    definition = registry.lookup(code)
+    runs = definition.code in kernels() or code in CONTROL_FLOW
+    return frozenset(definition.types) if runs else frozenset()
 
 
 # --- the page ------------------------------------------------------------------------------------------------
@@ -180,16 +189,16 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [_row(head), _row(["---"] * len(head)), *map(_row, body)]
 
 
-def _cell(code: OperationCode, leading: OperandCode) -> str:
+def _cell(code: KnownCode, leading: OperandCode) -> str:
     level = registry.lookup(code).types.get(leading)
     if level is None:
         return ""
     return f"**{level} V**" if leading in vulkan_types(code) else str(level)
 
 
-def _overview(anchors: dict[OperationCode, str]) -> list[str]:
+def _overview(codes: type[OperationCode] | type[ExtendedOperationCode], anchors: dict[KnownCode, str]) -> list[str]:
     rows = [["Operation", *(short(column) for column in _COLUMNS), "other types"]]
-    for code in _by_name():
+    for code in sorted(codes, key=lambda code: code.name):
         others = [
             f"{short(leading)} {_cell(code, leading)}"
             for leading in registry.lookup(code).types
@@ -201,19 +210,15 @@ def _overview(anchors: dict[OperationCode, str]) -> list[str]:
     return _table(rows)
 
 
-def _by_name() -> list[OperationCode]:
-    return sorted(OperationCode, key=lambda code: code.name)
-
-
-def _sections() -> list[tuple[tuple[OperationCode, ...], Section]]:
+def _sections() -> list[tuple[tuple[KnownCode, ...], Section]]:
     """Sections in the order of names, one for all operations that have the same."""
-    alike: dict[Section, list[OperationCode]] = {}
-    for code in _by_name():
+    alike: dict[Section, list[KnownCode]] = {}
+    for code in sorted(registry.definitions(), key=lambda code: code.name):
         alike.setdefault(section(code), []).append(code)
     return [(tuple(codes), shared) for shared, codes in alike.items()]
 
 
-def _heading(codes: Sequence[OperationCode]) -> str:
+def _heading(codes: Sequence[KnownCode]) -> str:
     return ", ".join(code.name for code in codes)
 
 
@@ -227,7 +232,9 @@ def page() -> str:
     sections = _sections()
     anchors = {code: _anchor(_heading(codes)) for codes, _ in sections for code in codes}
     on_vulkan = sum(1 for code in OperationCode if vulkan_types(code))
-    lines = [_INTRODUCTION.format(count=len(OperationCode), on_vulkan=on_vulkan), "", *_overview(anchors), "", _LEGEND]
+    lines = [_INTRODUCTION.format(count=len(OperationCode), on_vulkan=on_vulkan), ""]
+    lines += _overview(OperationCode, anchors)
+    lines += ["", _EXTENSION.format(name=EXTENSION), "", *_overview(ExtendedOperationCode, anchors), "", _LEGEND]
     for codes, shared in sections:
         lines += ["", f"### {_heading(codes)}", "", "```text", *shared.overloads, "```", "", *_table(shared.table)]
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import numpy as np
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value, at_least_1d
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import QUANT8_CODES, OperandType, Shape
 
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
@@ -29,15 +30,15 @@ class Emitter:
 
     # --- adding operations ---------------------------------------------------------------------------------------
 
-    def emit(self, code: OperationCode, *inputs: Argument, out: OperandType) -> Value:
+    def emit(self, code: KnownCode, *inputs: Argument, out: OperandType) -> Value:
         """Add an operation of one output; inference gives the shape."""
         return self.graph.emit(code, inputs, [out])[0]
 
-    def keep(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
+    def keep(self, code: KnownCode, value: Value, *parameters: Argument) -> Value:
         """Add an operation that moves elements: its output has the type of its input."""
         return self.emit(code, value, *parameters, out=value.type)
 
-    def emit_many(self, code: OperationCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
+    def emit_many(self, code: KnownCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
         """Add an operation of several outputs; their dimensions count where inference does not tell them."""
         return self.graph.emit(code, inputs, outs, declared=[out.dimensions for out in outs])
 
@@ -111,7 +112,7 @@ class Emitter:
         shape = value.shape
         return self.reshape(value, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
 
-    def unshaped(self, code: OperationCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
+    def unshaped(self, code: KnownCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
         """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""
         if len(value.shape) <= MAX_RANK:
             return self.emit(code, value, *parameters, out=out)

@@ -15,6 +15,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -26,6 +27,7 @@ _FOLDED = frozenset(
         *(Op.GREATER_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.LOGICAL_AND, Op.LOGICAL_NOT, Op.LOGICAL_OR, Op.MAXIMUM),
         *(Op.MINIMUM, Op.MUL, Op.NEG, Op.NOT_EQUAL, Op.PACK, Op.PAD, Op.RESHAPE, Op.REVERSE, Op.SELECT, Op.SLICE),
         *(Op.SPLIT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TILE, Op.TRANSPOSE),
+        *(ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.SCATTER_ND),
     }
 )
 """Operations that are computed at import where all their inputs are constants: models compute shapes with them."""
@@ -117,7 +119,7 @@ class Graph:
 
     def emit(
         self,
-        code: OperationCode,
+        code: KnownCode,
         inputs: Sequence[Argument],
         types: Sequence[OperandType],
         *,
@@ -305,7 +307,7 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
 
 
 def _inferred(
-    code: OperationCode, inputs: Sequence[Operand], outputs: Sequence[Operand], declared: Sequence[Shape] | None
+    code: KnownCode, inputs: Sequence[Operand], outputs: Sequence[Operand], declared: Sequence[Shape] | None
 ) -> tuple[Call, list[OperandType]]:
     """The operation bound to its operands, and the outputs' types with all dimensions."""
     operands = [*inputs, *(Operand(output.type.with_dimensions(()), output.lifetime) for output in outputs)]

@@ -139,6 +139,7 @@ class Call:
         tensors: Sequence[tuple[Param, Tensor]] = (),
     ) -> None:
         self.code = code
+        """An operation of an extension has one that no table of NNAPI's operations has."""
         self._values = values
         self.outputs = outputs
         self.relaxed = relaxed

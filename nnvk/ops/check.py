@@ -7,7 +7,8 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops import registry
 from nnvk.ops.control_flow import check_nesting
-from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import AnyCode
 from nnvk.types.model import Lifetime, Model, Operand
 from nnvk.types.operand import OperandType
 from nnvk.types.request import InputArgument, OutputArgument, Request
@@ -33,7 +34,7 @@ def check_calls(model: Model) -> None:
 
 def _check_structure(model: Model) -> None:
     for number, operation in enumerate(model.operations):
-        if not isinstance(operation.code, (OperationCode, ExtensionCode)):
+        if not isinstance(operation.code, AnyCode):
             raise bad_data(f"operation {number} has the code {operation.code!r}, which is none of feature level 8")
     count = len(model.operands)
     for index in (*model.inputs, *model.outputs, *(i for op in model.operations for i in (*op.inputs, *op.outputs))):

@@ -14,6 +14,7 @@ from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import Param, Signature, same, tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.extension import AnyCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -25,7 +26,7 @@ Reference = Callable[[Call], "np.ndarray | list[np.ndarray]"]
 class OpDef:
     """Everything nnvk knows of an operation that no device needs to know better."""
 
-    code: OperationCode
+    code: KnownCode
     types: Mapping[OperandCode, int]
     """Leading types, each with the feature level (1 to 8) that brought it."""
     signatures: tuple[Signature, ...]
@@ -42,11 +43,11 @@ class OpDef:
     """The largest shapes that the outputs may have, of operations whose data decides on their first dimension."""
 
 
-_registry: dict[OperationCode, OpDef] = {}
+_registry: dict[KnownCode, OpDef] = {}
 
 
 def define(
-    code: OperationCode,
+    code: KnownCode,
     *,
     types: Mapping[OperandCode, int],
     signatures: Sequence[Signature] | Signature,
@@ -66,7 +67,7 @@ def define(
     return definition
 
 
-def lookup(code: OperationCode | ExtensionCode) -> OpDef:
+def lookup(code: AnyCode) -> OpDef:
     """The definition of an operation; BAD_DATA where there is none."""
     definition = None if isinstance(code, ExtensionCode) else _registry.get(code)
     if definition is None:
@@ -74,7 +75,7 @@ def lookup(code: OperationCode | ExtensionCode) -> OpDef:
     return definition
 
 
-def definitions() -> Mapping[OperationCode, OpDef]:
+def definitions() -> Mapping[KnownCode, OpDef]:
     """All defined operations."""
     return _registry
 
@@ -124,7 +125,7 @@ def bind(
             named[param.name] = value
     outputs = _bind_outputs(definition, operation, operands, leading, shapes)
     named.update({output.name: output for output in outputs})
-    return Call(definition.code, named, outputs, relaxed, tensors)
+    return Call(cast(OperationCode, definition.code), named, outputs, relaxed, tensors)
 
 
 def _bind_outputs(
@@ -186,7 +187,7 @@ def _match(
 
 
 @contextmanager
-def naming(code: OperationCode) -> Iterator[None]:
+def naming(code: AnyCode) -> Iterator[None]:
     """Put the operation at the head of the reasons of errors that are raised inside."""
     try:
         yield
@@ -244,14 +245,14 @@ def infer(call: Call) -> list[Shape] | None:
     return shapes
 
 
-def check_declared(code: OperationCode | ExtensionCode, name: str, type_: OperandType, shape: Shape) -> None:
+def check_declared(code: AnyCode, name: str, type_: OperandType, shape: Shape) -> None:
     """Raise BAD_DATA unless an output's shape is one that its operand allows."""
     declared = type_.dimensions
     if type_.is_tensor and declared and not compatible(declared, shape):
         raise bad_data(f"{code.name}: output {name} is declared as {list(declared)}, but the inputs give {list(shape)}")
 
 
-def _check_size(code: OperationCode, output: Tensor, shape: Shape) -> None:
+def _check_size(code: AnyCode, output: Tensor, shape: Shape) -> None:
     what = f"{code.name}: output {output.name} of shape {list(shape)}"
     if any(size >= 2**32 for size in shape):
         raise bad_data(f"{what}: a dimension is a number of 32 bits")
@@ -274,8 +275,8 @@ def calls(
 
     A dimension of 0 in ``input_shapes``, or no dimensions at all, means not known; if they are ``final``, those of an
     execution, an input with a dimension of 0 is empty. Raises what `bind` and `infer` do, `at_execution` if final,
-    with the operand indexes named. Operations of extensions are known by their drivers only: their calls name no
-    operands, and their outputs have the shapes that are declared.
+    with the operand indexes named. Operations of others' extensions are known by their drivers only: their calls name
+    no operands, and their outputs have the shapes that are declared.
     """
     shapes: dict[int, Shape] = {
         index: operand.value.shape for index, operand in enumerate(model.operands) if operand.value is not None
@@ -293,7 +294,7 @@ def calls(
         if isinstance(operation.code, ExtensionCode):
             declared = {index: model.operands[index].type for index in operation.outputs}
             shapes.update((index, type_.dimensions) for index, type_ in declared.items() if type_.is_fully_specified)
-            yield operation, Call(cast(OperationCode, operation.code), {}, [])  # no table of operations has it
+            yield operation, Call(cast(OperationCode, operation.code), {}, [])  # no table has it
             continue
         with raising():
             try:

@@ -25,6 +25,7 @@ from nnvk.types.codes import (
     OperandCode,
     OperationCode,
 )
+from nnvk.types.extension import AnyCode, ExtendedOperationCode, operation_of
 from nnvk.types.extract import exposed
 from nnvk.types.operand import ChannelQuant, OperandType
 
@@ -130,16 +131,16 @@ class Model:
 
     # --- operations ----------------------------------------------------------------------------------------------
 
-    def add_operation(
-        self, code: OperationCode | ExtensionCode | int, inputs: Sequence[int], outputs: Sequence[int]
-    ) -> None:
+    def add_operation(self, code: AnyCode | int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Add an operation (``ANeuralNetworksModel_addOperation``), in any order.
 
         ``code`` may be what `get_extension_operation_type` gave. BAD_DATA: an index names no operand, or the code no
         operation. TypeError: the code is no number.
         """
         self._check_unfinished("add_operation")
-        if not isinstance(code, ExtensionCode):
+        if isinstance(code, ExtensionCode):
+            code = operation_of(code.extension, code.code)
+        elif not isinstance(code, ExtendedOperationCode):
             code = self._operation_code(code)
         read, written = self._indexes("inputs", inputs, code.name), self._indexes("outputs", outputs, code.name)
         if not written:
@@ -160,7 +161,7 @@ class Model:
             self._extensions.append(extension)
         return (self._extensions.index(extension) + 1) << EXTENSION_LOW_BITS | code
 
-    def _operation_code(self, code: Any) -> OperationCode | ExtensionCode:
+    def _operation_code(self, code: Any) -> AnyCode:
         try:
             number = whole("the operation's code", code)
         except TypeError:
@@ -168,7 +169,7 @@ class Model:
             raise TypeError(f"expected {expected}, got {shown(code)}") from None
         prefix = number >> EXTENSION_LOW_BITS
         if 0 < prefix <= len(self._extensions):
-            return ExtensionCode(self._extensions[prefix - 1], number & ((1 << EXTENSION_LOW_BITS) - 1))
+            return operation_of(self._extensions[prefix - 1], number & ((1 << EXTENSION_LOW_BITS) - 1))
         try:
             return OperationCode(number)
         except ValueError:

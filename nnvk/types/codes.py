@@ -229,7 +229,7 @@ class FeatureLevelCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCode:
-    """An operation of a vendor extension, in the place of an `OperationCode`; only its driver knows what it does."""
+    """An operation of somebody else's extension, in the place of an `OperationCode`: only its driver knows it."""
 
     extension: str
     """The extension's name, e.g. ``com.example.filters``."""

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from nnvk.base.text import plural, printable
-from nnvk.types.codes import ExtensionCode, OperationCode
+from nnvk.types.extension import AnyCode
 from nnvk.types.operand import OperandType
 
 
@@ -39,7 +39,7 @@ class Operand:
 class Operation:
     """One operation; ``inputs`` and ``outputs`` index the model's operands."""
 
-    code: OperationCode | ExtensionCode
+    code: AnyCode
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 

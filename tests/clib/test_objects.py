@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from c_library import FLOATS, Adding, add_model, code_of
 
-from nnvk import OperandCode, OperandType, OperationCode, PreferenceCode, ResultCode, get_devices
+from nnvk import (
+    EXTENSION,
+    ExtendedOperationCode,
+    NnapiError,
+    OperandCode,
+    OperandType,
+    OperationCode,
+    PreferenceCode,
+    ResultCode,
+    get_devices,
+)
 from nnvk.serve.client import CCompilation, CExecution, CModel, COperandType, library, numbers
 
 DEVICES = [device.name for device in get_devices()]
@@ -238,6 +248,33 @@ def test_extensions() -> None:
     assert code_of("Device_getExtensionSupport", device, b"com.example.none", ctypes.byref(flag)) is OK
     assert not flag.value
     library().Model_free(model)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_extension_of_nnvk(device: str) -> None:
+    flag = ctypes.c_bool(False)
+    assert code_of("Device_getExtensionSupport", library().device(device), EXTENSION.encode(), ctypes.byref(flag)) is OK
+    assert flag.value
+    model, number = CModel(), ctypes.c_int32()
+    gather_nd = ExtendedOperationCode.GATHER_ND.value
+    library().call("Model_getExtensionOperationType", model.handle, EXTENSION.encode(), gather_nd, ctypes.byref(number))
+    integers = OperandType(OperandCode.TENSOR_INT32, (3, 2))
+    floats = [OperandType(OperandCode.TENSOR_FLOAT32, shape) for shape in ((5, 7), (3,))]
+    for type_ in (floats[0], integers, floats[1]):
+        model.add_operand(type_)
+    model.add_operation(number.value, [0, 1], [2])
+    with pytest.raises(NnapiError, match="BAD_DATA"):  # what is wrong goes to the log
+        model.add_operation(number.value - gather_nd + 9, [0, 1], [2])
+    model.identify_inputs_and_outputs([0, 1], [2])
+    model.finish()
+    assert model.supported_operations(device) == [True]
+    execution = CExecution(CCompilation(model, device))
+    source, result = np.arange(35, dtype=np.float32).reshape(5, 7), np.zeros(3, np.float32)
+    execution.set_input(0, source)
+    execution.set_input(1, np.array([[4, 6], [0, -7], [-1, 1]], np.int32))
+    execution.set_output(0, result)
+    execution.compute()
+    assert result.tolist() == [34, 0, 29]
 
 
 def test_constants_of_the_runtime() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperandCode, OperandType, OperationCode, run
+from nnvk.api import Compilation, Device, Execution, Model, NnapiError, OperandCode, OperandType, run
 from nnvk.ops import registry
 from nnvk.ops.signature import Param, Signature
+from nnvk.types.extension import KnownCode
 
 TENSORS = [code for code in OperandCode if code.name.startswith("TENSOR_")]
 SCALARS = [code for code in OperandCode if not code.name.startswith("TENSOR_") and code is not OperandCode.MODEL]
@@ -90,7 +91,7 @@ def _build(source: Bytes) -> tuple[Model, list[OperandType]]:
     outputs: list[int] = []
     for _ in range(1 + source.byte() % 3):
         code = source.pick(list(registry.definitions()))
-        assert isinstance(code, OperationCode)
+        assert isinstance(code, KnownCode)
         definition = registry.lookup(code)
         signature = source.pick(definition.signatures)
         assert isinstance(signature, Signature)

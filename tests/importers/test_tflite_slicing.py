@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
-from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c, scalar
+from tflite_oracle import boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c, random_input, scalar
 
 from nnvk.importers.tflite import TfliteImportError
 
@@ -101,6 +101,27 @@ def test_gather_nd(depth: int) -> None:
         "GatherNdOptions",
         feed=[np.ones((3, 4, 5), np.float32), indices],
     )
+
+
+def test_gather_nd_takes_booleans_too() -> None:
+    check("GATHER_ND", [boolean(3, 4), i32c([[2, 1], [0, 0]])], out("BOOL"), "GatherNdOptions")
+
+
+SCATTERED = [((5,), ()), ((4, 3), (3,)), ((4, 3), ()), ((2, 3, 5), (5,))]
+
+
+@pytest.mark.parametrize("shape, rest", SCATTERED)
+@pytest.mark.parametrize("type_", ["FLOAT32", "INT32", "INT8", "UINT8", "BOOL"])
+def test_scatter_nd(type_: str, shape: tuple[int, ...], rest: tuple[int, ...]) -> None:
+    """Some places come twice: what is for them is added up."""
+    depth = len(shape) - len(rest)
+    indices = np.random.default_rng(3).integers(0, shape[:depth], (7, depth)).astype(np.int32)
+    quantised = {"scale": 0.5, "zero_point": 3} if type_ in ("INT8", "UINT8") else {}
+    updates, result = T(type_, (7, *rest), **quantised), T(type_, shape, **quantised)
+    check("SCATTER_ND", [i32c(indices), updates, i32c(*shape)], result, "ScatterNdOptions", steps=0)
+    feed = [indices, random_input(updates, np.random.default_rng(5))]
+    inputs = [i32(7, depth), updates, i32c(*shape)]
+    check("SCATTER_ND", inputs, result, "ScatterNdOptions", feed=feed, steps=0)
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])

@@ -16,22 +16,24 @@ import nnvk
 from nnvk.ops import registry
 from nnvk.ops.signature import Param
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import KnownCode
 
 CONTROL = (Op.IF, Op.WHILE)
-RANKED: list[tuple[Op, str, tuple[int, int]]] = sorted(
+RANKED: list[tuple[KnownCode, str, tuple[int, int]]] = sorted(
     {
         (code, param.name, param.rank)
         for code, definition in registry.definitions().items()
         for signature in definition.signatures
         for param in signature.params
         if param.rank is not None
-    }
+    },
+    key=lambda ranked: (ranked[0].name, *ranked[1:]),
 )
 """Every tensor of whose rank a signature says something."""
 NINE = (1,) * 9
 
 
-def params(code: Op) -> dict[str, Param]:
+def params(code: KnownCode) -> dict[str, Param]:
     """All parameters of an operation."""
     return {param.name: param for signature in registry.lookup(code).signatures for param in signature.params}
 

@@ -6,17 +6,18 @@ import pytest
 from recipes import Draw, draw_case, recipes, run_case
 
 from nnvk.ops import registry
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
 
-TYPES = [(code, leading) for code in OperationCode for leading in registry.lookup(code).types]
+TYPES = [(code, leading) for code, definition in registry.definitions().items() for leading in definition.types]
 
 
 def test_every_operation_has_a_recipe() -> None:
-    assert set(recipes()) == set(OperationCode)
+    assert set(recipes()) == set(registry.definitions())
 
 
 @pytest.mark.parametrize("code, leading", TYPES, ids=lambda value: value.name)
-def test_recipe(code: OperationCode, leading: OperandCode) -> None:
+def test_recipe(code: KnownCode, leading: OperandCode) -> None:
     for seed in range(5):
         case = draw_case(Draw(seed), code, leading)
         outputs = run_case(case)

@@ -88,6 +88,19 @@ def filter_model(code: int = SHARPEN, *, around: bool = False, extension: str = 
     return build.finish([source], [current])
 
 
+def places_model(*, number: bool = False) -> nnvk.Model:
+    """An operation of nnvk's own extension between two of NNAPI's."""
+    build = Builder()
+    source, indices = build.operand(f32(5, 7)), build.operand(nnvk.OperandType(nnvk.OperandCode.TENSOR_INT32, (3, 1)))
+    code: nnvk.ExtendedOperationCode | int = nnvk.ExtendedOperationCode.GATHER_ND
+    if number:
+        build.model.get_extension_operation_type("com.example.first", 3)
+        code = build.model.get_extension_operation_type(nnvk.EXTENSION, nnvk.ExtendedOperationCode.GATHER_ND.value)
+    negated = build.operation(OperationCode.NEG, [source], f32(5, 7))
+    rows = build.operation(code, [negated, indices], f32(3, 7))
+    return build.finish([source, indices], [build.operation(OperationCode.ABS, [rows], f32(3, 7))])
+
+
 @pytest.fixture
 def filters() -> nnvk.Device:
     return nnvk.Device(FilterDevice())
@@ -182,3 +195,41 @@ def test_nobody_can_take_over_a_vendor_s_operation(use_devices) -> None:
     use_devices([Sick(), CpuDevice()])
     with raises(ResultCode.OP_FAILED, "it is sick"):
         compiled(filter_model(around=True))
+
+
+# --- nnvk's own extension ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [False, True], ids=["code", "number"])
+def test_nnvk_s_own_operations(device: nnvk.Device, number: bool) -> None:
+    assert device.get_extension_support(nnvk.EXTENSION)
+    model = places_model(number=number)
+    assert model.frozen.operations[1].code is nnvk.ExtendedOperationCode.GATHER_ND
+    assert model.get_supported_operations_for_devices([device]) == [True] * 3
+    source = np.arange(35, dtype=np.float32).reshape(5, 7)
+    (output,) = nnvk.run(compiled(model, device), [source, np.array([[4], [0], [-2]], np.int32)])
+    np.testing.assert_array_equal(output, source[[4, 0, 3]])
+
+
+def test_nnvk_s_own_operations_by_what_stands_for_others() -> None:
+    build = Builder()
+    source, indices = build.operand(f32(5)), build.operand(nnvk.OperandType(nnvk.OperandCode.TENSOR_INT32, (3, 1)))
+    code = ExtensionCode(nnvk.EXTENSION, nnvk.ExtendedOperationCode.GATHER_ND.value)
+    build.model.add_operation(code, [source, indices], [build.operand(f32(3))])
+    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 9"):
+        build.model.add_operation(ExtensionCode(nnvk.EXTENSION, 9), [source], [indices])
+
+
+def test_an_operation_that_nnvk_s_extension_does_not_have() -> None:
+    build = Builder()
+    number = build.model.get_extension_operation_type(nnvk.EXTENSION, 9)
+    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 9"):
+        build.operation(number, [build.operand(f32(4))], f32(4))
+
+
+def test_nnvk_s_own_operations_are_checked_with_the_model() -> None:
+    build = Builder()
+    inputs = [build.operand(f32(5)), build.operand(f32(3, 1))]
+    output = build.operation(nnvk.ExtendedOperationCode.GATHER_ND, inputs, f32(3))
+    with raises(ResultCode.BAD_DATA, "GATHER_ND: indices .input 1. must be TENSOR_INT32"):
+        build.finish(inputs, [output])

@@ -10,6 +10,7 @@ import numpy as np
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
+from nnvk.types.extension import KnownCode
 from nnvk.types.model import Lifetime
 from nnvk.types.model import Model as FrozenModel
 
@@ -60,12 +61,12 @@ class Builder:
         self.model.set_operand_value_from_model(index, model if isinstance(model, nnvk.Model) else rebuilt(model))
         return index
 
-    def operation(self, code: OperationCode | int, inputs: Sequence[int], type_: OperandType) -> int:
+    def operation(self, code: KnownCode | int, inputs: Sequence[int], type_: OperandType) -> int:
         """Add an operation, with NONE as its activation where it is left out; the number of its output."""
         fused = [self.value(0)] if code in FUSED and len(inputs) == 2 else []
         return self.outputs(code, [*inputs, *fused], type_)[0]
 
-    def outputs(self, code: OperationCode | int, inputs: Sequence[int], *types: OperandType) -> list[int]:
+    def outputs(self, code: KnownCode | int, inputs: Sequence[int], *types: OperandType) -> list[int]:
         """Add an operation with these inputs and no others; the numbers of its outputs."""
         outputs = [self.operand(type_) for type_ in types]
         self.model.add_operation(code, inputs, outputs)

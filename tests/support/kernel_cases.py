@@ -11,18 +11,20 @@ from rows import Row, drawn
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
 
 KERNELS = [
     pytest.param(code, leading, id=f"{code.name}-{leading.name}")
-    for code in sorted(kernels())
-    for leading in registry.lookup(code).types
+    for code, definition in registry.definitions().items()
+    if definition.code in kernels()
+    for leading in definition.types
 ]
 """All operations that have a kernel, with all their leading types."""
 
 
 def supported(
-    vulkan: VulkanDevice, code: OperationCode, leading: OperandCode, seeds: Sequence[int], *, late: bool = False
+    vulkan: VulkanDevice, code: KnownCode, leading: OperandCode, seeds: Sequence[int], *, late: bool = False
 ) -> Iterator[tuple[int, Row]]:
     """The seed and the row of what the device takes; a failure where it takes none.
 

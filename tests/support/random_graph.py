@@ -13,7 +13,8 @@ from recipes.build import add_arg
 import nnvk
 from nnvk.base.errors import NnapiError
 from nnvk.ops import registry
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 
@@ -84,7 +85,7 @@ _LARGE = 4096
 """Elements up to which results stay in the graph."""
 
 
-def random_graph(seed: int, operations: int = 12, codes: Sequence[OperationCode] = tuple(OperationCode)) -> Graph:
+def random_graph(seed: int, operations: int = 12, codes: Sequence[KnownCode] = tuple(registry.definitions())) -> Graph:
     """A model of so many operations of these codes; the same for the same seed.
 
     The first two are those whose turn it is, so that a range of seeds has all codes; the others read what they can.
@@ -107,7 +108,7 @@ def random_graph(seed: int, operations: int = 12, codes: Sequence[OperationCode]
     return _finish(d, draft)
 
 
-def _connected_case(d: GraphDraw, codes: Sequence[OperationCode]) -> Case:
+def _connected_case(d: GraphDraw, codes: Sequence[KnownCode]) -> Case:
     """A case of any code that reads what the graph has, or one that does not where none is found soon."""
     for _ in range(6):
         case = _any_case(d, codes)
@@ -116,7 +117,7 @@ def _connected_case(d: GraphDraw, codes: Sequence[OperationCode]) -> Case:
     return case
 
 
-def _any_case(d: GraphDraw, codes: Sequence[OperationCode]) -> Case:
+def _any_case(d: GraphDraw, codes: Sequence[KnownCode]) -> Case:
     code = d.pick(codes)
     types = list(registry.lookup(code).types)
     present = [leading for leading in types if any(value.type.code is leading for value in d._values)]

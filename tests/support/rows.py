@@ -38,6 +38,7 @@ from nnvk.hal import IDevice
 from nnvk.ops.flow import Clock
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import ChannelQuant, OperandType
 from nnvk.types.request import (
@@ -113,10 +114,15 @@ def parse(text: str) -> Row:
             output = replace(output, scale=1 / 256, zero_point=limits(output.code)[0])
         outputs = [output]
     count = len(operands)
-    operation = Operation(OperationCode[name], tuple(range(count)), tuple(range(count, count + len(outputs))))
+    operation = Operation(code_of(name), tuple(range(count)), tuple(range(count, count + len(outputs))))
     given = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
     operands += [Operand(output, Lifetime.SUBGRAPH_OUTPUT) for output in outputs]
     return Row(Model(tuple(operands), (operation,), given, operation.outputs), tuple(inputs))
+
+
+def code_of(name: str) -> KnownCode:
+    """An operation by its name."""
+    return OperationCode[name] if name in OperationCode.__members__ else ExtendedOperationCode[name]
 
 
 def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tuple[Operand, np.ndarray | None]:
@@ -145,7 +151,7 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
         channel = int(match["channel"])
         scales = rng.uniform(0.01, 0.04, shape[channel]).astype(np.float32).tolist()
         type_ = replace(type_, channel_quant=ChannelQuant(tuple(scales), channel))
-    if match["type"] == "i32" and before and is_quantised(before[0].type.code):
+    if match["type"] == "i32" and len(before) > 1 and is_quantised(before[0].type.code):
         product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
         type_ = replace(type_, scale=float(product))
     data = _draw(type_, rng, match)

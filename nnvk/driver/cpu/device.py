@@ -17,6 +17,7 @@ from nnvk.ops import registry
 from nnvk.ops.check import validate_model, validate_request
 from nnvk.ops.flow import Clock
 from nnvk.types.codes import DeviceTypeCode
+from nnvk.types.extension import EXTENSION
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
@@ -59,6 +60,7 @@ class CpuDevice(IDevice):
     type = DeviceTypeCode.CPU
     version = f"numpy {np.__version__}"
     capabilities = Capabilities()
+    extensions = (EXTENSION,)
 
     def __init__(self) -> None:
         self._tokens = itertools.count(1)
@@ -68,7 +70,7 @@ class CpuDevice(IDevice):
         """Supported is what is defined."""
         defined = registry.definitions()
         return [
-            Support("" if operation.code in defined else f"{operation} is no operation of NNAPI")
+            Support("" if operation.code in defined else f"{operation} is no operation of NNAPI or nnvk's extension")
             for operation in model.operations
         ]
 

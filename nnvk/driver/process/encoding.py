@@ -13,6 +13,7 @@ import numpy as np
 from nnvk.base.errors import ResultCode, bad_data
 from nnvk.base.packets import Malformed, Reader, Writer
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode, PreferenceCode, PriorityCode
+from nnvk.types.extension import EXTENSION, AnyCode, ExtendedOperationCode, operation_of
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import ChannelQuant, OperandType, Shape, dtype_of
 from nnvk.types.request import ExecutionResult, OutputShape, PrepareOptions, Timing
@@ -126,7 +127,9 @@ def _read_operand(reader: Reader, models: list[Model]) -> Operand:
 
 def _write_operation(writer: Writer, operation: Operation) -> None:
     code = operation.code
-    if isinstance(code, ExtensionCode):
+    if isinstance(code, ExtendedOperationCode):
+        writer.u8(1).string(EXTENSION).u32(code.value)
+    elif isinstance(code, ExtensionCode):
         writer.u8(1).string(code.extension).u32(code.code)
     elif isinstance(code, OperationCode):
         writer.u8(0).u32(code)
@@ -136,8 +139,8 @@ def _write_operation(writer: Writer, operation: Operation) -> None:
 
 
 def _read_operation(reader: Reader) -> Operation:
-    code: OperationCode | ExtensionCode
-    code = ExtensionCode(reader.string(), reader.u32()) if reader.u8() else _member(OperationCode, reader.u32())
+    code: AnyCode
+    code = operation_of(reader.string(), reader.u32()) if reader.u8() else _member(OperationCode, reader.u32())
     return Operation(code, reader.u64s(), reader.u64s())
 
 

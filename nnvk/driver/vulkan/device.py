@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
 from nnvk.ops.check import validate_model
 from nnvk.types.codes import DeviceTypeCode
+from nnvk.types.extension import EXTENSION
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, PrepareOptions
@@ -64,6 +65,11 @@ class VulkanDevice(IDevice):
     def capabilities(self) -> Capabilities:
         """A rough promise by kind of device."""
         return Capabilities(_RELATIVE_TIME.get(self._physical.type, 1.0))
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Its operations are those of NNAPI and of nnvk's extension."""
+        return (EXTENSION,)
 
     @property
     def profile(self) -> DeviceProfile:

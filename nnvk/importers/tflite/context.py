@@ -14,6 +14,7 @@ from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
+from nnvk.types.extension import KnownCode
 from nnvk.types.operand import Shape
 
 _Kind = tflite.ActivationFunctionType
@@ -154,13 +155,13 @@ class Context(Emitter):
 
     # --- adding operations ---------------------------------------------------------------------------------------
 
-    def emit(self, code: OperationCode, *inputs: Argument, out: OperandType | None = None) -> Value:
+    def emit(self, code: KnownCode, *inputs: Argument, out: OperandType | None = None) -> Value:
         """Add an operation of one output, by default of the type of the operator's; inference gives the shape."""
         declared = self.declared_shape() if out is None else None
         types = [self.out() if out is None else out]
         return self.graph.emit(code, inputs, types, declared=None if declared is None else [declared])[0]
 
-    def sized(self, code: OperationCode, value: Value, *parameters: Argument) -> Value:
+    def sized(self, code: KnownCode, value: Value, *parameters: Argument) -> Value:
         """`keep`, where the shape may be known from the file alone: parameters may come when the model runs."""
         declared = self.declared_shape()
         shapes = None if declared is None else [declared]

@@ -7,18 +7,19 @@ live on them.
 from __future__ import annotations
 
 from nnvk.ops import registry
-from nnvk.types.codes import OperandCode, OperationCode
-from recipes import control, detection, elementwise, filters, recurrent, shape
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
+from recipes import control, detection, elementwise, extension, filters, recurrent, shape
 from recipes.draw import Arg, Case, Draw
 from recipes.run import frozen, run_case
 from recipes.table import recipes
 
 __all__ = ["Arg", "Case", "Draw", "draw_case", "frozen", "recipes", "run_case"]
 
-_FAMILIES = (control, detection, elementwise, filters, recurrent, shape)
+_FAMILIES = (control, detection, elementwise, extension, filters, recurrent, shape)
 
 
-def draw_case(d: Draw, code: OperationCode, leading: OperandCode | None = None) -> Case:
+def draw_case(d: Draw, code: KnownCode, leading: OperandCode | None = None) -> Case:
     """Draw a valid case of an operation, of any leading type unless one is given."""
     types = list(registry.lookup(code).types)
     return recipes()[code](d, code, d.pick(types) if leading is None else leading)

@@ -11,7 +11,8 @@ import numpy as np
 
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8_CHANNEL, Q8_SYMM, Q8S, Q16_ASYMM, Q16_SYMM
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
 from nnvk.types.model import Model
 from nnvk.types.operand import ChannelQuant, OperandType, Shape
 
@@ -44,7 +45,7 @@ class Arg:
 class Case:
     """One valid operation. The outputs' dimensions are left open."""
 
-    code: OperationCode
+    code: KnownCode
     inputs: tuple[Arg, ...]
     outputs: tuple[OperandType, ...]
 

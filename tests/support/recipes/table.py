@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import KnownCode
 from recipes.draw import Case, Draw
 
-Recipe = Callable[[Draw, OperationCode, OperandCode], Case]
+Recipe = Callable[[Draw, KnownCode, OperandCode], Case]
 """Draws a valid case of an operation with a leading type."""
 
-_recipes: dict[OperationCode, Recipe] = {}
+_recipes: dict[KnownCode, Recipe] = {}
 
 
-def recipe(*codes: OperationCode) -> Callable[[Recipe], Recipe]:
+def recipe(*codes: KnownCode) -> Callable[[Recipe], Recipe]:
     """Register the recipe of operations."""
 
     def register(function: Recipe) -> Recipe:
@@ -26,6 +27,6 @@ def recipe(*codes: OperationCode) -> Callable[[Recipe], Recipe]:
     return register
 
 
-def recipes() -> Mapping[OperationCode, Recipe]:
+def recipes() -> Mapping[KnownCode, Recipe]:
     """All recipes."""
     return _recipes

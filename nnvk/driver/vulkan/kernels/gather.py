@@ -49,7 +49,7 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
         lookups=lookups,
         keys=keys,
     )
-    _gather(g, call.value, 0, rows, lookups, call.output)
+    gather_rows(g, call.value, keys, math.prod(call.value.shape[1:]), rows, lookups, call.output)
 
 
 def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
@@ -57,13 +57,24 @@ def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, out
     flag = None
     if not indices.is_constant:
         flag = g.flag(f"{indices.name} must be in [0, {source.shape[axis]}), got {{}}")
-    _gather(g, source, axis, g.tensor(indices), indices.size, output, flag)
-
-
-def _gather(
-    g: Lowering, source: Tensor, axis: int, rows: TensorRef, taken: int, output: Tensor, flag: TensorRef | None = None
-) -> None:
     inner = math.prod(source.shape[axis + 1 :])
+    gather_rows(g, source, source.shape[axis], inner, g.tensor(indices), indices.size, output, flag)
+
+
+def gather_rows(
+    g: Lowering,
+    source: Tensor,
+    size: int,
+    inner: int,
+    rows: TensorRef,
+    taken: int,
+    output: Tensor,
+    flag: TensorRef | None = None,
+) -> None:
+    """Take rows of ``inner`` elements each out of every ``size`` of them, zeros for rows that there are not.
+
+    With a flag, such rows are complained of.
+    """
     count = -(-output.size // 4)
     checked = 0 if flag is None else taken
     g.dispatch(
@@ -79,7 +90,7 @@ def _gather(
         count=count,
         elements=output.size,
         taken=taken,
-        size=source.shape[axis],
+        size=size,
         inner=inner,
         **divisors(inner=inner, taken=taken),
     )

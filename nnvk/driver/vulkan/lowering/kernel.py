@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
-from nnvk.types.codes import OperationCode
+from nnvk.types.extension import KnownCode
 
 Lower = Callable[[Call, Lowering], None]
 Refuse = Callable[[Call], str]
@@ -26,11 +26,11 @@ class Kernel:
     """Whether it may complain of data (`Lowering.flag`), and so runs also where all outputs are empty."""
 
 
-_kernels: dict[OperationCode, Kernel] = {}
+_kernels: dict[KnownCode, Kernel] = {}
 
 
 def kernel(
-    *codes: OperationCode, shaders: Sequence[Shader] = (), refuse: Refuse | None = None, checks_data: bool = False
+    *codes: KnownCode, shaders: Sequence[Shader] = (), refuse: Refuse | None = None, checks_data: bool = False
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -44,6 +44,6 @@ def kernel(
     return register
 
 
-def kernels() -> Mapping[OperationCode, Kernel]:
+def kernels() -> Mapping[KnownCode, Kernel]:
     """All kernels, by operation."""
     return _kernels

@@ -12,10 +12,12 @@ from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.elementwise import each, joint, with_number
 from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, strided, transposed
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.shape import flat_picked, joined
+from nnvk.importers.onnx.mappers.shape import flat_picked
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
+from nnvk.types.operand import Shape
 
 Op = OperationCode
 
@@ -76,17 +78,21 @@ def gather(c: Context) -> Tensor:
 
 @operator("GatherElements")
 def gather_elements(c: Context) -> Tensor:
-    """Indices along one axis, the others are the place in the indices: together one index in the order of memory."""
+    """Indices along one axis, the others are the place in the indices."""
     source, places = c.tensor(0), c.tensor(1)
     axis = axis_of(c.node.integer("axis", 0), source.rank)
+    return c.give(_flat_gathered(c, c.value(0), _element_places(c, source, places, axis)), places.shape, source.dtype)
+
+
+def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Value:
+    """Indices (input 1) along one axis, each at its place along the others, as one index in the order of memory."""
     if places.rank != source.rank:
         raise Unmapped(f"indices of shape {list(places.shape)} must have the rank of {list(source.shape)}")
     strides = [math.prod(source.shape[one + 1 :]) for one in range(source.rank)]
     grid = np.indices(places.shape)
     firsts = sum((grid[one] * strides[one] for one in range(source.rank) if one != axis), np.zeros(places.shape, int))
     indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
-    indices = joint(c, Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
-    return c.give(_flat_gathered(c, c.value(0), indices), places.shape, source.dtype)
+    return joint(c, Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
 
 
 def _flat_gathered(c: Context, value: Value, indices: Value) -> Value:
@@ -97,68 +103,60 @@ def _flat_gathered(c: Context, value: Value, indices: Value) -> Value:
 
 @operator("GatherND")
 def gather_nd(c: Context) -> Tensor:
-    """Indices of several axes become one index into these axes merged, each batch's behind those before."""
+    """Slices of the input, whose axes are one, and so are those of batches."""
     source, places = c.tensor(0), c.tensor(1)
     batch = c.node.integer("batch_dims", 0)
     depth = places.shape[-1]
     if batch < 0 or batch + depth > source.rank or places.shape[:batch] != source.shape[:batch]:
         raise Unmapped(f"indices of shape {list(places.shape)} do not fit {list(source.shape)}, batch_dims {batch}")
-    axes = source.shape[batch : batch + depth]
-    rest = source.shape[batch + depth :]
-    count = math.prod(source.shape[:batch])
-    rows = c.reshape(c.number(1), (places.size // depth, depth))
-    columns = c.emit_many(Op.SPLIT, rows, 1, depth, outs=[I32] * depth) if depth > 1 else [rows]
-    each_batch = math.prod(axes)
-    total = c.constant(np.repeat(np.arange(count) * each_batch, places.size // depth // count)[:, None], I32)
-    for position, column in enumerate(columns):
-        below = joint(c, Op.LESS, column, c.constant(0, I32), out=BOOL8)
-        offset = with_number(c, Op.MUL, c.as_number(below, I32), axes[position], NONE)
-        column = joint(c, Op.ADD, column, offset, NONE, out=I32)
-        column = with_number(c, Op.MUL, column, math.prod(axes[position + 1 :]), NONE)
-        total = joint(c, Op.ADD, total, column, NONE, out=I32)
-    value = c.value(0)
-    is_bool = value.code is BOOL8.code
-    table = c.reshape(c.as_number(value, F32) if is_bool else value, (count * each_batch, math.prod(rest)))
-    found = gathered(c, table, 0, c.reshape(total, (total.size,)))
-    shape = (*places.shape[:-1], *rest)
-    return c.give(c.as_bool(c.reshape(found, shape)) if is_bool else found, shape, source.dtype)
+    batches = (math.prod(source.shape[:batch]),) if batch else ()
+    sizes, rest = source.shape[batch : batch + depth], source.shape[batch + depth :]
+    slices = c.reshape(c.value(0), (*batches, *sizes, *((math.prod(rest),) if rest else ())))
+    rows = c.reshape(c.number(1), (*batches, places.size // depth // math.prod(batches), depth))
+    found = c.keep(ExtendedOperationCode.GATHER_ND, slices, rows, len(batches))
+    return c.give(found, (*places.shape[:-1], *rest), source.dtype)
+
+
+_REDUCTIONS = ("none", "add", "mul", "max", "min")
+"""In the order of SCATTER_ND's numbers."""
 
 
 @operator("ScatterElements", "Scatter")
 def scatter_elements(c: Context) -> Tensor:
-    """Updates along one axis, at constant indices."""
-    source, indices = c.tensor(0), c.array(1, "the indices").astype(np.int64)
+    """Updates along one axis, the others are the place in the indices: SCATTER_ND of single elements."""
+    source, places = c.tensor(0), c.tensor(1)
     axis = axis_of(c.node.integer("axis", 0), source.rank)
-    _check_reduction(c)
-    indices = np.where(indices < 0, indices + source.shape[axis], indices)
-    places = np.arange(source.size).reshape(source.shape)
-    grid: list[np.ndarray] = list(np.indices(indices.shape))
-    grid[axis] = indices
-    places[tuple(grid)] = source.size + np.arange(indices.size).reshape(indices.shape)
-    return _scattered(c, places)
+    indices = c.reshape(_element_places(c, source, places, axis), (places.size, 1))
+    return _scattered(c, indices, (source.size,), (places.size,))
 
 
 @operator("ScatterND")
 def scatter_nd(c: Context) -> Tensor:
-    """Updates of slices, at constant indices."""
-    source, indices = c.tensor(0), c.array(1, "the indices").astype(np.int64)
-    _check_reduction(c)
-    places = np.arange(source.size).reshape(source.shape)
-    updates = c.tensor(2)
-    where = tuple(np.moveaxis(indices, -1, 0))
-    places[where] = source.size + np.arange(updates.size).reshape(updates.shape)
-    return _scattered(c, places)
+    """Updates of slices, whose axes are one."""
+    source, places = c.tensor(0), c.tensor(1)
+    depth = places.shape[-1]
+    if depth > source.rank:
+        raise Unmapped(f"indices of shape {list(places.shape)} do not fit an input of rank {source.rank}")
+    rest = (math.prod(source.shape[depth:]),) if depth < source.rank else ()
+    rows = places.size // depth
+    indices = c.reshape(c.number(1), (rows, depth))
+    return _scattered(c, indices, (*source.shape[:depth], *rest), (rows, *rest))
 
 
-def _check_reduction(c: Context) -> None:
-    if (reduction := c.node.text("reduction", "none")) != "none":
-        raise Unmapped(f"NNAPI has no scattering that reduces (attribute 'reduction' is '{reduction}')")
-
-
-def _scattered(c: Context, places: np.ndarray) -> Tensor:
-    source, updates = c.number(0), c.number(2)
-    both = joined(c, [c.reshape(source, (source.size,)), c.reshape(updates, (updates.size,))], 0)
-    return c.give(flat_picked(c, both, places), places.shape, c.tensor(0).dtype)
+def _scattered(c: Context, indices: Value, shape: Shape, updates: Shape) -> Tensor:
+    """SCATTER_ND of inputs in other shapes."""
+    reduction = c.node.text("reduction", "none")
+    if reduction not in _REDUCTIONS:
+        raise Unmapped(f"attribute 'reduction' must be one of {list(_REDUCTIONS)}, got '{reduction}'")
+    source = c.tensor(0)
+    scattered = c.keep(
+        ExtendedOperationCode.SCATTER_ND,
+        c.reshape(c.number(0), shape),
+        indices,
+        c.reshape(c.number(2), updates),
+        _REDUCTIONS.index(reduction),
+    )
+    return c.give(c.wrapped(scattered, source.dtype), source.shape, source.dtype)
 
 
 @operator("Compress")

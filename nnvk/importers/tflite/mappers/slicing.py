@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
@@ -195,23 +195,23 @@ def _gathered_by_batch(c: Context, source: Value, axis: int, indices: Value, bat
 
 @builtin("GATHER_ND")
 def gather_nd(c: Context) -> Value:
-    """Indices of several axes become one index into these axes merged."""
+    """Slices of the input, whose axes are one, and so are the rows of indices."""
     source, indices = c.input(0), c.input(1)
     depth = indices.shape[-1]
     if depth > len(source.shape):
         raise Unmapped(f"{depth} indices for an input of rank {len(source.shape)}")
-    rows, rest = indices.size // depth, source.shape[depth:]
-    flat = c.reshape(indices, (rows, depth))
-    columns = c.emit_many(Op.SPLIT, flat, 1, depth, outs=[I32] * depth) if depth > 1 else [flat]
-    total: Value | None = None
-    for axis, column in enumerate(columns):
-        stride = math.prod(source.shape[axis + 1 : depth])
-        if stride > 1:
-            column = c.emit(Op.MUL, column, c.constant(stride, I32), NONE, out=I32)
-        total = column if total is None else c.emit(Op.ADD, total, column, NONE, out=I32)
-    assert total is not None
-    merged = c.reshape(source, (math.prod(source.shape[:depth]), math.prod(rest)))
-    return c.reshape(gathered(c, merged, 0, c.reshape(total, (rows,))), (*indices.shape[:-1], *rest))
+    sizes, rest = source.shape[:depth], source.shape[depth:]
+    slices = c.reshape(source, (*sizes, math.prod(rest)) if rest else sizes)
+    rows = c.reshape(indices, (indices.size // depth, depth))
+    found = c.keep(ExtendedOperationCode.GATHER_ND, slices, rows)
+    return c.reshape(found, (*indices.shape[:-1], *rest))
+
+
+@builtin("SCATTER_ND")
+def scatter_nd(c: Context) -> Value:
+    """Updates of one place are added up. The shape may be known only when the model runs."""
+    updates = c.input(1)
+    return c.emit(ExtendedOperationCode.SCATTER_ND, c.input(0), updates, c.input(2), out=updates.type)
 
 
 @builtin("ONE_HOT")

@@ -1,0 +1,71 @@
+"""Places by indices of several axes (``shaders/places.comp``), as they are or in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.divide import divisors
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.sort import SORTING, sort_keys
+from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Tensor
+from nnvk.ops.extension.places import complaint, flat_places, strides_of
+
+PLACES = Shader("places", GIVES=("places", "keys"))
+FINDING = (PLACES, *SORTING)
+"""All shaders that finding places in order dispatches."""
+LOCAL = 64
+
+
+def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
+    """The place of each row of indices into axes of these sizes; ``first`` is the number of the first axis.
+
+    Indices that are constants were checked with the model, others are checked by the shader.
+    """
+    if indices.is_constant:
+        form = "places", tuple(sizes), batches
+        return g.constant_form(indices, form, lambda: flat_places(indices.data, sizes, batches).astype(np.uint32))
+    return _found(g, "places", indices, sizes, batches, first)
+
+
+def sorted_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """Entries [rows, 2] of all rows of indices: the places' complements and the rows' numbers, in this order."""
+    if indices.is_constant:
+        return g.constant_form(indices, ("sorted places", tuple(sizes)), lambda: _entries(indices.data, sizes))
+    rows = indices.size // len(sizes)
+    return sort_keys(g, _found(g, "keys", indices, sizes), 1, rows, rows)
+
+
+def _entries(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    found = flat_places(indices, sizes).astype(np.uint32)
+    order = np.argsort(found, kind="stable")
+    return np.stack([~found[order], order.astype(np.uint32)], axis=1)
+
+
+def _found(
+    g: Lowering, gives: str, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0
+) -> TensorRef:
+    rows = indices.size // len(sizes)
+    found = g.scratch(4 * rows)
+    g.dispatch(
+        PLACES.variant(GIVES=gives),
+        groups=g.flat(rows, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={
+            "indices": g.tensor(indices),
+            "sizes": g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T),
+            "dst": found,
+            "flag": g.flag(complaint(sizes, first)),
+        },
+        count=rows,
+        depth=len(sizes),
+        first=first,
+        per_batch=rows // batches if batches else 0,
+        whole=math.prod(sizes),
+        **divisors(per_batch=rows // batches if batches else 0),
+    )
+    return found

@@ -1,0 +1,45 @@
+"""Operations of nnvk's vendor extension."""
+
+from __future__ import annotations
+
+from nnvk.ops.extension.scatter_nd import Reduction
+from nnvk.ops.signature import F16, F32, I32
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import ExtendedOperationCode as Op
+from nnvk.types.extension import KnownCode
+from nnvk.types.operand import OperandType, Shape
+from recipes.draw import Arg, Case, Draw, given, i32, ints, like
+from recipes.table import recipe
+
+
+def places(d: Draw, shape: Shape, sizes: Shape) -> Arg:
+    """Indices of several axes, some of which count from the end: data, or a constant."""
+    numbers = d.rng.integers([-size for size in sizes], sizes, (*shape, len(sizes)))
+    if d.chance():
+        return ints(*numbers.reshape(-1).tolist(), shape=numbers.shape)
+    return given(OperandType(I32), numbers)
+
+
+@recipe(Op.GATHER_ND)
+def _gather_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source = d.any(t)
+    batch = d.integer(0, len(source.shape) - 1) if d.chance(0.4) else 0
+    depth = d.integer(1, len(source.shape) - batch)
+    between = d.sizes(d.integer(0, 2), 4)
+    indices = places(d, (*source.shape[:batch], *between), source.shape[batch : batch + depth])
+    options = (i32(batch),) if batch or d.chance() else ()
+    return Case(code, (source, indices, *options), (like(source),))
+
+
+@recipe(Op.SCATTER_ND)
+def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source = d.any(t)
+    depth = d.integer(1, len(source.shape))
+    sizes, rest = source.shape[:depth], source.shape[depth:]
+    rows = d.sizes(d.integer(0, 2), 4)
+    indices = places(d, rows, sizes)
+    updates = d.new(source.type.with_dimensions((*rows, *rest) or (1,)))
+    if d.chance(0.4):
+        return Case(code, (indices, updates, ints(*source.shape)), (like(updates),))
+    most = Reduction.MIN if t in (F32, F16, I32) else Reduction.ADD
+    return Case(code, (source, indices, updates, i32(d.integer(0, most))), (like(source),))
