@@ -125,16 +125,18 @@ class Graph:
         *,
         declared: Sequence[Shape] | None = None,
         fold: bool = True,
+        open_: bool = False,
     ) -> list[Value]:
         """Add an operation and return its outputs, of ``types`` with the dimensions that inference gives.
 
         ``declared`` are the dimensions to believe in where inference needs values known only when the model
-        runs. Constants give constants (``fold``). `Unmapped` where the operation does not take these operands.
+        runs; with ``open_``, a 0 in them is a size that even then depends on data, as in NNAPI. Constants give
+        constants (``fold``). `Unmapped` where the operation does not take these operands.
         """
         reals = OperandCode.FLOAT16 if _is_half(inputs) else OperandCode.FLOAT32
         operands = [_operand(argument, reals) for argument in inputs]
         results = [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for type_ in types]
-        call, types = _inferred(code, operands, results, declared)
+        call, types = _inferred(code, operands, results, declared, open_)
         if (
             fold
             and code in _FOLDED
@@ -150,8 +152,14 @@ class Graph:
         self._sources[values[0].index] = self.source
         return values
 
+    def inner(self) -> Graph:
+        """The graph of a model that control flow in this one refers to."""
+        return Graph(self.budget, self._relaxed)
+
     def copy(self, value: Value) -> Value:
         """The same elements, written by an operation: what an output of the model must be."""
+        if 0 in value.shape:
+            raise Unmapped("a tensor whose size data decide is an output twice")
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(Op.LOGICAL_OR, [value, value], [value.type], fold=False)[0]
         shape = np.array(value.shape, np.int32)
@@ -307,15 +315,20 @@ def _operand(argument: Argument, reals: OperandCode) -> Operand:
 
 
 def _inferred(
-    code: KnownCode, inputs: Sequence[Operand], outputs: Sequence[Operand], declared: Sequence[Shape] | None
+    code: KnownCode,
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    declared: Sequence[Shape] | None,
+    open_: bool,
 ) -> tuple[Call, list[OperandType]]:
-    """The operation bound to its operands, and the outputs' types with all dimensions."""
+    """The operation bound to its operands, and the outputs' types with all dimensions that are known."""
     operands = [*inputs, *(Operand(output.type.with_dimensions(()), output.lifetime) for output in outputs)]
     first = len(inputs)
     operation = Operation(code, tuple(range(first)), tuple(range(first, len(operands))))
 
     def shape(index: int) -> Shape | None:
-        return operands[index].type.dimensions or None
+        dimensions = operands[index].type.dimensions
+        return dimensions if dimensions and not (open_ and 0 in dimensions) else None
 
     try:
         call = registry.bind(operation, operands, lambda index: operands[index].value, shape)
@@ -328,7 +341,7 @@ def _inferred(
         shapes = list(declared)
     types = [output.type.with_dimensions(dims) for output, dims in zip(outputs, shapes, strict=True)]
     for type_ in types:
-        if not type_.is_fully_specified:
+        if not (open_ or type_.is_fully_specified):
             raise Unmapped(f"{code.name}: an output of shape {list(type_.dimensions)} has no elements")
         try:
             type_.check(f"{code.name}: its output")

@@ -55,7 +55,7 @@ class Port:
     file_type: str
     """Name of the type of the file's tensor: "FLOAT32", "INT8", "UINT8", "INT64", ..."""
     shape: Shape
-    """Shape of the file's tensor."""
+    """Shape of the file's tensor; of an output, -1 for a size that data decide."""
     signature: Shape = ()
     """The shape in the file, with -1 for a size that it leaves open: `load` takes ``shapes``."""
 
@@ -100,9 +100,10 @@ class Port:
     def decode(self, array: np.ndarray) -> np.ndarray:
         """What the operand holds, in the file's dtype and shape. BAD_DATA where it is something else."""
         array = as_array(array, str(self))
-        if array.dtype != self.type.dtype or array.shape != self.type.dimensions:
+        if array.dtype != self.type.dtype or not _fits(array.shape, self.type.dimensions):
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
-        return array.reshape(self.shape).astype(self.dtype, copy=False)
+        shape = array.shape if -1 in self.shape else self.shape
+        return array.reshape(shape).astype(self.dtype, copy=False)
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
         """Real numbers in the file's dtype: steps, rounded and saturated, where it is quantised."""
@@ -119,6 +120,11 @@ class Port:
         if not self.is_quantised:
             return array
         return (array.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+
+
+def _fits(shape: Shape, dimensions: Shape) -> bool:
+    """Whether a shape is one of these dimensions, of which those of 0 are open."""
+    return len(shape) == len(dimensions) and all(known in (0, size) for size, known in zip(shape, dimensions, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

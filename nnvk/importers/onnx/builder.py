@@ -15,6 +15,8 @@ from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
+from nnvk.importers.idioms.counted import cut
+from nnvk.importers.onnx import counted
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded
@@ -113,9 +115,12 @@ class Builder:
         mapper = find(node.kind)
         if mapper is not None:
             context = Context(self.graph, node, inputs, around)
+            counted.check(context)
             result = mapper(context)
             several = [result] if isinstance(result, Value | Tensor) or result is None else result
-            return [context.give(one) if isinstance(one, Value) else one for one in several]
+            outputs = [context.give(one) if isinstance(one, Value) else one for one in several]
+            counted.pass_on(context, outputs)
+            return outputs
         body = self.shared.functions.body(node, inputs)
         if body is None:
             raise Unmapped("NNAPI has no counterpart of this operator")
@@ -163,10 +168,11 @@ class Builder:
         return tensor
 
     def edge(self, tensor: Tensor) -> Value:
-        """A tensor as an output of a model: what it stands for, where it is of real numbers."""
+        """A tensor as an output of a model: what it stands for, where it is of real numbers, and what of it counts."""
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
-        value = helper.carried(tensor)
-        return helper.plain(tensor) if tensor.dtype.kind == "f" else value
+        value = helper.plain(tensor) if tensor.dtype.kind == "f" else helper.carried(tensor)
+        known = tensor.counted
+        return value if known is None else value.once("cut", lambda: cut(helper, value, known))
 
 
 def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
@@ -255,6 +261,9 @@ class _Around:
         names = list(dict.fromkeys(name for graph in branches for name in free_names(graph)))
         captured = {name: self._builder.read(self._scope, name) for name in names}
         inputs = {name: tensor for name, tensor in captured.items() if tensor.array is None}
+        for name, tensor in captured.items():
+            if tensor.counted is not None:
+                raise Unmapped(f"data decide the size of tensor '{printable(name, NAME_SHOWN)}', which goes into a branch")
         for name, tensor in inputs.items():
             if len(tensor.shape) > 4:
                 raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")
@@ -301,6 +310,8 @@ class _Around:
             names.append(name)
         builder.run(scope, self._versions, self._node.index, self._node.arguments)
         outputs = [builder.read(scope, one.name) for one in graph.output]
+        if any(tensor.counted is not None for tensor in outputs):
+            raise Unmapped("data decide the size of what a branch gives")
         model = builder.graph.finish([builder.edge(tensor) for tensor in outputs], names)
         return model, outputs
 

@@ -32,7 +32,7 @@ from nnvk.importers.onnx.tensors import Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array, is_array
-from nnvk.types.operand import OperandType
+from nnvk.types.operand import OperandType, Shape
 
 
 def load(
@@ -228,7 +228,7 @@ class _Import:
             model,
             tuple(_port(edge.name, value, edge.dtype, edge.shape, edge.signature) for edge, value in self._inputs),
             tuple(
-                _port(port.name, value, tensor.dtype, tensor.shape)
+                _port(port.name, value, tensor.dtype, _known(tensor))
                 for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
             ),
             description=proto.doc_string,
@@ -299,8 +299,14 @@ def _fitting(array: np.ndarray, edge: Edge) -> np.ndarray:
     return cast if np.array_equal(cast, array) or edge.dtype.kind == "f" else array
 
 
-def _port(name: str, value: Value, dtype: np.dtype, shape: tuple[int, ...], signature: tuple[int, ...] = ()) -> Port:
-    type_ = value.type.with_dimensions(edge_shape(at_least_1d(shape)))
+def _known(tensor: Tensor) -> Shape:
+    """The shape of an output, with -1 for a size that data decide."""
+    counted = tensor.counted
+    return tuple(-1 if counted and axis == counted.axis else size for axis, size in enumerate(tensor.shape))
+
+
+def _port(name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = ()) -> Port:
+    type_ = value.type if -1 in shape else value.type.with_dimensions(edge_shape(at_least_1d(shape)))
     return Port(name, type_, dtype.name.upper(), shape, signature)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
+from nnvk.importers.idioms.counted import Counted
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
 
@@ -53,6 +54,8 @@ class Tensor:
     array: np.ndarray | None = None
     """The elements of a constant."""
     steps: Steps | None = None
+    counted: Counted | None = None
+    """Where data decide how many elements there are: ``shape`` has the most that there can be."""
 
     @property
     def size(self) -> int:

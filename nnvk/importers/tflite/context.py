@@ -11,6 +11,7 @@ from nnvk.api import FuseCode, Model, OperandType, OperationCode
 from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
+from nnvk.importers.idioms.counted import Counted
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
@@ -51,10 +52,15 @@ class Context(Emitter):
         round_hybrid: bool,
         writers: Mapping[int, Operator],
         variables: Variables,
+        counted: Sequence[Counted | None],
     ) -> None:
         super().__init__(graph)
         self.operator = operator
         self.inputs = inputs
+        self.counted = counted
+        """Of each input, where data decide how many of its elements count."""
+        self.gives: dict[int, Counted] = {}
+        """Outputs, by position, whose size data decide."""
         self.outputs = [tensors[index] for index in operator.outputs]
         self.intermediates = [tensors[index] for index in operator.intermediates]
         self.subgraph = subgraph

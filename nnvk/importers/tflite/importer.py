@@ -16,12 +16,14 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
-from nnvk.importers.emitter import same_quantisation
+from nnvk.importers.emitter import Emitter, same_quantisation
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
+from nnvk.importers.idioms.counted import Counted, cut
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.shapes import Shapes, wanted_shapes
+from nnvk.importers.tflite import counted
 from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
@@ -235,7 +237,7 @@ def _open_inputs(subgraph: Subgraph) -> str:
 def _port(tensor: Tensor, value: Value) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
     known = at_least_1d(tensor.shape) == value.shape and (tensor.is_static or bool(tensor.shape))
-    shape = tensor.shape if known else value.shape
+    shape = tensor.shape if known else tuple(size or -1 for size in value.shape)
     return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape, tensor.signature)
 
 
@@ -257,6 +259,10 @@ class Builder:
         self._writers = {index: operator for operator in subgraph.operators for index in operator.outputs}
         self.values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}
+        self.counted: dict[int, Counted] = {}
+        """Tensors whose size data decide."""
+        self._cuts: dict[int, Value] = {}
+        """What counts of those that are outputs."""
         self.states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._variables = Variables(self._graph, owner.budget, owner.initial)
@@ -283,7 +289,9 @@ class Builder:
                 self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self._owner.problems) > before or self.lost:
             return None
-        results = [(subgraph.tensors[index], self.values[index]) for index in subgraph.outputs]
+        results = [
+            (subgraph.tensors[index], self._cuts.get(index, self.values[index])) for index in subgraph.outputs
+        ]
         states = self._all_states()
         try:
             names = [
@@ -388,13 +396,18 @@ class Builder:
                 self._owner.round_hybrid,
                 self._writers,
                 self._variables,
+                [self.counted.get(index) for index in operator.inputs],
             )
+            counted.check(context)
             result = mapper(context)
             values: Sequence[Value] = [result] if isinstance(result, Value) else result
             bound = {
                 index: self._bind(context, tensors[index], value)
                 for index, value in zip(operator.outputs, values, strict=False)
             }
+            for position, index in enumerate(operator.outputs[: len(values)]):
+                if (known := counted.passed_on(context, position, values[position])) is not None:
+                    self.counted[index] = known
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
                 self._problem(operator.name, operator.index, error)
@@ -474,11 +487,19 @@ class Builder:
         try:
             if what == "input":
                 self.add_input(tensor)
+            elif (known := self.counted.get(tensor.index)) is not None:
+                self._cuts[tensor.index] = self._cut(self.values[tensor.index], known)
             else:
                 self._value(tensor)
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             self._problem(what, position, error)
             self.lost.add(tensor.index)
+
+    def _cut(self, value: Value, known: Counted) -> Value:
+        """What counts of an output whose size data decide."""
+        if len(self._owner.under_way) > 1:
+            raise Unmapped("data decide its size, and NNAPI's control flow has to know it beforehand")
+        return value.once("cut", lambda: cut(Emitter(self._graph), value, known))
 
     def _problem(self, name: str, index: int, error: Exception) -> None:
         if isinstance(error, Unmapped):

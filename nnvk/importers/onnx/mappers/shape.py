@@ -10,8 +10,17 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
+from nnvk.importers.idioms.counted import sizes_of
 from nnvk.importers.idioms.elementwise import chosen, joint
-from nnvk.importers.idioms.moving import axis_of, elements_at, joined_integers, joined_shape, strided, transposed
+from nnvk.importers.idioms.moving import (
+    axis_of,
+    elements_at,
+    joined_integers,
+    joined_shape,
+    sliced,
+    strided,
+    transposed,
+)
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
@@ -26,15 +35,21 @@ Op = OperationCode
 
 @operator("Shape")
 def shape_of(c: Context) -> Tensor:
-    """All sizes, or those from ``start`` to ``end``."""
-    shape = c.tensor().shape
+    """All sizes, or those from ``start`` to ``end``: a constant, unless data decide one of them."""
+    shape, counted = c.tensor().shape, c.tensor().counted
     start, end = c.node.integer("start", 0), c.node.integer("end", len(shape))
-    return constant(np.array(shape[slice(start, end)] if start < len(shape) else (), np.int64))
+    axes = range(len(shape))[start:end] if start < len(shape) else range(0)
+    if counted is None or counted.axis not in axes:
+        return constant(np.array([shape[axis] for axis in axes], np.int64))
+    sizes = sizes_of(c, shape, counted)
+    return c.give(sliced(c, sizes, [axes]), (len(axes),), np.int64)
 
 
 @operator("Size")
 def size_of(c: Context) -> Tensor:
     """The number of elements."""
+    if c.tensor().counted is not None:
+        raise Unmapped("data decide it")
     return constant(np.array(c.tensor().size, np.int64))
 
 

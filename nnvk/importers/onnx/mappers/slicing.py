@@ -9,6 +9,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import each, joint, with_number
 from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, strided, transposed
 from nnvk.importers.onnx.context import Context
@@ -160,14 +161,50 @@ def _scattered(c: Context, indices: Value, shape: Shape, updates: Shape) -> Tens
 
 
 @operator("Compress")
-def compress(c: Context) -> Value:
-    """Where a constant condition is true."""
-    source, places = c.tensor(0), np.flatnonzero(c.array(1, "the condition"))
+def compress(c: Context) -> Tensor:
+    """Where a condition is true; unless that is a constant, data decide how many elements there are."""
+    source, condition = c.tensor(0), c.tensor(1)
+    if condition.array is None:
+        return _compressed(c, source, c.number(1))
+    places = np.flatnonzero(condition.array)
     if not places.size:
         raise Unmapped("the condition takes no elements")
     if not c.node.has("axis"):
-        return flat_picked(c, c.value(), places)
-    return elements_at(c, c.value(), axis_of(c.node.integer("axis", 0), source.rank), places)
+        return c.give(flat_picked(c, c.value(), places), None, source.dtype)
+    picked = elements_at(c, c.value(), axis_of(c.node.integer("axis", 0), source.rank), places)
+    return c.give(picked, None, source.dtype)
+
+
+def _compressed(c: Context, source: Tensor, flags: Value) -> Tensor:
+    places, count = true_first(c, flags)
+    value, axis = c.value(), 0
+    if c.node.has("axis"):
+        axis = axis_of(c.node.integer("axis", 0), source.rank)
+    else:
+        value = c.reshape(value, (source.size,))
+    if flags.size > value.shape[axis]:
+        raise Unmapped(f"a condition of {flags.size} elements is too long for axis {axis} of {list(value.shape)}")
+    if value.code is BOOL8.code:
+        picked = c.as_bool(gathered(c, c.as_number(value, F32), axis, places))
+    else:
+        picked = gathered(c, value, axis, places)
+    result = c.give(picked, picked.shape, source.dtype)
+    result.counted = Counted(axis, count)
+    return result
+
+
+@operator("NonZero")
+def non_zero(c: Context) -> Tensor:
+    """One index for each axis of every element that is not 0: data decide how many there are."""
+    source, value = c.tensor(), c.number()
+    if not source.rank:
+        raise Unmapped("the input must have rank 1 at least")
+    flat = c.reshape(value, (source.size,))
+    places, count = true_first(c, flat if flat.code is BOOL8.code else c.as_bool(flat))
+    rows = [c.reshape(one, (1, source.size)) for one in coordinates(c, places, source.shape)]
+    result = c.give(joined(c, rows, 0) if len(rows) > 1 else rows[0], (source.rank, source.size), np.int64)
+    result.counted = Counted(1, count)
+    return result
 
 
 @operator("OneHot")

@@ -1,4 +1,4 @@
-"""The custom operator that ends SSD detectors."""
+"""What ends detectors: the custom operator of SSD, and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from nnvk.api import OperationCode
-from nnvk.importers.emitter import F32, I32, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
+from nnvk.importers.idioms.boxes import from_corners, picked
+from nnvk.importers.idioms.moving import gathered, joined_integers
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
@@ -80,3 +82,52 @@ def detection_postprocess(c: Context) -> Sequence[Value]:
     )
     numbers = (c.emit(OperationCode.CAST, value, out=F32) for value in (classes, count))
     return [boxes, next(numbers), kept, next(numbers)]
+
+
+_SCORES = {"NON_MAX_SUPPRESSION_V4": False, "NON_MAX_SUPPRESSION_V5": True}
+"""Operators, and whether they give the scores too."""
+
+
+@builtin(*_SCORES)
+def non_max_suppression(c: Context) -> Sequence[Value]:
+    """Indices of the boxes that were picked, and how many; 0 is behind them."""
+    boxes, scores = c.input(0), c.input(1)
+    if len(scores.shape) != 1 or boxes.shape != (scores.size, 4):
+        raise Unmapped(f"boxes of shape {list(boxes.shape)} and scores of {list(scores.shape)} do not fit together")
+    most = c.integer(2, "the maximum")
+    has_scores = _SCORES[c.operator.name]
+    if has_scores and ((sigma := c.input(5).array) is None or np.any(sigma)):
+        raise Unmapped("NNAPI decays no scores (sigma, input 5, is not 0)")
+    count = min(most, scores.size)
+    if count < 1:
+        raise Unmapped(f"the maximum (input 2) must be positive, got {most}")
+    parts = c.emit_many(OperationCode.SPLIT, boxes, 1, 4, outs=[F32] * 4)
+    top, left, bottom, right = (c.reshape(part, (1, 1, scores.size)) for part in parts)
+    picks = picked(
+        c,
+        from_corners(c, (top, left), (bottom, right)),
+        c.reshape(scores, (1, 1, scores.size)),
+        count,
+        c.reshape(c.input(3), (1,)),
+        c.reshape(c.input(4), (1,)),
+        suppresses=OperationCode.GREATER_EQUAL,
+    )
+    picks = c.reshape(picks, (count,))
+    is_one = c.emit(OperationCode.GREATER_EQUAL, picks, c.constant(0, I32), out=BOOL8)
+    places = c.emit(OperationCode.MAXIMUM, picks, c.constant(0, I32), out=I32)
+    numbers = c.emit(OperationCode.REDUCE_SUM, c.as_number(is_one, F32), np.array([0]), True, out=F32)
+    results = [_filled_up(c, places, most), c.emit(OperationCode.CAST, numbers, out=I32)]
+    if has_scores:
+        best = c.emit(OperationCode.SELECT, is_one, gathered(c, scores, 0, places), c.filled(0, F32, (count,)), out=F32)
+        results.insert(1, _filled_up(c, best, most))
+    return results
+
+
+def _filled_up(c: Context, row: Value, size: int) -> Value:
+    """A row with zeros behind it."""
+    if row.size == size:
+        return row
+    zeros = c.filled(0, row.type, (size - row.size,))
+    if row.code is I32.code:
+        return joined_integers(c, [row, zeros], 0)
+    return c.emit(OperationCode.CONCATENATION, row, zeros, 0, out=row.type)

@@ -11,8 +11,9 @@ from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationC
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import axis_of, gathered, sliced
+from nnvk.importers.idioms.moving import axis_of, gathered, packed, sliced
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.registry import builtin
@@ -238,6 +239,16 @@ def select(c: Context) -> Value:
     if c.operator.name == "SELECT" and len(condition.shape) == 1 < len(first.shape):
         condition = c.reshape(condition, (*condition.shape, *[1] * (len(first.shape) - 1)))
     return chosen(c, condition, first, second, c.out() if is_quantised(first) else None)
+
+
+@builtin("WHERE")
+def where(c: Context) -> Value:
+    """One row of indices for every element that is not 0: data decide how many there are."""
+    source = c.real(c.input())
+    flat = c.reshape(source, (source.size,))
+    places, count = true_first(c, flat if flat.code is OperandCode.TENSOR_BOOL8 else c.as_bool(flat))
+    c.gives[0] = Counted(0, count)
+    return packed(c, coordinates(c, places, source.shape), 1)
 
 
 @builtin("TOPK_V2")

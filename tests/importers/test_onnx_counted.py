@@ -1,0 +1,192 @@
+"""Outputs of which data decide how large they are, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op, subgraph
+from onnx_oracle import check
+
+from nnvk.importers.onnx import OnnxImportError, load
+
+F = np.float32
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def flags(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).random(shape) < 0.3
+
+
+# --- NonZero and Compress ------------------------------------------------------------------------------------
+
+FOUND = {
+    "some": np.where(flags(3, 5, 2), drawn(3, 5, 2), 0).astype(F),
+    "none": np.zeros((3, 5, 2), F),
+    "all": np.ones((7,), F),
+    "whole numbers": np.array([[0, -3], [7, 0]]),
+    "booleans": flags(4, 3, 2, 3),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_non_zero(case: str) -> None:
+    x = FOUND[case]
+    imported = check(model([op("NonZero", "x", "y")], {"x": (x.dtype, x.shape)}, ["y"]), {"x": x})
+    (port,) = imported.outputs
+    assert port.shape == (x.ndim, -1)
+    assert port.type.dimensions == (x.ndim, 0)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axis": 0}, {"axis": 1}])
+def test_compress(attributes: dict[str, int]) -> None:
+    x = drawn(4, 5)
+    size = x.size if not attributes else x.shape[attributes["axis"]]
+    net = model([op("Compress", "x f", "y", **attributes)], {"x": (F, [4, 5]), "f": (np.bool_, [size])}, ["y"])
+    check(net, {"x": x, "f": flags(size)})
+
+
+# --- what is made of them ------------------------------------------------------------------------------------
+
+THROUGH: dict[str, list[Any]] = {
+    "elements": [op("Gather", "x i", "g", axis=0), op("Mul", "g g", "y")],
+    "rows": [op("Transpose", "n", "t"), op("GatherND", "x t", "g"), op("Cast", "g", "y", to=7)],
+    "other shapes": [op("Unsqueeze", "i one", "u"), op("Reshape", "u flat", "s"), op("Add", "s s", "y")],
+    "products": [op("Gather", "x i", "g"), op("MatMul", "g w", "m"), op("ReduceMax", "m", "y", axes=[1], keepdims=0)],
+    "softmax": [op("Gather", "x i", "g"), op("Softmax", "g", "y", axis=1)],
+    "joined": [op("Gather", "x i", "g"), op("Neg", "g", "h"), op("Concat", "g h", "y", axis=1)],
+    "booleans": [op("Gather", "x i", "g"), op("Greater", "g zero", "y")],
+    "its size": [op("Shape", "n", "y")],
+}
+
+
+@pytest.mark.parametrize("case", THROUGH)
+def test_passes_through(case: str) -> None:
+    first = [
+        op("Greater", "x zero", "f"),
+        op("NonZero", "f", "n"),
+        op("Gather", "n zeroth", "i", axis=0),
+        *THROUGH[case],
+    ]
+    constants = {
+        "zero": np.array(0.5, F),
+        "zeroth": np.array(0),
+        "one": np.array([1]),
+        "flat": np.array([-1]),
+        "w": drawn(5, 3, seed=1),
+    }
+    check(model(first, {"x": (F, [7, 5])}, ["y"], constants, opset=13), {"x": drawn(7, 5)})
+
+
+REFUSED = {
+    "sum": ([op("ReduceSum", "i", "y", keepdims=0)], "works along axis 0, whose size data decide"),
+    "meets a constant": ([op("Add", "i numbers", "y")], "meets one of a size that data decide"),
+    "sorted": ([op("TopK", "i two", "y p")], "works along axis 0, whose size data decide"),
+    "no rule": ([op("CumSum", "i axis", "y")], "data decide the size of its input"),
+    "a size": ([op("Shape", "i", "s"), op("Expand", "x s", "y")], "must be a constant"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    nodes, message = REFUSED[case]
+    nodes = [op("NonZero", "x", "n"), op("Squeeze", "n zeroth", "i"), *nodes]
+    constants = {
+        "zeroth": np.array([0]),
+        "numbers": np.arange(6),
+        "two": np.array([2]),
+        "axis": np.array(0),
+    }
+    with pytest.raises(OnnxImportError, match=message):
+        load(model(nodes, {"x": (F, [6])}, ["y"], constants).SerializeToString())
+
+
+def test_branches_take_none() -> None:
+    branch = [subgraph([op("Neg", "i", "o")], ["o"]), subgraph([op("Abs", "i", "o")], ["o"])]
+    nodes = [op("NonZero", "x", "i"), op("If", "c", "y", then_branch=branch[0], else_branch=branch[1])]
+    net = model(nodes, {"x": (F, [6]), "c": (np.bool_, [1])}, ["y"])
+    with pytest.raises(OnnxImportError, match="data decide the size of tensor 'i', which goes into a branch"):
+        load(net.SerializeToString())
+
+
+# --- NonMaxSuppression ---------------------------------------------------------------------------------------
+
+
+def boxes(batches: int, count: int, *, centres: bool = False, turned: bool = False) -> np.ndarray:
+    """Boxes of which many overlap."""
+    rng = np.random.default_rng(2)
+    centre, size = rng.random((batches, count, 2)), rng.uniform(0.1, 0.5, (batches, count, 2))
+    if centres:
+        return np.concatenate([centre, size], 2).astype(F)
+    corners = [centre - size / 2, centre + size / 2]
+    return np.concatenate(corners[::-1] if turned else corners, 2).astype(F)
+
+
+NMS: dict[str, tuple[np.ndarray, int, dict[str, np.ndarray], dict[str, Any]]] = {
+    "all limits": (boxes(1, 23), 1, {"most": np.array([5]), "overlap": np.array([0.4], F), "least": np.array([0.3], F)}, {}),
+    "classes": (boxes(2, 17), 3, {"most": np.array([4]), "overlap": np.array([0.5], F), "least": np.array([0.5], F)}, {}),
+    "no threshold": (boxes(1, 11), 2, {"most": np.array([100]), "overlap": np.array([0.2], F)}, {}),
+    "no overlap": (boxes(1, 11), 1, {"most": np.array([100])}, {}),
+    "centres": (boxes(1, 19, centres=True), 1, {"most": np.array([9]), "overlap": np.array([0.3], F)}, {"center_point_box": 1}),
+    "turned": (boxes(1, 19, turned=True), 1, {"most": np.array([9]), "overlap": np.array([0.3], F)}, {}),
+    "none": (boxes(1, 5), 1, {"most": np.array([3]), "overlap": np.array([0.5], F), "least": np.array([2.0], F)}, {}),
+}
+
+
+@pytest.mark.parametrize("case", NMS)
+def test_non_max_suppression(case: str) -> None:
+    places, classes, parameters, attributes = NMS[case]
+    scores = np.random.default_rng(4).random((places.shape[0], classes, places.shape[1])).astype(F)
+    names = " ".join(["b s", *parameters])
+    net = model(
+        [op("NonMaxSuppression", names, "y", **attributes)],
+        {"b": (F, places.shape), "s": (F, scores.shape)},
+        ["y"],
+        parameters,
+    )
+    check(net, {"b": places, "s": scores})
+
+
+def test_equal_scores_and_boxes() -> None:
+    places = np.repeat(boxes(1, 3), 3, 1)
+    net = model(
+        [op("NonMaxSuppression", "b s most overlap", "y")],
+        {"b": (F, places.shape), "s": (F, [1, 1, 9])},
+        ["y"],
+        {"most": np.array([9]), "overlap": np.array([0.9], F)},
+    )
+    check(net, {"b": places, "s": np.ones((1, 1, 9), F)})
+
+
+def test_thresholds_come_with_the_execution() -> None:
+    places = boxes(1, 13)
+    net = model(
+        [op("NonMaxSuppression", "b s most overlap least", "y")],
+        {"b": (F, places.shape), "s": (F, [1, 1, 13]), "overlap": (F, [1]), "least": (F, [1])},
+        ["y"],
+        {"most": np.array([9])},
+    )
+    scores = np.random.default_rng(4).random((1, 1, 13)).astype(F)
+    check(net, {"b": places, "s": scores, "overlap": np.array([0.4], F), "least": np.array([0.2], F)})
+
+
+def test_boxes_that_were_picked() -> None:
+    places = boxes(1, 23)
+    nodes = [
+        op("NonMaxSuppression", "b s most overlap", "n"),
+        op("Gather", "n two", "i", axis=1),
+        op("Squeeze", "i one", "flat"),
+        op("Gather", "b flat", "g", axis=1),
+        op("Gather", "s flat", "scores", axis=2),
+    ]
+    constants = {"most": np.array([7]), "overlap": np.array([0.4], F), "two": np.array([2]), "one": np.array([1])}
+    net = model(nodes, {"b": (F, places.shape), "s": (F, [1, 1, 23])}, ["g", "scores"], constants)
+    check(net, {"b": places, "s": np.random.default_rng(4).random((1, 1, 23)).astype(F)})
