@@ -1,9 +1,10 @@
-"""Write the table of ``docs/models.md``: which NNAPI operations a TFLite operator becomes, and whether a GPU runs them.
+"""Write the tables of ``docs/models.md``: which NNAPI operations an operator of a file becomes, and whether a GPU runs
+them.
 
-    python tools/models_doc.py           # writes the table, between its two marks
-    python tools/models_doc.py --check   # fails where the table is not what would be written
+    python tools/models_doc.py           # writes the tables, each between its two marks
+    python tools/models_doc.py --check   # fails where a table is not what would be written
 
-No device is needed: operators are read from the importer's mappers, what a GPU runs from the Vulkan driver's kernels.
+No device is needed: operators are read from the importers' mappers, what a GPU runs from the Vulkan driver's kernels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -21,14 +23,15 @@ from typing import Any
 from operations_doc import vulkan_types
 
 from nnvk.importers import idioms
-from nnvk.importers.tflite import mappers, supported_operators
+from nnvk.importers.onnx import mappers as onnx_mappers
+from nnvk.importers.onnx import registry as onnx_registry
+from nnvk.importers.tflite import mappers as tflite_mappers
+from nnvk.importers.tflite import registry as tflite_registry
 from nnvk.importers.tflite.mappers import variables
-from nnvk.importers.tflite.registry import find
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
-BEGIN = "<!-- Written by tools/models_doc.py: don't edit, run it. -->"
 END = "<!-- End of what is written. -->"
 _GLUE = frozenset(
     {
@@ -40,6 +43,8 @@ _GLUE = frozenset(
     }
 )
 """Operations that go between others to fit shapes and quantisations; named where nothing else is."""
+_READ = (idioms.__name__, onnx_mappers.__name__, tflite_mappers.__name__)
+"""Packages whose functions are looked into."""
 _HELPERS = {
     "reshape": (OperationCode.RESHAPE,),
     "quantized": (OperationCode.QUANTIZE,),
@@ -48,17 +53,66 @@ _HELPERS = {
     "broadcast": (OperationCode.TILE,),
     "as_number": (OperationCode.SELECT,),
     "as_bool": (OperationCode.NOT_EQUAL,),
+    "cast": (OperationCode.CAST, OperationCode.NOT_EQUAL, OperationCode.SELECT),
+    "plain": (OperationCode.DEQUANTIZE,),
+    "scaled": (OperationCode.ADD, OperationCode.MUL),
 }
 """What methods of a mapper's context emit."""
 
 
-def operations(operator: str) -> list[KnownCode]:
-    """The operations that the mapper of an operator can emit: the one of its own name first."""
-    mapper = find(operator)
-    assert mapper is not None
-    found = set(_emitted(mapper, operator, set()))
-    own = {code for code in found if code not in _GLUE or code.name == operator}
-    return sorted(own or found, key=lambda code: (code.name != operator, code.name))
+@dataclass(frozen=True)
+class Table:
+    """The operators of a format."""
+
+    format: str
+    registry: ModuleType
+    mappers: ModuleType
+
+    @property
+    def begin(self) -> str:
+        """The mark before it."""
+        return f"<!-- Written by tools/models_doc.py, of {self.format}: don't edit, run it. -->"
+
+    def operations(self, operator: str) -> list[KnownCode]:
+        """The NNAPI operations that the mapper of an operator can emit: the one of its own name first."""
+        mapper = self.registry.find(operator)
+        assert mapper is not None
+        found = set(_emitted(mapper, operator, set()))
+        own = {code for code in found if code not in _GLUE or _is_own(code, operator)}
+        return sorted(own or found, key=lambda code: (not _is_own(code, operator), code.name))
+
+    def text(self) -> str:
+        """The table, in Markdown."""
+        lines = [f"| {self.format} operator | NNAPI operations | GPU |", "| --- | --- | --- |"]
+        for operator in sorted(self.registry.supported_operators(), key=str.upper):
+            codes = [] if operator in _SAID else self.operations(operator)
+            missing = [code.name for code in codes if not vulkan_types(code)]
+            gpu = f"not {', '.join(missing)}" if missing else "yes" if codes else ""
+            names = ", ".join(code.name for code in codes) or self._without_operations(operator)
+            lines.append(f"| {operator} | {names} | {gpu} |")
+        return "\n".join(lines)
+
+    def _without_operations(self, operator: str) -> str:
+        """What an operator becomes that needs no operation."""
+        mapper = self.registry.find(operator)
+        is_state = getattr(mapper, "__module__", "") == variables.__name__
+        return "a state" if is_state else _SAID.get(operator, "a constant")
+
+
+_SAID = {
+    **dict.fromkeys(("Dropout", "Identity"), "its input"),
+    **dict.fromkeys(("Loop", "Scan"), "what its body becomes, as often as it turns"),
+    "If": "IF, or what the branch becomes where it is known",
+}
+"""What becomes of operators whose mappers do not tell."""
+TFLITE = Table("TFLite", tflite_registry, tflite_mappers)
+ONNX = Table("ONNX", onnx_registry, onnx_mappers)
+TABLES = (TFLITE, ONNX)
+
+
+def _is_own(code: KnownCode, operator: str) -> bool:
+    """Whether an operation has the operator's name: PRELU is both PRELU's and PRelu's."""
+    return code.name.replace("_", "") == operator.rpartition(".")[2].upper().replace("_", "")
 
 
 def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[..., Any]]) -> Iterator[KnownCode]:
@@ -67,6 +121,11 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
         return
     seen.add(function)
     names = inspect.unwrap(function).__globals__  # type: ignore[attr-defined]
+    if isinstance(function, FunctionType) and function.__name__ == "<lambda>":  # whose source is a part of a table's
+        for name in function.__code__.co_names:
+            yield from [OperationCode[name]] if name in OperationCode.__members__ else ()
+            yield from _of_value(names.get(name), operator, seen)
+        return
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         match node:
             case ast.Attribute(value=ast.Name(id="Op" | "OperationCode"), attr=name):
@@ -86,7 +145,7 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
 def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Iterator[KnownCode]:
     if isinstance(value, KnownCode):
         yield value
-    elif isinstance(value, FunctionType) and value.__module__.startswith((mappers.__name__, idioms.__name__)):
+    elif isinstance(value, FunctionType) and value.__module__.startswith(_READ):
         yield from _emitted(value, operator, seen)
     elif isinstance(value, dict):
         for one in [value[operator]] if operator in value else value.values():
@@ -96,34 +155,21 @@ def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Itera
             yield from _of_value(one, operator, seen)
 
 
-def _without_operations(operator: str) -> str:
-    """What an operator becomes that needs no operation."""
-    return "a state" if getattr(find(operator), "__module__", "") == variables.__name__ else "a constant"
-
-
-def table() -> str:
-    """The table, in Markdown."""
-    lines = ["| TFLite operator | NNAPI operations | GPU |", "| --- | --- | --- |"]
-    for operator in sorted(supported_operators(), key=str.upper):
-        codes = operations(operator)
-        missing = [code.name for code in codes if not vulkan_types(code)]
-        gpu = f"not {', '.join(missing)}" if missing else "yes" if codes else ""
-        names = ", ".join(code.name for code in codes) or _without_operations(operator)
-        lines.append(f"| {operator} | {names} | {gpu} |")
-    return "\n".join(lines)
-
-
 def page(text: str) -> str:
-    """The page with the table anew."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    """The page with the tables anew. ValueError: a mark is missing."""
+    for table in TABLES:
+        before, begin, rest = text.partition(table.begin)
+        _, end, after = rest.partition(END)
+        if not (begin and end):
+            raise ValueError(f"{PAGE} lacks {table.begin}, or {END} behind it")
+        text = f"{before}{table.begin}\n\n{table.text()}\n\n{END}{after}"
+    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool; the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the table is up to date")
+    parser.add_argument("--check", action="store_true", help="only say whether the tables are up to date")
     options = parser.parse_args(arguments)
     old = PAGE.read_text(encoding="utf-8")
     new = page(old)

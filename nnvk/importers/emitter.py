@@ -45,6 +45,8 @@ class Emitter:
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
         """A constant of elements (steps where the type is quantised) that are few, or there already."""
         array = np.atleast_1d(np.asarray(elements, type.dtype))
+        if array.size == 1:
+            return self.filled(array.reshape(()), type, array.shape)
         return self.computed(array.shape, type, lambda: array)
 
     def computed(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
@@ -127,6 +129,8 @@ class Emitter:
         if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
         if (array := value.array) is not None:
+            if array.size == 1 and value.type.channel_quant is None:
+                return self.filled(array.reshape(()), value.type, shape)
             return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
@@ -136,9 +140,9 @@ class Emitter:
         tiled = self.emit(OperationCode.TILE, self.reshape(value, sizes), np.array(repeats), out=value.type)
         return self.reshape(tiled, shape)
 
-    def filled(self, number: float, type: OperandType, shape: Sequence[int]) -> Value:
+    def filled(self, number: float | np.ndarray, type: OperandType, shape: Sequence[int]) -> Value:
         """A constant of one number (a step where the type is quantised) everywhere."""
-        return self.computed(shape, type, lambda: np.full(tuple(shape), number, type.dtype))
+        return self.graph.filled(np.asarray(number, type.dtype), type.with_dimensions(shape))
 
     # --- booleans ------------------------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class Graph:
         self._operations: list[Operation] = []
         self._models: dict[int, Model] = {}
         self._inputs: list[int] = []
+        self._filled: dict[Hashable, Value] = {}
         self.source: Source | None = None
         """What operations that are added come from."""
         self._sources: dict[int, Source | None] = {}
@@ -116,6 +117,13 @@ class Graph:
         """A constant of a type with all its dimensions; ``make`` gives the elements once there is room for them."""
         self.budget.charge(type.size)
         return Value(type, np.ascontiguousarray(make(), type.dtype).reshape(type.dimensions))
+
+    def filled(self, number: np.ndarray, type: OperandType) -> Value:
+        """The constant of one element everywhere, of which there is one for each number and type."""
+        key = type, number.tobytes()
+        if key not in self._filled:
+            self._filled[key] = self.constant(type, lambda: np.full(type.dimensions, number, type.dtype))
+        return self._filled[key]
 
     def emit(
         self,

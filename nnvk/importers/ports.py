@@ -124,7 +124,9 @@ class Port:
 
 def _fits(shape: Shape, dimensions: Shape) -> bool:
     """Whether a shape is one of these dimensions, of which those of 0 are open."""
-    return len(shape) == len(dimensions) and all(known in (0, size) for size, known in zip(shape, dimensions, strict=True))
+    return len(shape) == len(dimensions) and all(
+        known in (0, size) for size, known in zip(shape, dimensions, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,14 +130,20 @@ def boxes(batches: int, count: int, *, centres: bool = False, turned: bool = Fal
     return np.concatenate(corners[::-1] if turned else corners, 2).astype(F)
 
 
+def limits(most: int, overlap: float | None = None, least: float | None = None) -> dict[str, np.ndarray]:
+    """The parameters, in the order of the inputs."""
+    reals = {name: np.array([one], F) for name, one in (("overlap", overlap), ("least", least)) if one is not None}
+    return {"most": np.array([most]), **reals}
+
+
 NMS: dict[str, tuple[np.ndarray, int, dict[str, np.ndarray], dict[str, Any]]] = {
-    "all limits": (boxes(1, 23), 1, {"most": np.array([5]), "overlap": np.array([0.4], F), "least": np.array([0.3], F)}, {}),
-    "classes": (boxes(2, 17), 3, {"most": np.array([4]), "overlap": np.array([0.5], F), "least": np.array([0.5], F)}, {}),
-    "no threshold": (boxes(1, 11), 2, {"most": np.array([100]), "overlap": np.array([0.2], F)}, {}),
-    "no overlap": (boxes(1, 11), 1, {"most": np.array([100])}, {}),
-    "centres": (boxes(1, 19, centres=True), 1, {"most": np.array([9]), "overlap": np.array([0.3], F)}, {"center_point_box": 1}),
-    "turned": (boxes(1, 19, turned=True), 1, {"most": np.array([9]), "overlap": np.array([0.3], F)}, {}),
-    "none": (boxes(1, 5), 1, {"most": np.array([3]), "overlap": np.array([0.5], F), "least": np.array([2.0], F)}, {}),
+    "all limits": (boxes(1, 23), 1, limits(5, 0.4, 0.3), {}),
+    "classes": (boxes(2, 17), 3, limits(4, 0.5, 0.5), {}),
+    "no threshold": (boxes(1, 11), 2, limits(100, 0.2), {}),
+    "no overlap": (boxes(1, 11), 1, limits(100), {}),
+    "centres": (boxes(1, 19, centres=True), 1, limits(9, 0.3), {"center_point_box": 1}),
+    "turned": (boxes(1, 19, turned=True), 1, limits(9, 0.3), {}),
+    "none": (boxes(1, 5), 1, limits(3, 0.5, 2.0), {}),
 }
 
 

@@ -18,6 +18,7 @@ from onnx_oracle import actual, check, expected, operations
 
 from nnvk import NnapiError, OperandCode
 from nnvk.importers.onnx import OnnxImportError, load, supported_operators
+from nnvk.types.model import Lifetime
 
 F = np.float32
 
@@ -103,6 +104,15 @@ def test_opsets(opset: int) -> None:
     ]
     constants = {"w": drawn(4, 3, 3, 3), "b": drawn(4, seed=2), **({"axes": np.array([2, 3])} if axes else {})}
     check(model(nodes, {"x": (F, [2, 3, 7, 5])}, ["y"], constants, opset=opset), {"x": drawn(2, 3, 7, 5)})
+
+
+def test_constants_of_one_number_are_there_once() -> None:
+    nodes = [op("Erf", f"t{place}", f"t{place + 1}") for place in range(30)]  # each compares, and chooses by it
+    imported = load(model(nodes, {"t0": (F, [1, 128, 2048])}, ["t30"]).SerializeToString())
+    large = [
+        one for one in imported.model.frozen.operands if one.lifetime is Lifetime.CONSTANT and one.value.size > 1e5
+    ]
+    assert len(large) == len({one.value.tobytes() for one in large}) < 8
 
 
 # --- convolutions --------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ F = np.float32
 MODES = list(itertools.product(("nearest", "linear", "cubic"), ("zeros", "border", "reflection"), (0, 1)))
 
 
-def sampled(source: np.ndarray, grid: np.ndarray, opset: int = 20, **attributes: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def sampled(
+    source: np.ndarray, grid: np.ndarray, opset: int = 20, **attributes: Any
+) -> tuple[Any, dict[str, np.ndarray]]:
     """The model of a GridSample, and what goes into it."""
     nodes = [op("GridSample", "x grid", "y", **attributes)]
     net = model(nodes, {"x": (source.dtype, source.shape), "grid": (F, grid.shape)}, ["y"], opset=opset)

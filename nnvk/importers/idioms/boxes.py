@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.api import Model
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import chosen, joint, with_number
@@ -77,7 +78,7 @@ def _area(c: Emitter, boxes: Boxes) -> Value:
     return joint(c, Op.MUL, height, width, NONE, out=F32)
 
 
-def _model(c: Emitter, given: list[Value], make: Callable[[Emitter, list[Value]], list[Value]]):  # noqa: ANN202
+def _model(c: Emitter, given: list[Value], make: Callable[[Emitter, list[Value]], list[Value]]) -> Model:
     inner = Emitter(c.graph.inner())
     inputs = [inner.graph.input(value.type) for value in given]
     return inner.graph.finish(make(inner, inputs), [f"input {place}" for place in range(len(inputs))])

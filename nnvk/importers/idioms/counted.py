@@ -37,7 +37,7 @@ class Counted:
 
 
 def true_first(c: Emitter, flags: Value) -> tuple[Value, Value]:
-    """The places of all elements of a row of booleans, of those that are true first, and how many of these there are."""
+    """The places of all elements of a row of booleans, those of true ones first, and how many of these there are."""
     size = flags.size
     if size > _MOST:
         raise Unmapped(f"{size} elements are too many to be counted")

@@ -263,7 +263,9 @@ class _Around:
         inputs = {name: tensor for name, tensor in captured.items() if tensor.array is None}
         for name, tensor in captured.items():
             if tensor.counted is not None:
-                raise Unmapped(f"data decide the size of tensor '{printable(name, NAME_SHOWN)}', which goes into a branch")
+                raise Unmapped(
+                    f"data decide the size of tensor '{printable(name, NAME_SHOWN)}', which goes into a branch"
+                )
         for name, tensor in inputs.items():
             if len(tensor.shape) > 4:
                 raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")

@@ -289,9 +289,7 @@ class Builder:
                 self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self._owner.problems) > before or self.lost:
             return None
-        results = [
-            (subgraph.tensors[index], self._cuts.get(index, self.values[index])) for index in subgraph.outputs
-        ]
+        results = [(subgraph.tensors[index], self._cuts.get(index, self.values[index])) for index in subgraph.outputs]
         states = self._all_states()
         try:
             names = [

@@ -24,9 +24,10 @@ def non_max_suppression(c: Context) -> Tensor:
     """Batch, class and box of each that was picked: data decide how many there are."""
     boxes, scores = c.tensor(0), c.tensor(1)
     if boxes.rank != 3 or scores.rank != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
-        raise Unmapped(f"boxes of shape {list(boxes.shape)} and scores of shape {list(scores.shape)} do not fit together")
-    batches, classes, count = scores.shape
-    most = min(int(c.scalar(2, "max_output_boxes_per_class")), count) if c.has(2) else 0
+        raise Unmapped(
+            f"boxes of shape {list(boxes.shape)} and scores of shape {list(scores.shape)} do not fit together"
+        )
+    most = min(int(c.scalar(2, "max_output_boxes_per_class")), boxes.shape[1]) if c.has(2) else 0
     if most <= 0:
         return constant(np.zeros((0, 3), np.int64))
     overlap = c.reshape(c.number(3), (1,)) if c.has(3) else c.constant(0.0, F32)

@@ -54,7 +54,11 @@ def grid_sample(c: Context) -> Tensor:
     rank = source.rank - 2
     if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
         raise Unmapped(f"the modes '{mode}' and '{padding}' are unknown here")
-    if not 1 <= rank <= _MOST_AXES or grid.rank != rank + 2 or (grid.shape[0], grid.shape[-1]) != (source.shape[0], rank):
+    if (
+        not 1 <= rank <= _MOST_AXES
+        or grid.rank != rank + 2
+        or (grid.shape[0], grid.shape[-1]) != (source.shape[0], rank)
+    ):
         raise Unmapped(f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(source.shape)}")
     batches, channels, *spatial = source.shape
     pixels, points = math.prod(spatial), math.prod(grid.shape[1:-1])

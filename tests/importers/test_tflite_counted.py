@@ -1,0 +1,125 @@
+"""What data decide the size of in TFLite files, and non-maximum suppression, against LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tflite_net import Net, T, write
+from tflite_oracle import boolean, check, compare, f32, i32, i32c, out, scalar
+
+from nnvk import Compilation, get_device, run
+from nnvk.importers.tflite import TfliteImportError, load
+
+DRAWN = np.random.default_rng(3)
+
+
+def flags(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).random(shape) < 0.3
+
+
+# --- WHERE ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 5), (2, 3, 1, 5)])
+def test_where(shape: tuple[int, ...]) -> None:
+    (port,) = check("WHERE", [boolean(*shape)], out("INT64"), feed=[flags(*shape)]).outputs
+    assert port.shape == (-1, len(shape))
+    assert port.type.dimensions == (0, len(shape))
+
+
+def test_where_numbers_are_not_zero() -> None:
+    check("WHERE", [i32(3, 4)], out("INT64"))
+    check("WHERE", [f32(5)], out("INT64"), feed=[np.array([0, 1, 0, -2, 0], np.float32)])
+
+
+@pytest.mark.parametrize("device", ["vulkan-0", "nnapi-reference"])
+def test_where_nothing_is_true(device: str) -> None:  # which LiteRT has no array for
+    net = Net([boolean(3, 4)], [out("INT64")])
+    net.op("WHERE", net.inputs, net.outputs)
+    (got,) = computed(net, [np.zeros((3, 4), np.bool_)], device)
+    assert got.shape == (0, 2)
+
+
+def computed(net: Net, feeds: list[np.ndarray], device: str) -> list[np.ndarray]:
+    """What a device gives."""
+    imported = load(write(net))
+    compilation = Compilation(imported.model, [get_device(device)])
+    compilation.finish()
+    return imported.decode(run(compilation, imported.encode(feeds)))[0]
+
+
+def picking(finish: str) -> tuple[Net, list[np.ndarray]]:
+    """Elements that are above 0.5, and one operator more."""
+    x, y = f32(4, 5), T(shape=None)
+    above, rows = T("BOOL", (4, 5)), T("INT64", shape=(1, 2), signature=(-1, 2))
+    net = Net([x], [y])
+    net.op("GREATER", [x, T(data=np.float32(0.5))], above)
+    net.op("WHERE", [above], rows)
+    picked = T(shape=None)
+    net.op("GATHER_ND", [x, rows], picked)
+    if finish == "MUL":
+        net.op("MUL", [picked, picked], y, "MulOptions")
+    elif finish == "RESHAPE":
+        net.op("RESHAPE", [picked, i32c(-1, 1)], y)
+    else:
+        net.op("SUM", [picked, scalar(0)], y, "ReducerOptions")
+    return net, [DRAWN.random((4, 5)).astype(np.float32)]
+
+
+@pytest.mark.parametrize("finish", ["MUL", "RESHAPE"])
+def test_elements_that_were_found(finish: str) -> None:
+    net, feeds = picking(finish)
+    compare(write(net), feeds)
+    (got,) = computed(net, feeds, "vulkan-0")
+    wanted = feeds[0][feeds[0] > 0.5]
+    np.testing.assert_allclose(got.reshape(-1), wanted**2 if finish == "MUL" else wanted, rtol=1e-6)
+
+
+def test_a_sum_of_what_does_not_count_is_refused() -> None:
+    net, _ = picking("SUM")
+    with pytest.raises(TfliteImportError, match="works along axis 0, whose size data decide"):
+        load(write(net))
+
+
+def test_branches_give_none() -> None:
+    x, condition, y = boolean(6), boolean(1), T("INT64", shape=(1, 1), signature=(-1, 1))
+    net = Net([condition, x], [y])
+    net.op("IF", [condition, x], y, "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
+    inside, found = boolean(6), T("INT64", shape=(1, 1), signature=(-1, 1))
+    branch = Net([inside], [found])
+    branch.op("WHERE", [inside], found)
+    with pytest.raises(TfliteImportError, match="NNAPI's control flow has to know it beforehand"):
+        load(write(net, branch))
+
+
+# --- NON_MAX_SUPPRESSION -------------------------------------------------------------------------------------
+
+
+def overlapping(count: int) -> list[np.ndarray]:
+    """Boxes and their scores."""
+    rng = np.random.default_rng(2)
+    centre, size = rng.random((count, 2)), rng.uniform(0.1, 0.5, (count, 2))
+    boxes = np.concatenate([centre - size / 2, centre + size / 2], 1)
+    return [boxes.astype(np.float32), rng.random(count).astype(np.float32)]
+
+
+def real(number: float) -> T:
+    return T(data=np.float32(number))
+
+
+@pytest.mark.parametrize(("most", "overlap", "least"), [(5, 0.4, 0.3), (40, 0.2, 0.0), (3, 0.5, 2.0), (7, 1.0, 0.1)])
+def test_non_max_suppression(most: int, overlap: float, least: float) -> None:
+    feeds = overlapping(19)
+    given = [f32(19, 4), f32(19), scalar(most), real(overlap), real(least)]
+    results = [out("INT32", (most,)), out("INT32", ())]
+    check("NON_MAX_SUPPRESSION_V4", given, results, "NonMaxSuppressionV4Options", feed=feeds)
+    results = [out("INT32", (most,)), out("FLOAT32", (most,)), out("INT32", ())]
+    check("NON_MAX_SUPPRESSION_V5", [*given, real(0)], results, "NonMaxSuppressionV5Options", feed=feeds)
+
+
+def test_scores_that_decay_are_refused() -> None:
+    given = [f32(9, 4), f32(9), scalar(3), real(0.5), real(0), real(0.5)]
+    net = Net(given[:2], [out("INT32", (3,)), out("FLOAT32", (3,)), out("INT32", ())])
+    net.op("NON_MAX_SUPPRESSION_V5", given, net.outputs, "NonMaxSuppressionV5Options")
+    with pytest.raises(TfliteImportError, match="sigma, input 5, is not 0"):
+        load(write(net))
