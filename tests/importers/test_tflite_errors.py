@@ -385,12 +385,12 @@ def test_tables_that_refer_to_one_another_many_times_over() -> None:
 
 
 def test_constants_can_not_fill_the_memory() -> None:
-    """Each broadcast would make 64 MiB out of a byte."""
-    source, one = floats(1), T(data=[1.0])
+    """Each broadcast would make 64 MiB out of a few bytes."""
+    source = floats(1)
     net = Net([source], [])
-    for _ in range(40):
+    for number in range(40):
         big, result = T(), T()
-        net.op("BROADCAST_TO", [one, T("INT32", data=[4096, 4096])], big)
+        net.op("BROADCAST_TO", [T(data=[float(number)]), T("INT32", data=[4096, 4096])], big)
         net.op("ADD", [big, source], result)
         net.outputs.append(result)
     with pytest.raises(TfliteImportError, match=r"operator 2 \(BROADCAST_TO\): constants, .* take more"):
