@@ -254,8 +254,8 @@ def section(results: Mapping[str, tuple[Case, dict[str, Times], dict[str, float]
                 ],
                 rows,
                 note="float32 but for nnvk int8, from host input to host output, taking turns in one run. ncnn: its "
-                "Vulkan path on the same device, the fastest of its layers for the operation. LiteRT GPU: its WebGPU accelerator over Vulkan, where "
-                "it takes the device that is there; LiteRT CPU: two threads.",
+                "Vulkan path on the same device, the fastest of its layers for the operation. LiteRT GPU: its "
+                "WebGPU accelerator over Vulkan, where it takes the device that is there; LiteRT CPU: two threads.",
             ),
             Table(
                 "Minima in ms, and differences from NumPy",

@@ -13,7 +13,7 @@ from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import each, joint, with_number
 from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, strided, transposed
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.shape import flat_picked
+from nnvk.importers.onnx.mappers.shape import flat_picked, joined
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
