@@ -37,7 +37,7 @@ def test_what_a_device_says(device: nnvk.Device) -> None:
     assert "-" in device.name
     assert device.version
     assert device.feature_level is FeatureLevelCode.LEVEL_8 <= nnvk.get_runtime_feature_level()
-    assert device.extensions == ()
+    assert device.extensions == (nnvk.EXTENSION,)
     assert not device.get_extension_support("com.example.filters")
     assert device.capabilities.relative_time > 0
     assert nnvk.get_device(device.name) is device

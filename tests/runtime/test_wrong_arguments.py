@@ -397,6 +397,8 @@ def public_calls() -> Iterator[tuple[str, set[str]]]:
     """Everything public that takes arguments, where it is defined, with their names."""
     for name in nnvk.__all__:
         found = getattr(nnvk, name)
+        if isinstance(found, str):
+            continue
         if not inspect.isclass(found):
             yield name, set(inspect.signature(found).parameters)
         elif not issubclass(found, (Enum, Exception)):
