@@ -84,10 +84,12 @@ def plans(device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]])
     return [lower(model, shapes, replace(profile, fusion=on), device.planner.library) for on in (True, False)]
 
 
-def run_both(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], ulps: int = 0) -> Plan:
+def run_both(
+    device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], ulps: int = 0, tolerance: float = 0.0
+) -> Plan:
     """Run both plans between guards, and the fused one as it is, and compare the bits of all outputs; the fused plan.
 
-    ``ulps``: by so many units in the last place floats may differ.
+    ``ulps``: by so many units in the last place floats may differ. ``tolerance``: by so much, and by as large a part.
     """
     fused, plain = plans(device, model, [array.shape for array in inputs])
     results = []
@@ -100,6 +102,9 @@ def run_both(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], u
     for mine, theirs in zip(*results, strict=True):
         differ = mine.reshape(-1).view(np.uint8) != theirs.reshape(-1).view(np.uint8)
         different = differ.reshape(mine.size, -1).any(axis=1) & ~((mine != mine) & (theirs != theirs)).reshape(-1)
+        if tolerance:
+            np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+            continue
         if ulps:
             np.testing.assert_array_max_ulp(mine, theirs, ulps)
             continue

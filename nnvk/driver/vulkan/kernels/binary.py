@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push, zero_point
 from nnvk.driver.vulkan.lowering.rounding import ROUND_ROWS
+from nnvk.driver.vulkan.lowering.row_norm import NORMALIZE_ROWS
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
@@ -79,7 +80,9 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 for _code, _row in ROWS.items():
-    kernel(_code, shaders=(BINARY, LOOKUP, CHAIN, ROUND_ROWS), refuse=up_to_rank(4, *_row.inputs))(lower)
+    kernel(_code, shaders=(BINARY, LOOKUP, CHAIN, ROUND_ROWS, NORMALIZE_ROWS), refuse=up_to_rank(4, *_row.inputs))(
+        lower
+    )
 
 
 def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
 from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
 from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
 from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
+from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 __all__ = ["Fused", "Part", "fuse"]
@@ -27,6 +28,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         fuse_orders(graph, g)
         fuse_pads(graph)
         fuse_rounding(graph, g)
+        fuse_row_norms(graph, g)
         fuse_byte_ends(graph, g)
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):

@@ -1,0 +1,67 @@
+"""Rows of floats normalised by their mean and deviation, as `shaders/normalize_rows.comp` does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+
+NORMALIZE_ROWS = Shader("normalize_rows", DTYPE=("f32",))
+LOCAL = 64
+SHORTEST, LONGEST = 16, 1 << 14
+"""Elements of a row that is normalised so."""
+_LONGEST_ALONE = {True: 1 << 12, False: 64}
+"""Elements of a row that an invocation takes by itself, on CPUs and on GPUs, where neighbours read different rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowNorm:
+    """What becomes of each row."""
+
+    source: TensorRef
+    length: int
+    """Elements of a row."""
+    epsilon: float
+    centred: bool
+    """The mean is taken away before."""
+    root: bool
+    """Elements are divided by a root, not multiplied by an inverse one."""
+    weights: TensorRef | None = None
+    """As many as a row has elements."""
+    bias: TensorRef | None = None
+
+
+def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int) -> Dispatch | None:
+    """The dispatch that fills a tensor."""
+    rows = target.nbytes // 4 // norm.length
+    wide = not _may_be_alone(g, rows, norm.length)
+    local = min(g.device.team, 1 << (norm.length // 4).bit_length() - 1) if wide else LOCAL
+    return g.made(
+        NORMALIZE_ROWS.variant(DTYPE="f32"),
+        groups=g.flat(rows, 1 if wide else LOCAL),
+        spec={
+            "local_x": local,
+            "LOCAL": local,
+            "WIDE": wide,
+            "CENTRED": norm.centred,
+            "WEIGHTED": norm.weights is not None,
+            "BIASED": norm.bias is not None,
+            "ROOT": norm.root,
+            "FOURS": norm.length % 4 == 0,
+        },
+        tensors={
+            "src": norm.source,
+            "weights": norm.weights or norm.source,
+            "bias": norm.bias or norm.source,
+            "dst": target,
+        },
+        push={"rows": rows, "length": norm.length, "epsilon": norm.epsilon},
+        operation=operation,
+    )
+
+
+def _may_be_alone(g: Lowering, rows: int, length: int) -> bool:
+    """Whether rows are so many that an invocation for each keeps the device busy: nobody waits for others then."""
+    return rows >= LOCAL * g.device.units and length <= _LONGEST_ALONE[g.device.is_cpu]

@@ -1,0 +1,107 @@
+#version 450
+// Rows of floats less their mean, divided by their deviation, times weights, plus a bias: layer normalisation as models
+// compose it of ten operations; or (not CENTRED) divided by the root of their mean square. A workgroup, or an invocation,
+// takes a row, which it reads three times, the second and third time from a cache.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint LOCAL = 64;
+layout(constant_id = 9) const bool WIDE = true;      // a workgroup takes a row, not an invocation
+layout(constant_id = 4) const bool CENTRED = true;
+layout(constant_id = 5) const bool WEIGHTED = true;
+layout(constant_id = 6) const bool BIASED = true;
+layout(constant_id = 7) const bool ROOT = false;     // divided by a root, not multiplied by an inverse one
+layout(constant_id = 8) const bool FOURS = true;     // a row is whole fours
+
+READS(0, Src, src)
+READS(1, Weights, weights)
+READS(2, Bias, bias)
+WRITES(3, Dst, dst)
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+    uint rows;
+    uint length;    // of a row
+    float epsilon;
+};
+
+shared float partial[LOCAL];
+
+const uint BLOCK = 32;
+
+// Of an invocation that takes a row alone, or together with all of its workgroup.
+uint lane() { return WIDE ? gl_LocalInvocationID.x : 0; }
+uint lanes() { return WIDE ? LOCAL : 1; }
+
+// Of what all that take a row have found.
+float total(float found) {
+    if (!WIDE) return found;
+    uint own = gl_LocalInvocationID.x;
+    barrier();
+    partial[own] = found;
+    barrier();
+    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
+        if (own < half_) partial[own] += partial[own + half_];
+        barrier();
+    }
+    return partial[0];
+}
+
+// The sum over a row of its elements, or of the squares of what they are more than `less`. Sums of sums of few elements lose
+// less than one long sum.
+float sum_of(uint first, float less, bool squares) {
+    float sum = 0.0;
+    if (FOURS) {
+        for (uint k = lane(); k < length / 4;) {
+            vec4 block = vec4(0.0);
+            for (uint stop = min(k + BLOCK * lanes(), length / 4); k < stop; k += lanes()) {
+                vec4 x = LOAD4(src, first / 4 + k) - less;
+                block += squares ? x * x : x;
+            }
+            sum += (block.x + block.y) + (block.z + block.w);
+        }
+    } else {
+        for (uint k = lane(); k < length;) {
+            float block = 0.0;
+            for (uint stop = min(k + BLOCK * lanes(), length); k < stop; k += lanes()) {
+                float x = LOAD(src, first + k) - less;
+                block += squares ? x * x : x;
+            }
+            sum += block;
+        }
+    }
+    return total(sum);
+}
+
+void main() {
+    uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
+    uint first = row * length;
+    float mean = CENTRED ? sum_of(first, 0.0, false) / float(length) : 0.0;
+    float variance = sum_of(first, mean, true) / float(length) + epsilon;
+    float root = sqrt(variance), inverse = inversesqrt(variance);
+    if (FOURS) {
+        for (uint k = lane(); k < length / 4; k += lanes()) {
+            vec4 x = LOAD4(src, first / 4 + k) - mean;
+            x = ROOT ? x / root : x * inverse;
+            if (WEIGHTED) x *= LOAD4(weights, k);
+            if (BIASED) x += LOAD4(bias, k);
+            STORE4(dst, first / 4 + k, x);
+        }
+    } else {
+        for (uint k = lane(); k < length; k += lanes()) {
+            float x = LOAD(src, first + k) - mean;
+            x = ROOT ? x / root : x * inverse;
+            if (WEIGHTED) x *= LOAD(weights, k);
+            if (BIASED) x += LOAD(bias, k);
+            dst[dst_offset + first + k] = x;
+        }
+    }
+}
