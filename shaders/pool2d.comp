@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
 layout(constant_id = 4) const bool WIDE = false;
 layout(constant_id = 5) const uint LOCAL = 64;
+layout(constant_id = 6) const bool SURROUNDED = false;    // the input lies amid elements of one value, which count as well
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -37,6 +38,11 @@ layout(push_constant) uniform Push {
     uint magic_height;
     uint magic_width;
     uint magic_channels;
+    uint above;          // rows around the input, if it is SURROUNDED
+    uint below;
+    uint before;         // and columns
+    uint after;
+    ACC surrounding;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8
@@ -44,13 +50,27 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// The part of the input under an output pixel's window: rows x to y, columns z to w (ends excluded).
-uvec4 window(uint y, uint x) {
-    ivec2 start = ivec2(y * stride_y, x * stride_x) - ivec2(pad_top, pad_left);
-    ivec2 end = min(start + ivec2(filter_height, filter_width), ivec2(height, width));
+// What of so many rows and columns is between two places.
+ivec4 within(ivec2 start, ivec2 end, ivec2 size) {
     start = max(start, ivec2(0));
-    end = max(start, end);
-    return uvec4(start.x, end.x, start.y, end.y);
+    return ivec4(start, max(start, min(end, size)));
+}
+
+uint area_of(ivec4 part) { return uint(part.z - part.x) * uint(part.w - part.y); }
+
+// The part of the input under an output pixel's window: rows x to z, columns y to w (ends excluded); and how many elements
+// count.
+uvec4 window(uint y, uint x, out uint area) {
+    ivec2 start = ivec2(y * stride_y, x * stride_x) - ivec2(pad_top, pad_left);
+    ivec2 end = start + ivec2(filter_height, filter_width);
+    ivec2 size = ivec2(height, width), first = ivec2(0);
+    if (SURROUNDED) {
+        first = ivec2(above, before);
+        area = area_of(within(start, end, size + first + ivec2(below, after)));
+    }
+    ivec4 part = within(start - first, end - first, size);
+    if (!SURROUNDED) area = area_of(part);
+    return uvec4(part);
 }
 
 #ifdef KIND_L2
@@ -85,10 +105,12 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #ifdef KIND_MAX
 #define FIRST ACC(LOWEST)
 #define FOLD(a, b) larger(a, b)
+#define AROUND(type, count) type(surrounding)
 #define RESULT(folded, areas) (folded)
 #else
 #define FIRST ACC(0)
 #define FOLD(a, b) ((a) + (b))
+#define AROUND(type, count) type(ENTRY(surrounding) * ACC(count))
 #ifdef KIND_L2
 #define RESULT(folded, areas) sqrt(mean(folded, areas))
 #else
@@ -101,19 +123,20 @@ shared ACC4 partial[LOCAL];
 // The fold of what `load` gives under an output pixel's window, or of this invocation's share of it; and its size.
 #define POOL(type, load)                                                                                \
     type pool(uvec4 at, type folded, out uint area) {                                                   \
-        uvec4 rows = window(at.y, at.z);                                                                \
-        uint wide = rows.w - rows.z;                                                                    \
-        area = (rows.y - rows.x) * wide;                                                                \
+        uvec4 part = window(at.y, at.z, area);                                                          \
+        uint wide = part.w - part.y, inside = (part.z - part.x) * wide;                                 \
         if (WIDE) {                                                                                     \
-            for (uint k = gl_LocalInvocationID.x; k < area; k += LOCAL) {                               \
-                uint y = rows.x + k / wide, x = rows.z + k % wide;                                      \
+            for (uint k = gl_LocalInvocationID.x; k < inside; k += LOCAL) {                             \
+                uint y = part.x + k / wide, x = part.y + k % wide;                                      \
                 folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels)));     \
             }                                                                                           \
         } else {                                                                                        \
-            for (uint y = rows.x; y < rows.y; ++y)                                                      \
-                for (uint x = rows.z; x < rows.w; ++x)                                                  \
+            for (uint y = part.x; y < part.z; ++y)                                                      \
+                for (uint x = part.y; x < part.w; ++x)                                                  \
                     folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels))); \
         }                                                                                               \
+        bool counts = SURROUNDED && area > inside && (!WIDE || gl_LocalInvocationID.x == 0);            \
+        if (counts) folded = FOLD(folded, AROUND(type, area - inside));                                 \
         return folded;                                                                                  \
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fused import F32, I8, U8, Net, Op, byte_conv, families, plans, run_both
+from fused import F16, F32, I8, U8, Net, Op, byte_conv, families, plans, run_both
 from random_graph import random_graph
 from tflite_net import Net as TfliteNet
 from tflite_net import T, write
@@ -294,6 +294,58 @@ def test_a_pad_that_others_read_stays(vulkan: VulkanDevice) -> None:
     padded = net.op(Op.PAD, net.input(1, 6, 5, 8), np.array(PADS["around"], np.int32))
     model = net.finish(net.conv(padded, 4, 8), net.op(Op.ABS, padded))
     assert families(run_both(vulkan, model, net.arrays)) == "pad product unary"
+
+
+@pytest.mark.parametrize("pads", PADS)
+@pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.parametrize("code", [Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.L2_POOL_2D], ids=lambda code: code.name)
+def test_pads_go_into_pools(vulkan: VulkanDevice, code: Op, pads: str, channels: int) -> None:
+    """Where what is around counts, and the pool's own padding beyond it does not."""
+    for scheme, stride, window in ((2, 1, 3), (1, 2, 3), (1, 3, 5)):
+        net = Net()
+        padded = net.op(Op.PAD, net.input(2, 6, 5, channels), np.array(PADS[pads], np.int32))
+        rest = map(net.code, [scheme, stride, stride, window, window, FuseCode.NONE])
+        y = net.build.operation(code, [padded, *rest], OperandType(F32))
+        assert families(run_both(vulkan, net.finish(y), net.arrays)) == "pool2d"
+
+
+@pytest.mark.parametrize("kind", [F16, I8, U8], ids=lambda code: code.name)
+def test_pads_of_other_types_go_into_pools(vulkan: VulkanDevice, kind: OperandCode) -> None:
+    for code in (Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D):
+        for channels in (3, 8):
+            scale, zero = (0.0, 0) if kind is F16 else (0.05, -7 if kind is I8 else 99)
+            net = Net()
+            x = net.input(1, 6, 5, channels, code=kind, scale=scale, zero=zero)
+            type_ = OperandType(kind, (), scale, zero)
+            padded = net.op(Op.PAD, x, np.array(PADS["around"], np.int32), type_=type_)
+            rest = map(net.code, [1, 2, 2, 3, 3, FuseCode.NONE])
+            y = net.build.operation(code, [padded, *rest], type_)
+            assert families(run_both(vulkan, net.finish(y), net.arrays)) == "pool2d"
+
+
+def test_pads_of_values_go_into_the_largest_alone(vulkan: VulkanDevice) -> None:
+    for code, names in ((Op.MAX_POOL_2D, "pool2d"), (Op.AVERAGE_POOL_2D, "pad pool2d")):
+        net = Net()
+        padded = net.op(Op.PAD_V2, net.input(1, 6, 5, 8), np.array(PADS["around"], np.int32), -0.75)
+        y = net.build.operation(code, [padded, *map(net.code, [2, 1, 1, 3, 3, 0])], OperandType(F32))
+        assert families(run_both(vulkan, net.finish(y), net.arrays)) == names
+
+
+def test_pads_around_large_windows(vulkan: VulkanDevice) -> None:
+    """Which a workgroup takes together."""
+    for code in (Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D):
+        net = Net()
+        padded = net.op(Op.PAD, net.input(1, 95, 97, 4), np.array(PADS["around"], np.int32))
+        y = net.build.operation(code, [padded, *map(net.code, [1, 50, 50, 95, 95, 0])], OperandType(F32))
+        run_both(vulkan, net.finish(y), net.arrays, tolerance=1e-5 if code is Op.AVERAGE_POOL_2D else 0.0)
+
+
+def test_a_pad_of_a_pad_goes_in_once(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x = net.op(Op.PAD, net.input(1, 6, 5, 8), np.array(PADS["around"], np.int32))
+    x = net.op(Op.PAD_V2, x, np.array(PADS["below"], np.int32), 2.0)
+    y = net.build.operation(Op.MAX_POOL_2D, [x, *map(net.code, [2, 1, 1, 3, 3, 0])], OperandType(F32))
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "pad pool2d"
 
 
 # --- rounding of activations -----------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ def lower(call: Call, g: Lowering) -> None:
         stride_x=horizontal.stride,
         pad_top=vertical.before,
         pad_left=horizontal.before,
+        **dict.fromkeys(("above", "below", "before", "after", "surrounding"), 0),
         **divisors(height=vertical.out, width=horizontal.out, channels=channels),
         **clamp(call),
         **sign_push(call.input),

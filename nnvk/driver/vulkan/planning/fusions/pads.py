@@ -1,14 +1,19 @@
-"""PAD into the convolution that reads what it gives: windows reach over the edge of the image just as well."""
+"""PAD into the convolution or pool that reads what it gives: windows reach over the edge of the image just as well.
+
+Of a zero inside and one around that have different signs, MAX_POOL_2D may give the other one.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nnvk.driver.vulkan.lowering.product import Split
 from nnvk.driver.vulkan.lowering.surround import CONSTANT, RANK
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 _CONVOLUTIONS = ("product", "depthwise_conv2d")
 
@@ -24,13 +29,17 @@ class _Image:
 
 
 def fuse_pads(graph: Graph) -> None:
-    """Let convolutions read images without the zeros around them."""
+    """Let convolutions and pools read images without what is around them."""
+    for position, pool in graph.dispatches("pool2d"):
+        found = graph.dispatch_that_writes(pool.tensors["src"], "pad")
+        if found is not None and graph.may_wait(found[0]):
+            _surround_pool(graph, position, pool, *found)
     for position, convolution in graph.dispatches(*_CONVOLUTIONS):
         found = graph.dispatch_that_writes(convolution.tensors["src"], "pad")
         if found is None:
             continue
         at, pad = found
-        image = _image(pad, convolution)
+        image = _image(pad, _shape(convolution))
         if image is None or not _has_zeros(pad, convolution) or not graph.may_wait(at):
             continue
         push = {**convolution.push, "height": image.height, "width": image.width}
@@ -39,14 +48,59 @@ def fuse_pads(graph: Graph) -> None:
         source = pad.tensors["src"]
         if "last_word" in push:
             push["last_word"] = max(0, source.nbytes - 1) // 4
-        lone = list(graph.readers(convolution.tensors["src"])) == [position]
         fused = replace(
             convolution,
             tensors={**convolution.tensors, "src": source},
             push=push,
             specialization=_with_padding(convolution),
         )
-        graph.replace(position, fused, [at] if lone and graph.is_passed_on(convolution.tensors["src"]) else [])
+        _replace(graph, position, fused, at, convolution.tensors["src"])
+
+
+def _replace(graph: Graph, position: int, fused: Dispatch, pad: int, padded: TensorRef) -> None:
+    """Put a dispatch that pads by itself in a place, and leave out the padding if that is for nobody else."""
+    lone = list(graph.readers(padded)) == [position]
+    graph.replace(position, fused, [pad] if lone and graph.is_passed_on(padded) else [])
+
+
+def _surround_pool(graph: Graph, position: int, pool: Dispatch, at: int, pad: Dispatch) -> None:
+    """Let a pool count what is around its images, which no window of its own does."""
+    push = pool.push
+    height, width, channels = (int(push[name]) for name in ("height", "width", "channels"))
+    batches = int(push["elements"]) // int(push["out_height"] * push["out_width"] * channels)
+    image = _image(pad, (batches, height, width, channels))
+    value = _value(pad, pool)
+    shader, words = pool.shader, pool.specialization
+    if image is None or value is None or shader.constant(words, "SURROUNDED"):
+        return
+    around = {
+        "height": image.height,
+        "width": image.width,
+        "above": image.above,
+        "below": height - image.above - image.height,
+        "before": image.left,
+        "after": width - image.left - image.width,
+        "surrounding": value,
+    }
+    fused = replace(
+        pool,
+        tensors={**pool.tensors, "src": pad.tensors["src"]},
+        push={**push, **around},
+        specialization=shader.with_constant(words, "SURROUNDED", True),
+    )
+    _replace(graph, position, fused, at, pool.tensors["src"])
+
+
+def _value(pad: Dispatch, pool: Dispatch) -> int | float | None:
+    """What is around the box, as the pool reads it; None if it can't count that."""
+    if pad.shader.constant(pad.specialization, "MODE") != CONSTANT:
+        return None
+    _, kind, dtype, *_ = pool.shader.name.split(".")
+    word = int(pad.push["value"])
+    if dtype == "q8":
+        return word ^ int(pool.push["sign_mask"]) & 0xFF
+    bits = np.uint32(word).view(np.float32) if dtype == "f32" else np.uint16(word).view(np.float16)
+    return float(bits) if kind == "max" or word == 0 else None  # sums of others depend on their order
 
 
 def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
@@ -65,11 +119,8 @@ def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:
     return pad.push["value"] == int(push.get("input_zero", 0)) ^ sign
 
 
-def _image(pad: Dispatch, convolution: Dispatch) -> _Image | None:
-    """What a convolution's images are without their surrounding; None where more than that is around them.
-
-    PAD has its dimensions folded: which of height and width have something around them is to be found out.
-    """
+def _shape(convolution: Dispatch) -> tuple[int, int, int, int] | None:
+    """Of what a convolution reads, in NHWC; None where it is a product of another kind."""
     push = convolution.push
     if "parts" in push:
         split = convolution.shader.constant(convolution.specialization, "SPLIT")
@@ -78,7 +129,17 @@ def _image(pad: Dispatch, convolution: Dispatch) -> _Image | None:
         batches = int(push["rows"]) // int(push["out_height"] * push["out_width"])
     else:
         batches = int(push["batch"])
-    height, width, channels = (int(push[name]) for name in ("height", "width", "channels"))
+    return batches, int(push["height"]), int(push["width"]), int(push["channels"])
+
+
+def _image(pad: Dispatch, shape: tuple[int, int, int, int] | None) -> _Image | None:
+    """What images of a shape are without their surrounding; None where more than that is around them.
+
+    PAD has its dimensions folded: which of height and width have something around them is to be found out.
+    """
+    if shape is None:
+        return None
+    batches, height, width, channels = shape
     inner = [int(pad.push[f"in_{axis}"]) for axis in range(RANK)]
     before = [int(pad.push[f"before_{axis}"]) for axis in range(RANK)]
     outer = [
