@@ -67,7 +67,7 @@ READS(1, In1, in1)
 READS(2, In2, in2)
 READS(3, In3, in3)
 READS(4, In4, in4)
-READS(5, Numbers, numbers)
+layout(set = 0, binding = 5) readonly buffer Numbers { float numbers[]; };
 WRITES(6, Out0, out0)
 WRITES(7, Out1, out1)
 
@@ -108,11 +108,11 @@ layout(push_constant) uniform Push {
         values[1 + number] = ACC4(LOAD(in##number, 4 * first_##number + divide(i, size_##number, magic_##number)));
 
 #define LOAD_NUMBER(number)                                                                                        \
-    if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(LOAD(numbers, number));
+    if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(numbers[numbers_offset + number]);
 
 #define TAKE_STEP(number)                                                                                          \
     if (STEP_##number != NOTHING)                                                                                  \
-        values[FIRST_STEP + number] = apply(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);
+        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);
 
 void main() {
     uint i = flat_invocation();

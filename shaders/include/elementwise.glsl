@@ -1,24 +1,29 @@
 // Element-wise operations by number, so that several of them can follow each other in one shader. Each gives the same bits
-// as in a shader of its own, unary.comp or binary.comp. Numbers are those of lowering/elementwise.py; which operations there
-// are is in specialisation constants, so that no branch is left.
+// as in a shader of its own, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been stored. Numbers
+// are those of lowering/elementwise.py; which operations there are is in specialisation constants, so that no branch is left.
 
 #ifndef NNVK_ELEMENTWISE_GLSL
 #define NNVK_ELEMENTWISE_GLSL
 
 #include "extremes.glsl"
 #include "math.glsl"
+#include "tensors.glsl"
 
 const uint ADD = 1, SUB = 2, MUL = 3, DIV = 4, MAXIMUM = 5, MINIMUM = 6, PRELU = 7, AT_LEAST = 8, AT_MOST = 9, ABS = 10,
            NEG = 11, FLOOR = 12, EXP = 13, ELU = 14, HARD_SWISH = 15, LOG = 16, LOGISTIC = 17, RSQRT = 18, SIN = 19,
            SQRT = 20, TANH = 21;
+const uint OPEN = 64;    // is added where a fused activation follows: its limits are for what is not rounded yet
 
 #define EACH(function, four) vec4(function((four).x), function((four).y), function((four).z), function((four).w))
 
 float elu(float x, float factor) { return isnan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
 
+// A step of a program.
+#define APPLY(step, a, b) apply((step) & (OPEN - 1u), (step) < OPEN, a, b)
+
 // An operation on a, and on b where it has two operands. The limits of a fused activation are operations too. `precise`
 // keeps products and sums that follow each other from being rounded once where they were rounded twice.
-vec4 apply(uint operation, vec4 a, vec4 b) {
+vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     precise vec4 result = a;
     if (operation == ADD) result = a + b;
     if (operation == SUB) result = a - b;
@@ -41,6 +46,7 @@ vec4 apply(uint operation, vec4 a, vec4 b) {
     if (operation == SIN) result = EACH(exact_sin, a);
     if (operation == SQRT) result = sqrt(a);
     if (operation == TANH) result = EACH(exact_tanh, a);
+    if (is_rounded) result = ROUNDED(result);
     return result;
 }
 

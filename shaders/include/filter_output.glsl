@@ -65,8 +65,12 @@ Output output_of(uint part, uint channel) {
         , multipliers[at], multipliers[at + 1u], output_zero, sign_mask
 #endif
 #ifdef END_FUSED
-        , FOUR_WORDS == 4 ? dst_offset : dst_offset / FOUR_WORDS,
-          end_of(part * out_channels + channel, part * out_channels + last)
+#ifdef STORED_ALONE
+        , dst_offset * WORD_VALUES
+#else
+        , dst_offset / FOUR_WORDS
+#endif
+        , end_of(part * out_channels + channel, part * out_channels + last)
 #endif
     );
 }
@@ -93,7 +97,7 @@ void store_output(uint pixel, Output to, ACC4 sum) {
         uint first = at - to.first;
         ACC4 other = ACC4(0);
         if (EXTRA == OF_EACH) other = VECTOR_STORES ? LOAD4(extra, first >> 2) : GATHER4(extra, first + last);
-        result = ended(to.end, result, other);
+        result = ended(to.end, ROUNDED(result), other);
 #endif
         if (VECTOR_STORES) {
             dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
@@ -109,8 +113,10 @@ void store_output(uint pixel, Output to, ACC4 sum) {
     }
 #else
     if (exists) {
-#ifdef END_FUSED
+#if defined(END_FUSED) && defined(IS_QUANTISED)
         result = ended(to.end, result, at - to.first, to.sign_mask);
+#elif defined(END_FUSED)
+        result = ended(to.end, ROUNDED(result), EXTRA == OF_EACH ? LOAD4(extra, at - to.first) : ACC4(0));
 #endif
         dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
     }

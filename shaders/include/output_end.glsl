@@ -103,7 +103,7 @@ End end_of(uint first, uint last) {
 
 #define TAKE_STEP(number)                                                                                        \
     if (STEP_##number != NO_STEP)                                                                                \
-        values[FIRST_STEP + number] = apply(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);       \
+        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);       \
     else                                                                                                         \
         values[FIRST_STEP + number] = values[FIRST_STEP + number - 1];
 

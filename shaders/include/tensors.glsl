@@ -26,6 +26,8 @@
 // for floats, IS_QUANTISED for steps, and STORED_ALONE where an element can be stored whatever becomes of its neighbours:
 // STORE_FROM(name, at, v) counts it from the beginning of the buffer.
 //
+// ROUNDED(v) is an ACC4 as it would come back once it was stored.
+//
 // Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as in the operand where elements are
 // STORED_ALONE, else as numbers of 32 bits. WEIGHT4_OF makes one of an ACC4, FROM_WEIGHT4 the other way round.
 
@@ -153,6 +155,12 @@
 #else
 #define WORD_VALUES 4
 #define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 2], at, mask)
+#endif
+
+#ifdef DTYPE_F16
+#define ROUNDED(v) DECODE4_WITH(ENCODE4_WITH(v, 0u), 0u)
+#else
+#define ROUNDED(v) (v)
 #endif
 
 #if defined(STORED_ALONE)

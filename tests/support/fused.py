@@ -28,15 +28,16 @@ U8 = OperandCode.TENSOR_QUANT8_ASYMM
 class Net:
     """A model under construction, whose constants and inputs are drawn at random."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, real: OperandCode = F32) -> None:
         self.build = Builder()
         self.rng = np.random.default_rng(seed)
+        self.real = OperandType(real)
         self.inputs: list[int] = []
         self.arrays: list[np.ndarray] = []
 
-    def input(self, *shape: int, code: OperandCode = F32, scale: float = 0.0, zero: int = 0) -> int:
-        type_ = OperandType(code, shape, scale, zero)
-        if code in (F32, F16):
+    def input(self, *shape: int, code: OperandCode | None = None, scale: float = 0.0, zero: int = 0) -> int:
+        type_ = OperandType(code or self.real.code, shape, scale, zero)
+        if type_.code in (F32, F16):
             array = self.rng.normal(0, 3, shape).astype(type_.dtype)
             array.reshape(-1)[:: max(1, array.size // 5)] = 0.0
         else:
@@ -47,14 +48,19 @@ class Net:
         return self.inputs[-1]
 
     def weights(self, *shape: int) -> int:
-        return self.build.value(self.rng.normal(0, 0.5, shape).astype(np.float32))
+        return self.build.value(self.rng.normal(0, 0.5, shape).astype(self.real.dtype))
 
     def op(self, code: Op, *operands: int | float | np.ndarray, type_: OperandType | None = None) -> int:
-        inputs = [self.build.value(each) if isinstance(each, float | np.ndarray) else each for each in operands]
-        return self.build.operation(code, inputs, type_ or OperandType(F32))
+        inputs = [self.build.value(each) if isinstance(each, np.ndarray) else each for each in operands]
+        inputs = [self.number(each) if isinstance(each, float) else each for each in inputs]
+        return self.build.operation(code, inputs, type_ or self.real)
+
+    def number(self, value: float) -> int:
+        code = OperandCode.FLOAT16 if self.real.code is F16 else OperandCode.FLOAT32
+        return self.build.constant(OperandType(code), value)
 
     def scalar(self, value: float) -> int:
-        return self.build.value(np.array([value], np.float32))
+        return self.build.value(np.array([value], self.real.dtype))
 
     def code(self, value: int) -> int:
         return self.build.value(int(value))
@@ -62,17 +68,17 @@ class Net:
     def conv(self, source: int, outputs: int, depth: int, size: int = 3, padding: int = 1) -> int:
         rest = [padding, 1, 1, FuseCode.NONE]
         operands = [source, self.weights(outputs, size, size, depth), self.weights(outputs), *map(self.code, rest)]
-        return self.build.operation(Op.CONV_2D, operands, OperandType(F32))
+        return self.build.operation(Op.CONV_2D, operands, self.real)
 
     def depthwise(self, source: int, channels: int) -> int:
         operands = [source, self.weights(1, 3, 3, channels), self.weights(channels)]
         return self.build.operation(
-            Op.DEPTHWISE_CONV_2D, [*operands, *map(self.code, [1, 1, 1, 1, FuseCode.RELU])], OperandType(F32)
+            Op.DEPTHWISE_CONV_2D, [*operands, *map(self.code, [1, 1, 1, 1, FuseCode.RELU])], self.real
         )
 
     def dense(self, source: int, outputs: int, depth: int) -> int:
         operands = [source, self.weights(outputs, depth), self.weights(outputs), self.code(FuseCode.NONE)]
-        return self.build.operation(Op.FULLY_CONNECTED, operands, OperandType(F32))
+        return self.build.operation(Op.FULLY_CONNECTED, operands, self.real)
 
     def finish(self, *outputs: int) -> Model:
         return self.build.finish(self.inputs, outputs).frozen
@@ -134,7 +140,7 @@ def _run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.nda
 def families(plan: Plan) -> str:
     """The shaders of a plan's dispatches, in order."""
     names = [command.shader.name for command in plan.commands if isinstance(command, Dispatch)]
-    return " ".join(name.partition(".")[0] + (" end" if name.endswith(".fused") else "") for name in names)
+    return " ".join(name.partition(".")[0] + (" end" if ".fused" in name else "") for name in names)
 
 
 def byte_conv(net: Net, code: OperandCode, source: int, outputs: int, depth: int, out: OperandType) -> int:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.divide import magic
+from nnvk.driver.vulkan.lowering.dtypes import DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-CHAIN = Shader("chain", DTYPE=("f32",), LENGTH=("short", "long"))
+CHAIN = Shader("chain", DTYPE=("f32", "f16"), LENGTH=("short", "long"))
 LOCAL = 64
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """What a chain has at most."""
 STEPS = {"short": 6, "long": 16}
 """Operations of a chain at most, by the shader's axis LENGTH."""
+_OPEN = 64
+"""What elementwise.glsl has added to the code of an operation whose result is not rounded yet."""
 _FIRST_SOURCE, _FIRST_NUMBER, _FIRST_STEP = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
 
 
@@ -95,13 +99,29 @@ class Result:
 Value = Source | Number | Result
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation of a program. What has but one operand takes it twice."""
+
+    code: Code
+    left: Value
+    right: Value
+    is_open: bool = False
+    """The limits of its activation follow: only what these give is as if it had been stored."""
+
+    @property
+    def word(self) -> int:
+        """As elementwise.glsl has it."""
+        return int(self.code) | (_OPEN if self.is_open else 0)
+
+
 class Program:
     """Operations in order, each on sources, numbers, and results of operations before."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
         self.numbers: dict[Number, int] = {}
-        self.steps: list[tuple[Code, Value, Value]] = []
+        self.steps: list[Step] = []
 
     def add(self, code: Code, left: Value, right: Value | None = None) -> Result:
         """One operation more. One on a single operand takes it twice."""
@@ -111,8 +131,17 @@ class Program:
                 self.sources.setdefault(value, len(self.sources))
             elif isinstance(value, Number):
                 self.numbers.setdefault(value, len(self.numbers))
-        self.steps.append((code, left, right))
+        self.steps.append(Step(code, left, right))
         return Result(len(self.steps) - 1)
+
+    def limit(self, value: Value, low: float, high: float) -> Result:
+        """The limits of an activation, where they are not infinite, on a value that is not stored before."""
+        for code, end in ((Code.AT_LEAST, low), (Code.AT_MOST, high)):
+            if math.isfinite(end):
+                if isinstance(value, Result):
+                    self.steps[value.step] = replace(self.steps[value.step], is_open=True)
+                value = self.add(code, value, Number.of(end))
+        return value if isinstance(value, Result) else self.add(Code.AT_LEAST, value, Number.of(-math.inf))
 
     @property
     def fits(self) -> bool:
@@ -125,8 +154,13 @@ class Program:
         return g.once(("numbers", bits), lambda: g.constant(np.array(bits, np.uint32)))
 
 
-def chain(g: Lowering, program: Program, results: Mapping[TensorRef, Result], operation: int) -> Dispatch | None:
-    """The dispatch that computes a program, and writes some of its results. ``operation``: to which it belongs."""
+def chain(
+    g: Lowering, program: Program, results: Mapping[TensorRef, Result], type_: DType, operation: int
+) -> Dispatch | None:
+    """The dispatch that computes a program on floats of a type, and writes some of its results.
+
+    ``operation``: to which it belongs.
+    """
     sources, written = list(program.sources), list(results)
     length = next(length for length, steps in STEPS.items() if len(program.steps) <= steps)
     spec: dict[str, int | float | bool] = {
@@ -135,9 +169,9 @@ def chain(g: Lowering, program: Program, results: Mapping[TensorRef, Result], op
         **{f"SOURCE_{number}": int(source.spread) for number, source in enumerate(sources)},
         **{f"RESULT_{number}": _FIRST_STEP + result.step for number, result in enumerate(results.values())},
     }
-    for number, (code, left, right) in enumerate(program.steps):
-        spec[f"STEP_{number}"] = int(code)
-        for side, value in (("LEFT", left), ("RIGHT", right)):
+    for number, step in enumerate(program.steps):
+        spec[f"STEP_{number}"] = step.word
+        for side, value in (("LEFT", step.left), ("RIGHT", step.right)):
             if isinstance(value, Result):
                 place = _FIRST_STEP + value.step
             elif isinstance(value, Source):
@@ -148,9 +182,9 @@ def chain(g: Lowering, program: Program, results: Mapping[TensorRef, Result], op
     table = program.table(g)
     read = [source.tensor for source in sources] or [table]
     every = _padded(sources)
-    count = -(-written[0].nbytes // 16)
+    count = -(-written[0].nbytes * 2 // type_.bits)
     return g.made(
-        CHAIN.variant(DTYPE="f32", LENGTH=length),
+        CHAIN.variant(DTYPE=type_.name, LENGTH=length),
         groups=g.flat(count, LOCAL),
         spec=spec,
         tensors={

@@ -23,7 +23,7 @@ _TABLE = 16
 
 def exists(choice: Mapping[str, str]) -> bool:
     """Which data types have an end."""
-    return choice["END"] == "plain" or choice["DTYPE"] in ("f32", "q8")
+    return choice["END"] == "plain" or choice["DTYPE"] != "i32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ def with_program(g: Lowering, product: Dispatch, program: Program, own: Source, 
             return _FIRST_STEP + value.step
         return _FIRST_NUMBER + numbers.index(value) if isinstance(value, Number) else _OWN if value == own else _EXTRA
 
-    for step, (code, left, right) in enumerate(program.steps):
-        spec |= {f"STEP_{step}": int(code), f"LEFT_{step}": number_of(left), f"RIGHT_{step}": number_of(right)}
+    for number, step in enumerate(program.steps):
+        spec |= {f"STEP_{number}": step.word, f"LEFT_{number}": number_of(step.left)}
+        spec[f"RIGHT_{number}"] = number_of(step.right)
     return _ended(g, product, spec, extra, program.table(g), result)
 
 
@@ -98,7 +99,7 @@ def _ended(
     parameters: TensorRef,
     result: TensorRef,
 ) -> Dispatch:
-    shader = g.variant(f"{product.shader.name.rpartition('.')[0]}.fused")
+    shader = g.variant(product.shader.sibling(*ENDS))
     tensors = {
         **product.tensors,
         "dst": result,

@@ -26,6 +26,9 @@ _SIXTEEN_BITS = frozenset({"f16", "b16"})
 _NATIVE_ALONE = "half"
 """The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the twin."""
 
+NATIVE = "native"
+"""The end of the name of a twin."""
+
 _declared: dict[str, Shader] = {}
 
 
@@ -46,7 +49,7 @@ class Variant:
     @property
     def name(self) -> str:
         """The file stem of the compiled variant, e.g. `pool2d.avg.f32`."""
-        return ".".join((self.shader, *(value for _, value in self.axes), *(["native"] if self.is_native else [])))
+        return ".".join((self.shader, *(value for _, value in self.axes), *([NATIVE] if self.is_native else [])))
 
     @property
     def defines(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
 from nnvk.driver.vulkan.shaders.freeze import freeze
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
@@ -71,6 +71,15 @@ class CompiledShader:
     def family(self) -> str:
         """The shader that it is a variant of."""
         return self.name.partition(".")[0]
+
+    @property
+    def choice(self) -> tuple[str, ...]:
+        """The values of its axes, in the order of their declaration."""
+        return tuple(value for value in self.name.split(".")[1:] if value != NATIVE)
+
+    def sibling(self, chosen: str, instead: str) -> str:
+        """The name of the variant that has ``instead`` where this one has a value of an axis."""
+        return ".".join(instead if part == chosen else part for part in self.name.split("."))
 
     @property
     def spirv(self) -> bytes:

@@ -109,6 +109,6 @@ def _group(graph: Graph, nodes: Sequence[Node]) -> Group | None:
 def fuse_chain(graph: Graph, g: Lowering, group: Group) -> None:
     """Compute a group in one dispatch."""
     if (len(group.nodes) > 1 or group.reads_parts) and group.program.fits:
-        fused = chain(g, group.program, group.results, group.last.dispatch.operation)
+        fused = chain(g, group.program, group.results, group.last.type, group.last.dispatch.operation)
         if fused is not None:
             graph.replace(group.last.position, fused, (node.position for node in group.nodes[:-1]))

@@ -1,11 +1,12 @@
-"""Which dispatches are element-wise operations on 32-bit floats, and what they do, step by step."""
+"""Which dispatches are element-wise operations on floats, and what they do, step by step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.elementwise import Code, Number, Program, Result, Source, Spread, Value
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
@@ -34,6 +35,8 @@ _BINARY = {
     "prelu": Code.PRELU,
 }
 """Kinds of binary.comp."""
+FLOATS = {type_.name: type_ for type_ in (F32, F16)}
+"""Data types that operations can follow each other on, by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Node:
 
     position: int
     dispatch: Dispatch
+    type: DType
+    """Of all that it reads and writes."""
     sources: tuple[Source, ...]
     result: TensorRef
 
@@ -49,48 +54,40 @@ class Node:
         """Add its steps to a program, on what ``operand`` gives for its sources; the last one's result."""
         push = self.dispatch.push
         operands = [operand(source) for source in self.sources]
-        kind = self.dispatch.shader.name.split(".")[1]
+        kind, *_ = self.dispatch.shader.choice
         if kind == "clamp":
-            return _limited(program, operands[0], push)
+            return program.limit(operands[0], push["low"], push["high"])
         if kind == "elu":
             return program.add(Code.ELU, operands[0], Number.of(push["low"]))
         if kind in _UNARY:
             return program.add(_UNARY[kind], operands[0])
         combined = program.add(_BINARY[kind], *operands)
-        return _limited(program, combined, push) if push.keys() >= {"low", "high"} else combined
-
-
-def _limited(program: Program, value: Value, push: Mapping[str, int | float]) -> Result:
-    """An activation's limits, where they are not infinite."""
-    if push["low"] > -math.inf:
-        value = program.add(Code.AT_LEAST, value, Number.of(push["low"]))
-    if push["high"] < math.inf:
-        value = program.add(Code.AT_MOST, value, Number.of(push["high"]))
-    return value if isinstance(value, Result) else program.add(Code.AT_LEAST, value, Number.of(-math.inf))
+        return program.limit(combined, push["low"], push["high"]) if push.keys() >= {"low", "high"} else combined
 
 
 def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
     """What a dispatch does, if it is an element-wise operation that can be told apart from its place."""
-    family, kind, *types = dispatch.shader.name.split(".")
-    if types != ["f32"] or not graph.may_wait(position) or graph.writer(dispatch.tensors["dst"]) != position:
+    kind, name = dispatch.shader.choice
+    type_ = FLOATS.get(name)
+    if type_ is None or not graph.may_wait(position) or graph.writer(dispatch.tensors["dst"]) != position:
         return None
     result = dispatch.tensors["dst"]
-    if family == "unary":
-        return Node(position, dispatch, (_source(graph, dispatch.tensors["src"]),), result)
+    if dispatch.shader.family == "unary":
+        return Node(position, dispatch, type_, (_source(graph, dispatch.tensors["src"], type_),), result)
     if kind not in _BINARY:
         return None
-    sources = [operand(graph, dispatch, side, 4) for side in ("lhs", "rhs")]
+    sources = [operand(graph, dispatch, side, type_) for side in ("lhs", "rhs")]
     if None in sources:
         return None
-    return Node(position, dispatch, tuple(source for source in sources if source is not None), result)
+    return Node(position, dispatch, type_, tuple(source for source in sources if source is not None), result)
 
 
-def operand(graph: Graph, dispatch: Dispatch, side: str, itemsize: int) -> Source | None:
+def operand(graph: Graph, dispatch: Dispatch, side: str, type_: DType) -> Source | None:
     """How a tensor that may be broadcast is read by binary.comp; None where it is not simply repeated."""
     tensor, push = dispatch.tensors[side], dispatch.push
-    elements, own = int(push["elements"]), tensor.nbytes // itemsize
+    elements, own = int(push["elements"]), tensor.nbytes * 8 // type_.bits
     if own == elements:
-        return _source(graph, tensor) if itemsize == 4 else Source(tensor)
+        return _source(graph, tensor, type_)
     if own == 1:
         return Source(tensor, Spread.SINGLE)
     sizes = [int(push[f"size_{axis}"]) for axis in (1, 2, 3)]
@@ -106,7 +103,7 @@ def operand(graph: Graph, dispatch: Dispatch, side: str, itemsize: int) -> Sourc
     return None
 
 
-def _source(graph: Graph, tensor: TensorRef) -> Source:
+def _source(graph: Graph, tensor: TensorRef, type_: DType) -> Source:
     """A tensor whose elements are read one for one: where it is a dense part of another one, that."""
     found = graph.dispatch_that_writes(tensor, "arrange")
     if found is None or not graph.may_wait(found[0]):
@@ -115,6 +112,6 @@ def _source(graph: Graph, tensor: TensorRef) -> Source:
     shader, words, first = part.shader, part.specialization, int(part.push["first"])
     if shader.constant(words, "RANK") != 1 or not shader.constant(words, "DENSE"):
         return Source(tensor)
-    if not shader.name.endswith(".b32"):
+    if shader.choice != (type_.moved,) or type_.name not in FLOATS:
         return Source(tensor)
     return Source(part.tensors["src"], first=first // 4)

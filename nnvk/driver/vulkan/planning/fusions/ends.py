@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.dtypes import Q8, DType
 from nnvk.driver.vulkan.lowering.elementwise import Code, Source
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.output_end import ByteEnd, fits, is_extra, with_bytes, with_program
@@ -27,7 +28,8 @@ def fuse_end(graph: Graph, g: Lowering, group: Group) -> bool:
     products = [
         (*found, source)
         for source in group.program.sources
-        if source == Source(source.tensor) and (found := _product(graph, source.tensor, inside, "f32")) is not None
+        if source == Source(source.tensor)
+        and (found := _product(graph, source.tensor, inside, group.last.type)) is not None
     ]
     if not products or len(group.results) != 1:
         return False
@@ -49,16 +51,16 @@ def fuse_byte_ends(graph: Graph, g: Lowering) -> None:
             continue
         if dispatch.shader.family == "lookup":
             _look_up(graph, g, position, dispatch, ends)
-        elif dispatch.shader.name.endswith(".q8") and dispatch.shader.name.split(".")[1] in _SIGNS:
+        elif dispatch.shader.choice[1] == Q8.name and dispatch.shader.choice[0] in _SIGNS:
             _combine(graph, g, position, dispatch, ends)
 
 
 def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends: dict[int, ByteEnd]) -> None:
-    kind, push = dispatch.shader.name.split(".")[1], dispatch.push
+    (kind, _), push = dispatch.shader.choice, dispatch.push
     sides = []
     for own, other in (("lhs", "rhs"), ("rhs", "lhs")):
-        found = _product(graph, dispatch.tensors[own], {position}, "q8")
-        extra = operand(graph, dispatch, other, 1)
+        found = _product(graph, dispatch.tensors[own], {position}, Q8)
+        extra = operand(graph, dispatch, other, Q8)
         if found is not None and extra is not None and dispatch.tensors[own].nbytes == push["elements"]:
             sides.append((*found, own, other, extra))
     if not sides:
@@ -79,7 +81,7 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
 
 
 def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends: dict[int, ByteEnd]) -> None:
-    found = _product(graph, dispatch.tensors["src"], {position}, "q8", ends)
+    found = _product(graph, dispatch.tensors["src"], {position}, Q8, ends)
     data = graph.constant(dispatch.tensors["table"])
     if found is None or data is None or dispatch.tensors["src"].nbytes != dispatch.tensors["dst"].nbytes:
         return
@@ -90,7 +92,7 @@ def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
 
 
 def _product(
-    graph: Graph, tensor: TensorRef, readers: set[int], kind: str, ends: dict[int, ByteEnd] | None = None
+    graph: Graph, tensor: TensorRef, readers: set[int], type_: DType, ends: dict[int, ByteEnd] | None = None
 ) -> tuple[int, Dispatch] | None:
     """The product that gives a tensor which these commands alone read, if an end fits it.
 
@@ -100,19 +102,18 @@ def _product(
     command = None if position is None else graph.commands[position]
     if position is None or not isinstance(command, Dispatch) or command.shader.family not in _PRODUCTS:
         return None
-    _, dtype, *_, end = command.shader.name.split(".")
+    dtype, *_, end = command.shader.choice
     free = end == "plain" or (ends is not None and position in ends and not ends[position].table)
-    if dtype != kind or not free or not graph.is_passed_on(tensor) or not set(graph.readers(tensor)) <= readers:
+    if dtype != type_.name or not free or not graph.is_passed_on(tensor) or not set(graph.readers(tensor)) <= readers:
         return None
-    if kind == "q8" and not _is_open(command):
+    if type_ is Q8 and not _is_open(command):
         return None
     return (position, command) if graph.may_wait(position) else None
 
 
 def _is_open(product: Dispatch) -> bool:
-    """Whether a product of bytes can have an end: its pixels are not padded, and its K is not in pieces."""
-    is_split = ".split." in product.shader.name
-    return not is_split and bool(product.shader.constant(product.specialization, "VECTOR_STORES"))
+    """Whether a product of bytes can have an end: its pixels are not padded."""
+    return bool(product.shader.constant(product.specialization, "VECTOR_STORES"))
 
 
 def _channels(product: Dispatch) -> int:
