@@ -53,6 +53,13 @@ layout(constant_id = 5) const bool VECTOR_STORES = true;
 layout(constant_id = 11) const bool PADDED = true;
 // What the product is split by.
 layout(constant_id = 6) const uint SPLIT = 1;
+#ifdef DTYPE_Q8
+// Bytes of the input and the output, and of weights in order, are signed. No push constants: there are no more.
+layout(constant_id = 12) const bool SIGNED = false;
+layout(constant_id = 13) const bool WEIGHTS_SIGNED = false;
+const uint sign_mask = SIGNED ? 0x80808080u : 0u;
+const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
+#endif
 
 const uint NOTHING = 1;
 const uint CHANNELS = 2;
@@ -125,14 +132,10 @@ layout(push_constant) uniform Push {
     float weight_scale;    // what weights come too small by
 #endif
 #ifdef DTYPE_Q8
-    uint sign_mask;
     int input_zero;
     int weight_zero;
     int output_zero;
     uint last_word;    // of the input
-#if defined(TILE_REGISTER) || defined(TILE_QUADS)
-    uint weight_sign_mask;    // of weights in order
-#endif
 #endif
 };
 
@@ -141,7 +144,10 @@ layout(push_constant) uniform Push {
 #include "include/filter_output.glsl"
 
 #ifdef SUMS_SPLIT
-#if defined(IS_QUANTISED)
+#if defined(IS_QUANTISED) && defined(END_FUSED)
+#define SUMS_BINDING 7
+#define COUNTERS_BINDING 8
+#elif defined(IS_QUANTISED)
 #define SUMS_BINDING 5
 #define COUNTERS_BINDING 6
 #elif defined(END_FUSED)

@@ -44,6 +44,7 @@ EXECUTION_MODEL_GL_COMPUTE = 5
 EXECUTION_MODE_LOCAL_SIZE = 17
 EXECUTION_MODE_LOCAL_SIZE_ID = 38
 BUILT_IN_WORKGROUP_SIZE = 25
+COMPOSITE_EXTRACT = 81
 STORAGE_WORKGROUP, STORAGE_PUSH_CONSTANT, STORAGE_BUFFER, STORAGE_UNIFORM = 4, 9, 12, 2
 
 # SPIR-V capability -> (its name, the Vulkan feature it needs; None: every Vulkan 1.1 device has it). The names are
@@ -306,6 +307,9 @@ def _value(module: _Module, constant: int) -> int | float | bool:
             code = {"uint": "<I", "int": "<i", "float": "<f"}[kind]
             value: int | float = struct.unpack(code, struct.pack("<I", operands[0]))[0]
             return value
+        case Op.SPEC_CONSTANT_OP if operands[0] == COMPOSITE_EXTRACT:
+            _, composite, index = operands
+            return _value(module, module.constants[composite][2][index])
         case Op.SPEC_CONSTANT_OP:
             return _evaluate(operands[0], [_value(module, operand) for operand in operands[1:]])
         case _:

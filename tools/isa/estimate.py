@@ -38,14 +38,15 @@ def environment(gpu: Gpu, icd: str) -> dict[str, str]:
 
 
 def planned(model: Path, gpu: Gpu, icd: str, *options: str) -> dict[str, Any]:
-    """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for whose memory it has."""
+    """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for units and whose memory it has."""
     command = [sys.executable, "-m", "nnvk.cli", "plan", str(model), *options]
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.json"
         _call([*command, "--json", str(first)], environment(gpu, icd))
         plan = json.loads(first.read_bytes())
         changed = Path(folder) / "profile.json"
-        changed.write_text(json.dumps({**plan["profile"], "unified_memory": not gpu.discrete}))
+        known = {"unified_memory": not gpu.discrete, "units": gpu.units}
+        changed.write_text(json.dumps({**plan["profile"], **known}))
         _call([*command, "--profile", str(changed), "--json", str(first)], environment(gpu, icd))
         return json.loads(first.read_bytes())
 

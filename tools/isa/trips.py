@@ -9,8 +9,6 @@ from assembly import Loop
 
 _CARRIED = 64
 """Fours of K after which bytes as floats are carried to integers."""
-_STAGE = 4
-"""Fours of K of a stage in shared memory."""
 
 
 def _up(a: float, b: float) -> int:
@@ -74,8 +72,7 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         _set([loop for loop in outer if loop not in main], pieces - 1)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
-        _set(main, _up(steps, _STAGE))
-        _set(within, 1 if kind == "q8" else 2)  # the staging of weights, where it is no straight line
+        _set(main, _up(steps, dispatch["constants"]["STAGE"]))
     elif tile == "subgroup":
         push = dispatch["push_constants"]
         _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])

@@ -1,5 +1,6 @@
-// TILE_SHARED stages both operands in shared memory, in a workgroup of 16 x 8 invocations that reads whole cache
-// lines, and asks for no subgroup operations.
+// TILE_SHARED stages both operands in shared memory, and asks for no subgroup operations. An invocation computes some
+// pixels of FOURS fours of output channels. It brings its share of a stage, whole cache lines together with its
+// neighbours, and holds it in registers while the stage before is multiplied: loads are under way all the time.
 
 #ifndef NNVK_PRODUCT_SHARED_GLSL
 #define NNVK_PRODUCT_SHARED_GLSL
@@ -7,134 +8,210 @@
 #include "arithmetic.glsl"
 #include "pieces.glsl"
 
-const uint COLUMNS = 64;                 // output channels per workgroup, four to an invocation
-const uint QUADS = COLUMNS / 4;          // and so invocations along x
-const uint MAX_ROWS = 64;
-const uint INVOCATION_ROWS = ROWS / 8;   // output pixels per invocation; invocations along y: 8
-const uint STRETCH = 4;                  // fours of K per stage
-const uint LOADERS = QUADS * 8;          // all invocations
+layout(constant_id = 7) const uint FOURS = 1;
+// A tap has a whole number of stages: all invocations go from one to the next together.
+layout(constant_id = 8) const bool WHOLE_STAGES = false;
+// Fours of K of a stage.
+layout(constant_id = 9) const uint STAGE = 4;
+
+const uint ACROSS = gl_WorkGroupSize.x;                // invocations along output channels
+const uint LINES = gl_WorkGroupSize.y;                 // and along pixels
+const uint QUADS = ACROSS * FOURS;                     // fours of output channels of a workgroup
+const uint COLUMNS = QUADS * 4;                        // whole blocks
+const uint INVOCATION_ROWS = ROWS / LINES;
+const uint LINE = ROWS + 2;                            // of a four of K in shared memory: writers have banks of their own
+const uint LOADERS = ACROSS * LINES;                   // a multiple of STAGE
+const uint LOAD_ROWS = LOADERS / STAGE;
+const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
+const uint MAX_ROWS = 8, MAX_FOURS = 2, MAX_LOADS = 8;
 
 #ifdef IS_QUANTISED
-shared uint stage_inputs[STRETCH][MAX_ROWS];
-shared uvec4 stage_weights[STRETCH][QUADS];
-const uint FOUR_WEIGHTS = 8;     // vectors that hold four steps of a block
+const uint STEPS = 1;    // vectors of weights of a four of K for four output channels
 #else
-// Numbers of 32 bits are staged with K outermost, so that an invocation reads its pixels as vectors; one vector more to
-// a line keeps the writers off each other's banks.
-shared FACTOR stage_inputs[STRETCH * 4][MAX_ROWS + 4];
-shared WEIGHTS4 stage_weights[STRETCH * 4][QUADS];
-const uint FOUR_WEIGHTS = 32;
+const uint STEPS = 4;
 #endif
-const uint BLOCK_WEIGHTS = STRETCH * FOUR_WEIGHTS;
+const uint BLOCK_LINE = STEPS * (BLOCK / 4);           // of a block, as it lies in memory
+const uint WEIGHTS = STAGE * STEPS * QUADS;
+const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
+
+shared LOADED4 stage_inputs[STAGE * LINE];
+shared WEIGHTS4 stage_weights[WEIGHTS];
+
+// What an invocation brings, and where it is: the addresses of taps and a channel in them, fours of K that weights are
+// behind the first ones.
+struct Share {
+    LOADED4 inputs[MAX_LOADS];
+    WEIGHTS4 weights[MAX_LOADS];
+};
+struct Source {
+    uint taps[MAX_LOADS];
+    uint channel;
+    uint weights[MAX_LOADS];
+};
+
+// The number of a load in the stage, in the order in which weights lie in memory: block by block, four by four.
+uint weight_of(uint load) { return load * LOADERS + gl_LocalInvocationIndex; }
+uint weight_four(uint number) { return number % (STAGE * BLOCK_LINE) / BLOCK_LINE; }
+
+// Its place in shared memory.
+uint weight_place(uint number) {
+    uint within = number % BLOCK_LINE, quad = number / (STAGE * BLOCK_LINE) * (BLOCK / 4u);
+#ifdef IS_QUANTISED
+    return weight_four(number) * QUADS + quad + within;
+#else
+    uint k = within / 16u * 2u + within % 2u;
+    return (weight_four(number) * 4u + k) * QUADS + quad + within / 2u % 8u;
+#endif
+}
+
+// Where what an invocation brings to the stage from a four of K on is.
+void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads) {
+    uint here = min(step + gl_LocalInvocationIndex % STAGE, steps - 1u);
+    if (WHOLE_STAGES) here = step;
+    uint tap = here / quads, down = tap / part.taps.y, right = tap - down * part.taps.y;
+    source.channel = (here - tap * quads) * 4u;
+    if (WHOLE_STAGES) source.channel += gl_LocalInvocationIndex % STAGE * 4u;
+    [[unroll]] for (uint i = 0; i < LOADS; i++) source.taps[i] = tap_address(part, windows[i], down, right);
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+        uint four = WHOLE_STAGES ? step : min(step + weight_four(weight_of(i)), steps - 1u);
+        if (SPLIT == PHASES) {
+            uint of = four / quads;
+            four += (tap_number(part, of / part.taps.y, of % part.taps.y) - of) * quads;
+        }
+        source.weights[i] = WHOLE_STAGES ? four + weight_four(weight_of(i)) : four;
+    }
+}
+
+// Loads it. What is past the last four of K is nothing.
+void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps, Zeros zeros) {
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        share.inputs[i] = load_input(source.taps[i], source.channel, 0u, zeros.outside);
+        if (!WHOLE_STAGES)
+            share.inputs[i] = where(step + gl_LocalInvocationIndex % STAGE < steps, share.inputs[i], zeros.outside);
+    }
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+        share.weights[i] = weights[firsts[i] + source.weights[i] * BLOCK_LINE];
+        if (!WHOLE_STAGES && step + weight_four(weight_of(i)) >= steps) share.weights[i] = WEIGHTS4(0);
+    }
+}
+
+void put(Share share) {
+    uint four = gl_LocalInvocationIndex % STAGE, row = gl_LocalInvocationIndex / STAGE;
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        if (ROWS % LOAD_ROWS == 0u || row + i * LOAD_ROWS < ROWS)
+            stage_inputs[four * LINE + row + i * LOAD_ROWS] = share.inputs[i];
+    }
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+        if (WEIGHTS % LOADERS == 0u || weight_of(i) < WEIGHTS)
+            stage_weights[weight_place(weight_of(i))] = share.weights[i];
+    }
+}
 
 void main() {
-    uint column = gl_LocalInvocationID.x;
-    uint line = gl_LocalInvocationID.y;
-    uint invocation = line * QUADS + column;
+    uint column = gl_LocalInvocationID.x, line = gl_LocalInvocationID.y;
     Place place = place_of_group(COLUMNS, ROWS, PIECES);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
 
     Zeros zeros = zeros_of(true);
-    Sum sums[MAX_ROWS / 8];
-    uint input_counts[MAX_ROWS / 8];
-    uvec4 weight_counts = uvec4(0u);
-    Output target = output_of(SPLIT == CHANNELS ? part.number : 0u, place.block * COLUMNS + column * 4u);
-    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        sums[r] = sum_from(bias_of(target, place.piece));
-        input_counts[r] = 0u;
+    Sum sums[MAX_ROWS * MAX_FOURS];
+    uint input_counts[MAX_ROWS];
+    uvec4 weight_counts[MAX_FOURS];
+    Output targets[MAX_FOURS];
+    [[unroll]] for (uint f = 0; f < FOURS; f++) {
+        targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, place.block * COLUMNS + (column + f * ACROSS) * 4u);
+        weight_counts[f] = uvec4(0u);
+        [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+            sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));
     }
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) input_counts[r] = 0u;
 
-    // Four neighbouring invocations read sixteen neighbouring channels of one pixel.
-    uint load_quad = invocation % STRETCH;
-    uint load_row = invocation / STRETCH;
-    const uint LOAD_ROWS = LOADERS / STRETCH;
-    const uint LOADS = (ROWS + LOAD_ROWS - 1u) / LOAD_ROWS;
-    Window windows[MAX_ROWS / (LOADERS / STRETCH)];
-    [[unroll]] for (uint i = 0; i < LOADS; i++) windows[i] = window_of(part, place.row + load_row + i * LOAD_ROWS);
-
+    // Neighbouring invocations read neighbouring channels of one pixel.
+    Window windows[MAX_LOADS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++)
+        windows[i] = window_of(part, place.row + gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS);
     uint quads = divide_up(depth, 4u);    // fours of channels
     uint steps = part.taps.x * part.taps.y * quads;
-    uint block_steps = kernel_height * kernel_width * quads;
-    Stretch own = stretch_of(place.piece, steps, STRETCH);
-    for (uint step = own.first; step < own.end; step += STRETCH) {
-        uint here = min(step + load_quad, steps - 1u), tap = here / quads, c = (here - tap * quads) * 4u;
-        uint down = tap / part.taps.y, right = tap - down * part.taps.y;
-        [[unroll]] for (uint i = 0; i < LOADS; i++) {
-            LOADED4 loaded = load_input(tap_address(part, windows[i], down, right), c, 0u, zeros.outside);
-            loaded = where(step + load_quad < steps, loaded, zeros.outside);
-            uint r = load_row + i * LOAD_ROWS;
-            if (r < ROWS) {
-#ifdef IS_QUANTISED
-                stage_inputs[load_quad][r] = loaded;
-#else
-                INPUT4 values = FACTORS_OF(loaded);
-                [[unroll]] for (uint k = 0; k < 4u; k++) stage_inputs[load_quad * 4u + k][r] = values[k];
-#endif
-            }
-        }
-        // Weights, in the order in which they lie in two blocks of packed channels.
-        for (uint i = invocation; i < 2u * BLOCK_WEIGHTS; i += LOADERS) {
-            uint side = i / BLOCK_WEIGHTS;
-            uint from = i % BLOCK_WEIGHTS;
-            uint block = place.block * (COLUMNS / BLOCK) + side;
-            uint here = step + from / FOUR_WEIGHTS;
-            bool inside = block * BLOCK < out_channels && here < steps;
-            if (SPLIT == PHASES) {
-                uint of = here / quads;
-                here += (tap_number(part, of / part.taps.y, of % part.taps.y) - of) * quads;
-            }
-            uint at = ((first_block(part) + block) * block_steps + here) * FOUR_WEIGHTS + from % FOUR_WEIGHTS;
-            WEIGHTS4 loaded = weights[weights_offset / WEIGHTS_WORDS + (inside ? at : 0u)];
-#ifdef IS_QUANTISED
-            uint k = from / 8u;
-            uint quad = from % 8u;
-#else
-            uint k = from / 16u * 2u + from % 2u;
-            uint quad = from / 2u % 8u;
-#endif
-            stage_weights[k][side * (QUADS / 2u) + quad] = inside ? loaded : WEIGHTS4(0);
-        }
+    uint block_size = kernel_height * kernel_width * quads * BLOCK_LINE;
+    uint firsts[MAX_LOADS];
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+        // Of a block that is not there, whose channels nobody stores, those of the last one that is.
+        uint block = place.block * (COLUMNS / BLOCK) + weight_of(i) / (STAGE * BLOCK_LINE);
+        block = first_block(part) + min(block, (out_channels - 1u) / BLOCK);
+        firsts[i] = weights_offset / WEIGHTS_WORDS + block * block_size + weight_of(i) % BLOCK_LINE;
+    }
+    Stretch own = stretch_of(place.piece, steps, STAGE);
+    Source source;
+    Share share;
+    uint left = 0u;    // stages of the tap
+    if (own.first < own.end) {
+        left = (quads - own.first % quads) / STAGE;
+        locate(source, part, windows, own.first, steps, quads);
+        fetch(share, source, firsts, own.first, steps, zeros);
+    }
+    for (uint step = own.first; step < own.end; step += STAGE) {
+        put(share);
         barrier();
-        [[unroll]] for (uint q = 0; q < STRETCH; q++) {
-#ifdef IS_QUANTISED
-            Weights4 weight = weights_of(stage_weights[q][column], zeros);
-#else
-            Weights4 weight;
-            [[unroll]] for (uint k = 0; k < 4u; k++) weight.steps[k] = WEIGHTS_OF(stage_weights[q * 4u + k][column]);
-#endif
-            weight_counts = count_weights(weight_counts, weight);
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-#ifdef IS_QUANTISED
-                INPUT4 inputs = input_of(stage_inputs[q][line * INVOCATION_ROWS + r], zeros);
-#else
-                INPUT4 inputs;
-                [[unroll]] for (uint k = 0; k < 4u; k++)
-                    inputs[k] = stage_inputs[q * 4u + k][line * INVOCATION_ROWS + r];
-#endif
-                input_counts[r] = count_inputs(input_counts[r], inputs);
-                add_products(sums[r], inputs, weight);
-                if (EACH_ROUND_CARRIES && q % 2u == 1u) carry(sums[r]);
+        uint next = step + STAGE;
+        if (next < own.end) {
+            left--;
+            if (WHOLE_STAGES && left != 0u) {
+                source.channel += STAGE * 4u;
+                [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) source.weights[i] += STAGE;
+            } else {
+                locate(source, part, windows, next, steps, quads);
+                left = quads / STAGE;
             }
         }
-        if ((step - own.first + STRETCH) % EXACT_FOURS == 0u) {
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) carry(sums[r]);
+        // Of the last stage once more, from near: compilers wait for loads at the end of a branch.
+        fetch(share, source, firsts, next, steps, zeros);
+        [[unroll]] for (uint q = 0; q < STAGE; q++) {
+            Weights4 weight[MAX_FOURS];
+            LOADED4 loaded[MAX_ROWS];    // all before the first is multiplied: a lone subgroup waits but once
+            [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                uint at = q * STEPS * QUADS + column + f * ACROSS;
+#ifdef IS_QUANTISED
+                weight[f] = weights_of(stage_weights[at], zeros);
+#else
+                [[unroll]] for (uint k = 0; k < 4u; k++) weight[f].steps[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
+#endif
+                weight_counts[f] = count_weights(weight_counts[f], weight[f]);
+            }
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) loaded[r] = stage_inputs[q * LINE + line + r * LINES];
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+                INPUT4 inputs = input_of(loaded[r], zeros);
+                input_counts[r] = count_inputs(input_counts[r], inputs);
+                [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                    add_products(sums[r * FOURS + f], inputs, weight[f]);
+                    if (EACH_ROUND_CARRIES && q % 2u == 1u) carry(sums[r * FOURS + f]);
+                }
+            }
+        }
+        if ((next - own.first) % EXACT_FOURS == 0u) {
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS * FOURS; r++) carry(sums[r]);
         }
         barrier();
     }
     // Steps past the last count: their weights are words of zeros, which the padding is multiplied by.
-    ACC4 due = due_to_weights(weight_counts, divide_up(own.end - own.first, STRETCH) * STRETCH);
+    ACC4 due[MAX_FOURS];
+    [[unroll]] for (uint f = 0; f < FOURS; f++)
+        due[f] = due_to_weights(weight_counts[f], divide_up(own.end - own.first, STAGE) * STAGE);
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        carry(sums[r]);
-        ACC4 sum = total(sums[r], input_counts[r], due);
+        [[unroll]] for (uint f = 0; f < FOURS; f++) {
+            uint number = r * FOURS + f;
+            carry(sums[number]);
+            ACC4 sum = total(sums[number], input_counts[r], due[f]);
 #ifdef SUMS_SPLIT
-        leave_sum(place, r, INVOCATION_ROWS, sum);
+            leave_sum(place, number, INVOCATION_ROWS * FOURS, sum);
+        }
     }
     if (!comes_last(place)) return;
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-        ACC4 sum = whole_sum(place, r, INVOCATION_ROWS);
+        [[unroll]] for (uint f = 0; f < FOURS; f++) {
+            ACC4 sum = whole_sum(place, r * FOURS + f, INVOCATION_ROWS * FOURS);
 #endif
-        store_output(window_of(part, place.row + line * INVOCATION_ROWS + r).pixel, target, sum);
+            store_output(window_of(part, place.row + line + r * LINES).pixel, targets[f], sum);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_orde
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
-from nnvk.driver.vulkan.lowering.quantised import sign_mask
+from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -68,7 +68,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
     invocations = batches * -(-out_height // tile.height) * -(-out_width // tile.width) * -(-out_channels // 4)
     multiplier = out_channels // channels
-    mask = {"weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
+    masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(
         SHADER.variant(DTYPE=kind, END="plain"),
         groups=g.flat(invocations, local),
@@ -103,7 +103,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         pad_top=vertical.before,
         pad_left=horizontal.before,
         **output_push(operands),
-        **mask,
+        **masks,
     )
     finish_output(g, target, call.output, product.target, call.nchw)
 

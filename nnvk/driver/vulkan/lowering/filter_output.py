@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.convert import as_float32
 from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import activation_push, sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.quantised import activation_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -40,13 +40,12 @@ class Operands:
 
 
 def output_push(operands: Operands) -> dict[str, int | float]:
-    """Push constants: the range of the activation; zero points and signs of q8 variants."""
+    """Push constants: the range of the activation; zero points of q8 variants."""
     limits = activation_push(operands.activation, operands.output)
     if not operands.is_quantised:
         return limits
     return {
         **limits,
-        "sign_mask": sign_mask(operands.input),
         "input_zero": zero_point(operands.input),
         "weight_zero": zero_point(operands.filter),
         "output_zero": zero_point(operands.output),

@@ -20,9 +20,9 @@ from nnvk.driver.vulkan.lowering.filters import (
     packed,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import sign_mask
+from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import STAGE, Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
@@ -36,18 +36,13 @@ def _exists(choice: Mapping[str, str]) -> bool:
     """
     if not output_end.exists(choice):
         return False
-    if choice["SUMS"] == "split" and not _may_be_split(choice):
-        return False
+    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
+        return False  # those are a CPU's
     if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["DTYPE"] != "q8":
         return choice["ARITHMETIC"] == "none"
     return choice["ARITHMETIC"] == "dot" or (choice["ARITHMETIC"] == "float" and choice["TILE"] != "subgroup")
-
-
-def _may_be_split(choice: Mapping[str, str]) -> bool:
-    """Not on subgroups of eight, which are a CPU's; and bytes with an end have no push constants left."""
-    return choice["TILE"] != "subgroup" and (choice["DTYPE"], choice["END"]) != ("q8", "fused")
 
 
 PRODUCT = Shader(
@@ -219,14 +214,16 @@ def _by_tiles(
     }
     if strategy.pieces > 1:
         spec["PIECES"] = strategy.pieces
+    if tile == "shared":
+        spec |= {"FOURS": strategy.fours, "STAGE": STAGE, "WHOLE_STAGES": product.depth % (4 * STAGE) == 0}
     if tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
         del spec["local_y"]
     batches, height, width, channels = product.source
     vertical, horizontal = product.vertical, product.horizontal
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
-    if kind == "q8" and tile in ("register", "quads"):
-        bytes_["weight_sign_mask"] = sign_mask(operands.filter)
+    if kind == "q8":
+        spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
     halves = {"weight_scale": 1.0 / scale} if strategy.arithmetic == "half" else {}
     tiles, sums = strategy.tiles(work), "whole"
     if strategy.pieces > 1:
@@ -275,6 +272,7 @@ def _matrix_by_vectors(
         tensors=tensors,
         inputs=product.depth,
         out_channels=product.columns,
+        **sign_push(operands.input),
         **output_push(operands),
     )
 

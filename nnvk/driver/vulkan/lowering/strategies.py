@@ -7,6 +7,7 @@ vectors of a CPU, the size of a subgroup, units, features. `COSTS` is all that i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,13 +15,12 @@ from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
-SHARED_COLUMNS = 64
-"""Output channels of a workgroup of the tile `shared`."""
 _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
-_SHARED_LOCAL = 16, 8
-_STAGE = 4
+STAGE = 4
 """Fours of K that the tile `shared` loads at once."""
+_SHARED = ((16, (16, 8), 1), (32, (16, 8), 1), (64, (16, 8), 1), (32, (8, 8), 2), (64, (8, 8), 2), (128, (8, 16), 2))
+"""Sizes of the tile `shared`: pixels and invocations of a workgroup, fours of output channels of an invocation."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -29,9 +29,13 @@ _NARROW = 16
 _MAX_ROUNDS = 65_500
 """Of the loops of an invocation together: llvmpipe ends them after 65,535."""
 _PIECES = 2, 4, 8, 16
-"""Into which K may be split."""
-_COUNTING = 4000
+"""Into which K may be split; into others up to the most where these fill a device's units better."""
+_COUNTING = 1500
 """Cycles that counters cost, which have to be zero at first."""
+_NEAR = 4
+"""Of so many vectors that registers are loaded with one comes from the cache that all units share."""
+_LEFT = 4
+"""How often longer than by its store a piece is waited for to leave a vector of sums."""
 _SHORTEST_PIECE = 8
 """Fours of K that are worth a workgroup of their own."""
 _CARRIED = 64
@@ -94,17 +98,25 @@ class Strategy:
     @property
     def sums(self) -> int:
         """Vectors of sums of an invocation, of the tiles that can share K."""
-        return self.rows // _SHARED_LOCAL[1] if self.tile == "shared" else self.rows * self.fours
+        return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.fours
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Pixels and output channels of a workgroup."""
+        if self.tile in ("subgroup", "vector"):
+            return self.rows, BLOCK
+        return self.rows * (1 if self.tile == "shared" else self.local[1]), 4 * self.fours * self.local[0]
 
     def tiles(self, work: Work) -> int:
         """Into which a product is cut."""
-        across, down = {"subgroup": BLOCK, "shared": SHARED_COLUMNS}.get(self.tile, 0), self.rows
-        if self.tile in ("register", "quads"):
-            across, down = self.local[0] * self.fours * 4, self.local[1] * self.rows
+        down, across = self.size
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
     def __str__(self) -> str:
-        size = f"{self.rows}x{4 * self.fours}" if self.tile in ("register", "quads") else str(self.rows)
+        down, across = self.size
+        size = {"shared": f"{down}x{across}"}.get(self.tile, str(self.rows))
+        if self.tile in ("register", "quads"):
+            size = f"{self.rows}x{4 * self.fours}"
         arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
@@ -141,8 +153,8 @@ def uses_subgroups(device: DeviceProfile) -> bool:
 
 
 def _shared(way: str) -> Iterator[Strategy]:
-    for rows in (16, 32, 64):
-        yield Strategy("shared", rows, _SHARED_LOCAL, arithmetic=way)
+    for rows, local, fours in _SHARED:
+        yield Strategy("shared", rows, local, fours, way)
 
 
 def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
@@ -166,9 +178,19 @@ def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[S
     tiles = whole.tiles(work)
     if device.is_cpu or tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
         return
-    for pieces in _PIECES:
-        if work.steps >= pieces * _SHORTEST_PIECE and tiles * pieces <= device.units * costs_of(device).resident:
+    best = _filled(tiles, device)
+    for pieces in range(2, _PIECES[-1] + 1):
+        if work.steps < pieces * _SHORTEST_PIECE or tiles * pieces > device.units * costs_of(device).resident:
+            return
+        filled = _filled(tiles * pieces, device)
+        if pieces in _PIECES or filled > best + 0.03:
+            best = max(best, filled)
             yield replace(whole, pieces=pieces)
+
+
+def _filled(groups: int, device: DeviceProfile) -> float:
+    """How much of a device's units so many workgroups keep busy, of all that they take."""
+    return groups / (-(-groups // device.units) * device.units)
 
 
 def _sums_are_short(work: Work, way: str) -> bool:
@@ -187,13 +209,17 @@ class Costs:
     staged: float
     """Such a vector written to or read from shared memory."""
     brought: float
-    """What else is to do for a vector that is put into shared memory (its address, its place): so many `products`."""
+    """A vector is brought to shared memory: its address and its place there."""
+    found: float
+    """What that takes beside where not all invocations go on to the next tap together."""
     barrier: float
     """Of a workgroup, for each of its subgroups."""
     group: float
     """A workgroup begins."""
     begin: float
     """A subgroup finds its place; it also ends once."""
+    stored: Mapping[str, float]
+    """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
     products: Mapping[str, float]
     """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane."""
     convert: Mapping[str, float]
@@ -202,12 +228,16 @@ class Costs:
     """A word goes round a quad; where that is part of `products`, 0."""
     latency: float
     """What a lone subgroup waits for its loads."""
+    staged_latency: float
+    """What it waits for shared memory in a stage."""
     sums: int
     """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long."""
     resident: int
     """Subgroups that a unit keeps under way, to compute with one while others wait."""
     simds: int
     """Of a unit, which it takes so many subgroups to keep busy."""
+    cache: float
+    """Bytes that all units get from the cache they share, in a cycle, for each of them."""
 
 
 COSTS = {
@@ -217,38 +247,46 @@ COSTS = {
     "cpu": Costs(
         load=100,
         staged=80,
-        brought=4,
+        brought=160,
+        found=60,
         barrier=400,
         group=600,
         begin=500,
+        stored={"any": 100},
         products={"f32": 16, "f16": 16, "i32": 32, "float": 16, "dot": 100, "half": 100},
         convert={"float": 20, "dot": 4},
         swap=0,
         latency=0,
+        staged_latency=0,
         sums=12,
         resident=1,
         simds=1,
+        cache=math.inf,
     ),
     # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
     # units, and measured on none. Loads and shared memory are expensive and far, subgroups many.
     "gpu": Costs(
         load=10,
-        staged=10,
-        brought=4,
-        barrier=60,
+        staged=8,
+        brought=9,
+        found=20,
+        barrier=25,
         group=60,
-        begin=60,
+        begin=70,
+        stored={"any": 50, "q8": 155},
         products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 12, "half": 10},
         convert={"float": 12, "dot": 2},
         swap=0.5,
         latency=650,
+        staged_latency=520,
         sums=10,
         resident=16,
         simds=2,
+        cache=13,
     ),
 }
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
-COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8)
+COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
 _SUBGROUP_DOT = 9
 """`Costs.products` of dot products in the tile `subgroup`: in vectors of eight they are vector instructions."""
 _SUBGROUP_LOAD = 0.8
@@ -272,6 +310,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     products = costs.products.get(way, costs.products["i32"])
     convert = costs.convert.get(way, 0.0)
     loads = 1 if work.kind == "q8" else 4  # of the weights of four steps for four channels, where they are packed
+    inputs = 0.25 if work.kind == "q8" else 1.0  # vectors that four steps of a pixel are
+    moved = 0.0  # vectors that an invocation gets from the cache which all units share, or leaves there
+    stored = costs.stored.get(work.kind, costs.stored["any"])
     local_x, local_y = strategy.local
     fours = work.fours
     if strategy.tile == "vector":
@@ -287,18 +328,24 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         rounds = work.steps
         read = loads + -(-strategy.rows // _LANES)
         step = read * _SUBGROUP_LOAD * costs.load + strategy.rows * products + convert
-        end = strategy.rows * costs.load
+        end = strategy.rows * stored
     elif strategy.tile == "shared":
         own = strategy.sums
         groups = strategy.tiles(work)
         busy = groups * -(-local_x * local_y // lanes)
-        rounds = -(-work.steps // _STAGE)
-        brought = max(1, strategy.rows // 32) + max(1, loads // 2)
-        inputs = 1 if work.kind == "q8" else 4
-        staged = brought * loads + _STAGE * (loads + inputs * -(-own // 4))
-        step = brought * (costs.load + costs.brought * products) + staged * costs.staged + 2 * costs.barrier
-        step += _STAGE * own * products + _STAGE * (1 + own) * convert
-        end = own * costs.load
+        rounds = -(-work.steps // STAGE)
+        down, across = strategy.size
+        pixels, weights = (
+            -(-STAGE * down // (local_x * local_y)),
+            -(-STAGE * loads * across // 4 // (local_x * local_y)),
+        )
+        brought = pixels + weights
+        moved = rounds * (pixels * inputs + weights) + own
+        staged = brought + STAGE * (strategy.fours * loads + inputs * own / strategy.fours)
+        step = brought * (costs.brought + (0 if work.depth % (4 * STAGE) == 0 else costs.found)) + 2 * costs.barrier
+        step += STAGE * own * products + STAGE * (strategy.fours + own / strategy.fours) * convert
+        step = max(step, staged * costs.staged)  # both go on at once
+        end = own * stored
     else:
         share = 4 if strategy.tile == "quads" else 1
         across = -(-fours // (local_x * strategy.fours))
@@ -312,22 +359,24 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step = read * costs.load + sums * products * (1 if sums <= costs.sums else 2)
         step += strategy.rows * (share - 1) / share * words * costs.swap
         step += (strategy.fours + strategy.rows // share) * convert
-        end = sums * costs.load
-    waits = float(rounds)
+        moved = (rounds * read + sums) / _NEAR
+        end = sums * stored
     if strategy.pieces > 1:
         groups, busy, rounds = groups * strategy.pieces, busy * strategy.pieces, -(-rounds // strategy.pieces)
         # Every piece leaves its sums and counts, and what comes last loads them all.
         end += strategy.sums * 2 * costs.load + costs.load
-        waits = rounds + 3
+        moved = moved / strategy.pieces + strategy.sums * (1 + strategy.pieces)
+    waits = rounds * (costs.staged_latency if strategy.tile == "shared" else costs.latency)
     alone = costs.begin + end + rounds * step
     # The subgroups of the unit that has the most.
     most = -(-groups // device.units) * busy / groups
     most = -(-most // costs.simds) * costs.simds
     throughput = groups * costs.group / min(device.units, groups) + most * alone
+    throughput = max(throughput, groups * local_x * local_y * 16 * moved / (costs.cache * device.units))
     turns = -(-most // (costs.resident * costs.simds))
-    waiting = turns * (costs.simds * alone + waits * costs.latency)
+    waiting = turns * (costs.simds * alone + waits)
     if strategy.pieces > 1:
-        waiting += _COUNTING
+        waiting += _COUNTING + strategy.sums * stored * _LEFT
     return max(throughput, waiting) + _preparation(strategy, work, costs, lanes * device.units)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.dtypes import Q8
 from nnvk.driver.vulkan.lowering.product import Split
 from nnvk.driver.vulkan.lowering.surround import CONSTANT, RANK
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
@@ -114,9 +115,16 @@ def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:
     """Whether what is around the box stands for 0."""
     if pad.shader.constant(pad.specialization, "MODE") != CONSTANT:
         return False
-    push = convolution.push
-    sign = int(push.get("sign_mask", 0)) & 0xFF
-    return pad.push["value"] == int(push.get("input_zero", 0)) ^ sign
+    zero = int(convolution.push.get("input_zero", 0))
+    return pad.push["value"] == (zero ^ 0x80 if _is_signed(convolution) else zero)
+
+
+def _is_signed(convolution: Dispatch) -> bool:
+    """Whether its images are of signed bytes."""
+    if convolution.shader.family == "product":
+        shader = convolution.shader
+        return shader.choice[0] == Q8.name and bool(shader.constant(convolution.specialization, "SIGNED"))
+    return bool(convolution.push.get("sign_mask", 0))
 
 
 def _shape(convolution: Dispatch) -> tuple[int, int, int, int] | None:
