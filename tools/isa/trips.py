@@ -62,7 +62,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
-    _, kind, tile, way, sums = dispatch["shader"].split(".")[:5]
+    _, _, tile, way, sums = dispatch["shader"].split(".")[:5]
     pieces = dispatch["constants"].get("PIECES", 1)
     steps = _up(_steps(dispatch), pieces)
     outer = [loop for loop in found if loop.parent is None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from tflite_net import Net as TfliteNet
 from tflite_net import T, write
 
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.importers.tflite import load
 from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.operand import OperandType
@@ -246,6 +251,33 @@ def test_bytes_are_looked_up(vulkan: VulkanDevice, code: OperandCode) -> None:
     y = net.op(Op.ADD, y, x, type_=OperandType(code, (), 0.2, middle))
     y = net.op(Op.LOGISTIC, y, type_=OperandType(code, (), 1 / 256, middle - 128))
     assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+
+
+@pytest.mark.parametrize("tile", ["register", "quads", "shared"])
+@pytest.mark.parametrize("code", [F32, F16, I8, U8], ids=lambda code: code.name)
+def test_sums_in_pieces_have_ends(
+    vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, code: OperandCode, tile: str
+) -> None:
+    """What comes last adds up, and ends."""
+
+    def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
+        ways = [way for way in candidates(work, device) if way.tile == tile] or pytest.skip(f"there is no {tile}")
+        return [replace(way, pieces=3) for way in ways]
+
+    monkeypatch.setattr(product, "ranked", ranked)
+    if code in (F32, F16):
+        net = Net(real=code)
+        x = net.input(1, 5, 7, 12)
+        y = net.op(Op.TANH, net.op(Op.ADD, net.conv(x, 12, 12), x))
+    else:
+        net, middle = Net(), 0 if code is I8 else 128
+        x = net.input(1, 5, 7, 12, code=code, scale=0.05, zero=middle + 3)
+        y = byte_conv(net, code, x, 12, 12, OperandType(code, (), 0.11, middle - 20))
+        y = net.op(Op.ADD, y, x, type_=OperandType(code, (), 0.2, middle))
+        y = net.op(Op.LOGISTIC, y, type_=OperandType(code, (), 1 / 256, middle - 128))
+    plan = run_both(vulkan, net.finish(y), net.arrays)
+    assert families(plan) == "product end"
+    assert any(".split." in command.shader.name for command in plan.commands if isinstance(command, Dispatch))
 
 
 def test_bytes_whose_pixels_are_padded_stay_apart(vulkan: VulkanDevice) -> None:

@@ -23,7 +23,10 @@ def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
     return [strategy for strategy in candidates(work, device) if strategy.arithmetic == "half"]
 
 
-@pytest.fixture(params=["register 8x4", "register 8x8", "register 1x4", "shared 16", "shared 64"])
+FORCED = ("register 8x4", "register 8x8", "register 1x4", "shared 16x64", "shared 64x64", "shared 128x64")
+
+
+@pytest.fixture(params=FORCED)
 def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> VulkanDevice:
     """The device, which multiplies 16-bit floats by one strategy with packed weights, or the first there is."""
     if not own.profile.has_native_16:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -77,9 +78,19 @@ def test_a_gpu_with_more_units_gets_smaller_pieces_of_small_images(units: int) -
 
     def size(units: int) -> float:
         chosen = ranked(replace(IMAGE, rows=49), replace(GPU, units=units))[0]
-        return chosen.rows * chosen.fours * chosen.local[0] * chosen.local[1] / chosen.pieces
+        return math.prod(chosen.size) / chosen.pieces
 
     assert size(2) >= size(units)
+
+
+def test_gpus_stage_large_products_in_shared_memory() -> None:
+    """With tiles of which each vector that is read is multiplied often, and K in as many pieces as fill the units."""
+    product = Work("f32", 1024, 1024, 1, 1, 1024, constant=True, in_order=False, matrix=True)
+    for units in (8, 64, 80):
+        chosen = ranked(product, replace(GPU, units=units))[0]
+        assert (chosen.tile, chosen.sums) == ("shared", 16)
+        groups = chosen.tiles(product) * chosen.pieces
+        assert groups / (-(-groups // units) * units) > 0.9
 
 
 def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:

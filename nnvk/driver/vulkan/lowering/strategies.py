@@ -113,10 +113,11 @@ class Strategy:
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
     def __str__(self) -> str:
-        down, across = self.size
-        size = {"shared": f"{down}x{across}"}.get(self.tile, str(self.rows))
-        if self.tile in ("register", "quads"):
-            size = f"{self.rows}x{4 * self.fours}"
+        size = str(self.rows)
+        if self.tile == "shared":
+            size += f"x{self.size[1]}"
+        elif self.tile in ("register", "quads"):
+            size += f"x{4 * self.fours}"
         arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
@@ -344,7 +345,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         staged = brought + STAGE * (strategy.fours * loads + inputs * own / strategy.fours)
         step = brought * (costs.brought + (0 if work.depth % (4 * STAGE) == 0 else costs.found)) + 2 * costs.barrier
         step += STAGE * own * products + STAGE * (strategy.fours + own / strategy.fours) * convert
-        step = max(step, staged * costs.staged)  # both go on at once
+        staging = staged * costs.staged
+        step = max(step, staging) if costs.resident > 1 else step + staging  # one subgroup multiplies, another stages
         end = own * stored
     else:
         share = 4 if strategy.tile == "quads" else 1
