@@ -215,6 +215,8 @@ class Costs:
     """What that takes beside where not all invocations go on to the next tap together."""
     barrier: float
     """Of a workgroup, for each of its subgroups."""
+    launch: float
+    """A dispatch more, which another waits for."""
     group: float
     """A workgroup begins."""
     begin: float
@@ -251,6 +253,7 @@ COSTS = {
         brought=160,
         found=60,
         barrier=400,
+        launch=600,
         group=600,
         begin=500,
         stored={"any": 100},
@@ -272,6 +275,7 @@ COSTS = {
         brought=9,
         found=20,
         barrier=25,
+        launch=5000,
         group=60,
         begin=70,
         stored={"any": 50, "q8": 155},
@@ -387,7 +391,7 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
     if work.constant or (work.in_order and not strategy.packed):
         return 0.0
     vectors = work.parts * work.fours * work.steps * (1 if work.kind == "q8" else 4)
-    return costs.group + vectors / lanes * 5 * costs.load
+    return costs.launch + vectors / lanes * 5 * costs.load
 
 
 def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
