@@ -51,6 +51,9 @@ layout(constant_id = 4) const uint SPAN = 4;
 layout(constant_id = 5) const bool VECTOR_STORES = true;
 // A window may reach into the padding, or end before it.
 layout(constant_id = 11) const bool PADDED = true;
+// A filter has one tap; and its windows lie side by side, as the output pixels do: CONV_2D with 1 x 1, and matrices.
+layout(constant_id = 14) const bool ONE_TAP = false;
+layout(constant_id = 15) const bool SIDE_BY_SIDE = false;
 // What the product is split by.
 layout(constant_id = 6) const uint SPLIT = 1;
 #ifdef DTYPE_Q8
@@ -208,6 +211,10 @@ struct Window {
 
 Window window_of(Part part, uint row) {
     bool exists = row < rows;
+    if (SIDE_BY_SIDE) {
+        uint source = part.source + min(row, rows - 1u) * channels;
+        return Window(source, 0, 0, mix(NO_PIXEL, SPLIT == BATCHES ? part.number * rows + row : row, exists));
+    }
     uvec4 at = nhwc_coordinates(PADDED ? row : min(row, rows - 1u), part.size.x, part.size.y, 1u);
     uint pixel = SPLIT == BATCHES ? part.number * rows + row : row;
     ivec2 start = part.origin;
@@ -225,6 +232,7 @@ Window window_of(Part part, uint row) {
 
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
+    if (SIDE_BY_SIDE) return window.base;
     int y = window.y + int(down) * part.step.x;
     int x = window.x + int(right) * part.step.y;
     uint address = window.base + (uint(y) * width + uint(x)) * channels;

@@ -126,7 +126,7 @@ void main() {
     for (uint done = own.first; done < own.end; done += EXACT_FOURS) {
         uint end = min(own.end - done, EXACT_FOURS);
         for (uint k = 0; k < end; k++) {
-            if (c == rounds) {
+            if (!ONE_TAP && c == rounds) {
                 c = 0u;
                 kx++;
                 if (kx == part.taps.y) {

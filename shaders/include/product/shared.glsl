@@ -68,7 +68,12 @@ uint weight_place(uint number) {
 void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads) {
     uint here = min(step + gl_LocalInvocationIndex % STAGE, steps - 1u);
     if (WHOLE_STAGES) here = step;
-    uint tap = here / quads, down = tap / part.taps.y, right = tap - down * part.taps.y;
+    uint tap = 0u, down = 0u, right = 0u;
+    if (!ONE_TAP) {
+        tap = here / quads;
+        down = tap / part.taps.y;
+        right = tap - down * part.taps.y;
+    }
     source.channel = (here - tap * quads) * 4u;
     if (WHOLE_STAGES) source.channel += gl_LocalInvocationIndex % STAGE * 4u;
     [[unroll]] for (uint i = 0; i < LOADS; i++) source.taps[i] = tap_address(part, windows[i], down, right);
@@ -155,9 +160,13 @@ void main() {
         uint next = step + STAGE;
         if (next < own.end) {
             left--;
-            if (WHOLE_STAGES && left != 0u) {
+            if (ONE_TAP || (WHOLE_STAGES && left != 0u)) {
                 source.channel += STAGE * 4u;
-                [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) source.weights[i] += STAGE;
+                if (!WHOLE_STAGES) source.channel = min(source.channel, quads * 4u - 4u);
+                [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+                    source.weights[i] += STAGE;
+                    if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], steps - 1u);
+                }
             } else {
                 locate(source, part, windows, next, steps, quads);
                 left = quads / STAGE;

@@ -117,6 +117,17 @@ class Product:
         return self.split is Split.PHASES or any(axis.before for axis in self.axes) or any(ends)
 
     @property
+    def has_one_tap(self) -> bool:
+        """Whether filters are single pixels."""
+        return self.split is not Split.PHASES and all(axis.window == 1 for axis in self.axes)
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether these pixels lie as those of the output do."""
+        alike = all(axis.stride == 1 and axis.before == 0 and axis.size == axis.out for axis in self.axes)
+        return self.has_one_tap and alike
+
+    @property
     def axes(self) -> tuple[Axis, Axis]:
         """Along height and width."""
         return self.vertical, self.horizontal
@@ -211,6 +222,8 @@ def _by_tiles(
         "VECTOR_STORES": columns % 4 == 0,
         "SPLIT": int(product.split),
         "PADDED": product.is_padded,
+        "ONE_TAP": product.has_one_tap,
+        "SIDE_BY_SIDE": product.is_side_by_side,
     }
     if strategy.pieces > 1:
         spec["PIECES"] = strategy.pieces

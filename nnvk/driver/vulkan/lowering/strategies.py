@@ -347,7 +347,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         brought = pixels + weights
         moved = rounds * (pixels * inputs + weights) + own
         staged = brought + STAGE * (strategy.fours * loads + inputs * own / strategy.fours)
-        step = brought * (costs.brought + (0 if work.depth % (4 * STAGE) == 0 else costs.found)) + 2 * costs.barrier
+        together = work.taps == 1 or work.depth % (4 * STAGE) == 0
+        step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
         step += STAGE * own * products + STAGE * (strategy.fours + own / strategy.fours) * convert
         staging = staged * costs.staged
         step = max(step, staging) if costs.resident > 1 else step + staging  # one subgroup multiplies, another stages

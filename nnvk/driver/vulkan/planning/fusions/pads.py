@@ -108,7 +108,8 @@ def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
     """The constants of a convolution whose windows reach over the edge."""
     if convolution.shader.family != "product":
         return convolution.specialization
-    return convolution.shader.with_constant(convolution.specialization, "PADDED", True)
+    words = convolution.shader.with_constant(convolution.specialization, "PADDED", True)
+    return convolution.shader.with_constant(words, "SIDE_BY_SIDE", False)
 
 
 def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:
