@@ -30,7 +30,7 @@ _MAX_ROUNDS = 65_500
 """Of the loops of an invocation together: llvmpipe ends them after 65,535."""
 _PIECES = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
-_COUNTING = 1500
+_COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _NEAR = 4
 """Of so many vectors that registers are loaded with one comes from the cache that all units share."""
