@@ -34,7 +34,9 @@ layout(push_constant) uniform Push {
 #endif
 #ifdef END_FUSED
     uint extra_offset;
+#ifndef DTYPE_Q8
     uint parameters_offset;
+#endif
 #endif
     uint inputs;     // K
     uint out_channels;

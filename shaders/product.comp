@@ -106,7 +106,9 @@ layout(push_constant) uniform Push {
 #endif
 #ifdef END_FUSED
     uint extra_offset;
+#ifndef DTYPE_Q8
     uint parameters_offset;
+#endif
 #endif
 #ifdef SUMS_SPLIT
     uint sums_offset;
@@ -148,8 +150,8 @@ layout(push_constant) uniform Push {
 
 #ifdef SUMS_SPLIT
 #if defined(IS_QUANTISED) && defined(END_FUSED)
-#define SUMS_BINDING 7
-#define COUNTERS_BINDING 8
+#define SUMS_BINDING 6
+#define COUNTERS_BINDING 7
 #elif defined(IS_QUANTISED)
 #define SUMS_BINDING 5
 #define COUNTERS_BINDING 6

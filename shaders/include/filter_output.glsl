@@ -18,7 +18,12 @@
 layout(set = 0, binding = 2) readonly buffer Bias { ACC bias[]; };
 WRITES(3, Dst, dst)
 #ifdef IS_QUANTISED
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };    // four mantissas, four shifts
+// Four mantissas and four shifts for each four channels; before them what an end needs.
+layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };
+layout(set = 0, binding = 4) readonly buffer Multipliers_Words { int multipliers_words[]; };
+#ifndef END_FUSED
+const uint END_WORDS = 0;
+#endif
 #endif
 #ifdef END_FUSED
 #include "output_end.glsl"
@@ -58,7 +63,7 @@ Output output_of(uint part, uint channel) {
     uint base = dst_offset / FOUR_WORDS + part * fours + (channel >> 2), stride = PIXEL_PARTS * fours;
 #endif
 #ifdef IS_QUANTISED
-    uint at = (multipliers_offset >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
+    uint at = (multipliers_offset + END_WORDS >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
 #endif
     return Output(stored, base, stride, start, low, high
 #ifdef IS_QUANTISED

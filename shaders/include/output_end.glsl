@@ -22,10 +22,9 @@ layout(constant_id = 21) const uint COMBINE = NO_STEP;
 layout(constant_id = 22) const bool LOOK_UP = false;
 const uint SUM = 1, PRODUCT = 3;
 const uint TABLE = 16;    // words before it
+const uint END_WORDS = LOOK_UP ? TABLE + 64u : TABLE;    // before the multipliers
 
 READS(5, Extra, extra)
-layout(set = 0, binding = 6) readonly buffer Parameters { int parameters[]; };
-layout(set = 0, binding = 6) readonly buffer Parameters_Fours { ivec4 parameters_fours[]; };
 
 struct End {
     ivec4 own;       // zero point, mantissa, shift, sign of the product's results
@@ -37,8 +36,8 @@ struct End {
 
 // Of the channels from `first` on; there is a multiple of four.
 End end_of(uint first, uint last) {
-    uint at = parameters_offset / 4u;
-    End end = End(parameters_fours[at], parameters_fours[at + 1u], parameters_fours[at + 2u], parameters_fours[at + 3u], ivec4(0));
+    uint at = multipliers_offset / 4u;
+    End end = End(multipliers[at], multipliers[at + 1u], multipliers[at + 2u], multipliers[at + 3u], ivec4(0));
     if (COMBINE != NO_STEP) {
         if (EXTRA == OF_ALL) end.extra = ivec4(LOAD(extra, 0u));
         if (EXTRA == OF_CHANNELS) end.extra = LOAD4(extra, first >> 2);
@@ -46,7 +45,7 @@ End end_of(uint first, uint last) {
     return end;
 }
 
-int looked_up(int x) { return LOAD_BYTE(parameters, parameters_offset + TABLE, uint(x), 0u); }
+int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
 
 // Of four results that are elements 4 i to 4 i + 3.
 ivec4 ended(End end, ivec4 x, uint i, uint sign_mask) {

@@ -30,6 +30,8 @@ def exists(choice: Mapping[str, str]) -> bool:
 class ByteEnd:
     """What becomes of bytes: they are combined with another tensor's, and looked up in a table."""
 
+    multipliers: np.ndarray
+    """The scales of the product that it follows."""
     code: int | None = None
     """ADD or SUB (1) or MUL (3) of elementwise.glsl; None: there is no other tensor."""
     parameters: tuple[int, ...] = ()
@@ -72,7 +74,7 @@ def with_program(g: Lowering, product: Dispatch, program: Program, own: Source, 
     for number, step in enumerate(program.steps):
         spec |= {f"STEP_{number}": step.word, f"LEFT_{number}": number_of(step.left)}
         spec[f"RIGHT_{number}"] = number_of(step.right)
-    return _ended(g, product, spec, extra, program.table(g), result)
+    return _ended(g, product, spec, extra, {"parameters": program.table(g)}, result)
 
 
 def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) -> Dispatch:
@@ -81,14 +83,14 @@ def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) 
     spec["LOOK_UP"] = bool(end.table)
     if end.code is not None:
         spec["COMBINE"] = end.code
-    form = ("end", end.parameters, end.table)
-    return _ended(g, product, spec, end.extra, g.once(form, lambda: g.constant(_words(end))), result)
+    return _ended(g, product, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
 
 
 def _words(end: ByteEnd) -> np.ndarray:
+    """Parameters, table and multipliers, one after the other."""
     words: Sequence[int] = [*end.parameters, *[0] * (_TABLE - len(end.parameters))]
     table = np.frombuffer(end.table, np.int32)
-    return np.concatenate([np.array(words, np.int64).astype(np.int32), table])
+    return np.concatenate([np.array(words, np.int64).astype(np.int32), table, end.multipliers.reshape(-1)])
 
 
 def _ended(
@@ -96,15 +98,15 @@ def _ended(
     product: Dispatch,
     spec: Mapping[str, int | bool],
     extra: Source | None,
-    parameters: TensorRef,
+    parameters: Mapping[str, TensorRef],
     result: TensorRef,
 ) -> Dispatch:
     shader = g.variant(product.shader.sibling(*ENDS))
     tensors = {
         **product.tensors,
         "dst": result,
-        "extra": extra.tensor if extra else parameters,
-        "parameters": parameters,
+        **parameters,
+        "extra": extra.tensor if extra else next(iter(parameters.values())),
     }
     words = shader.specialization(spec, product.specialization[:_FIRST_CONSTANT])
     return replace(product, shader=shader, tensors=tensors, specialization=words)

@@ -5,6 +5,8 @@ Floats are summed in the same order as before, and bytes are rounded by the same
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import Q8, DType
@@ -75,7 +77,7 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
     parameters += [int(push["low"]), int(push["high"]), 0, 0]
     code = Code.MUL if kind == "mul" else Code.ADD
-    end = ByteEnd(int(code), tuple(parameters), extra)
+    end = ByteEnd(_multipliers(graph, product), int(code), tuple(parameters), extra)
     graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
     ends[position] = end
 
@@ -86,9 +88,16 @@ def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     if found is None or data is None or dispatch.tensors["src"].nbytes != dispatch.tensors["dst"].nbytes:
         return
     at, product = found
-    before = ends.get(at, ByteEnd())
-    end = ByteEnd(before.code, before.parameters, before.extra, np.ascontiguousarray(data).tobytes())
+    before = ends.get(at) or ByteEnd(_multipliers(graph, product))
+    end = replace(before, table=np.ascontiguousarray(data).tobytes())
     graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
+
+
+def _multipliers(graph: Graph, product: Dispatch) -> np.ndarray:
+    """The scales of a product of bytes that has no end yet."""
+    data = graph.constant(product.tensors["multipliers"])
+    assert data is not None
+    return data
 
 
 def _product(
