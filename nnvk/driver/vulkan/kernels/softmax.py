@@ -6,6 +6,7 @@ from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
+from nnvk.driver.vulkan.lowering.row_softmax import SOFTMAX_ROWS
 from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -25,7 +26,7 @@ PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
 
 
-@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX,))
+@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_ROWS))
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
     kind, slices, local = dtype(call.input), Slices.along(call.input.shape, call.axis), g.device.team

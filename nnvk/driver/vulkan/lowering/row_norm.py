@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.rows import LOCAL, lanes_of_row, take_rows_alone
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
 NORMALIZE_ROWS = Shader("normalize_rows", DTYPE=("f32",))
-LOCAL = 64
 SHORTEST, LONGEST = 16, 1 << 14
 """Elements of a row that is normalised so."""
-_LONGEST_ALONE = {True: 1 << 12, False: 64}
-"""Elements of a row that an invocation takes by itself, on CPUs and on GPUs, where neighbours read different rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,8 @@ class RowNorm:
 def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
     rows = target.nbytes // 4 // norm.length
-    wide = not _may_be_alone(g, rows, norm.length)
-    local = min(g.device.team, 1 << (norm.length // 4).bit_length() - 1) if wide else LOCAL
+    wide = not take_rows_alone(g.device, rows, norm.length)
+    local = lanes_of_row(g.device, norm.length) if wide else LOCAL
     return g.made(
         NORMALIZE_ROWS.variant(DTYPE="f32"),
         groups=g.flat(rows, 1 if wide else LOCAL),
@@ -60,8 +58,3 @@ def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int
         push={"rows": rows, "length": norm.length, "epsilon": norm.epsilon},
         operation=operation,
     )
-
-
-def _may_be_alone(g: Lowering, rows: int, length: int) -> bool:
-    """Whether rows are so many that an invocation for each keeps the device busy: nobody waits for others then."""
-    return rows >= LOCAL * g.device.units and length <= _LONGEST_ALONE[g.device.is_cpu]

@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
 from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
 from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
 from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
+from nnvk.driver.vulkan.planning.fusions.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 __all__ = ["Fused", "Part", "fuse"]
@@ -29,6 +30,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         fuse_pads(graph)
         fuse_rounding(graph, g)
         fuse_row_norms(graph, g)
+        fuse_softmax(graph, g)
         fuse_byte_ends(graph, g)
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):

@@ -19,7 +19,8 @@ from nnvk.driver.vulkan.planning.fusions.elementwise import operand
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
-_PRODUCTS = ("product", "depthwise_conv2d", "fully_connected")
+PRODUCTS = ("product", "depthwise_conv2d", "fully_connected")
+"""Shaders that compute products, which may have an end."""
 _SIGNS = {"add": (1, 1), "sub": (1, -1), "mul": (1, 1)}
 """Kinds of binary.comp that bytes may be combined by, and the signs of their operands."""
 
@@ -109,7 +110,7 @@ def _product(
     """
     position = graph.writer(tensor)
     command = None if position is None else graph.commands[position]
-    if position is None or not isinstance(command, Dispatch) or command.shader.family not in _PRODUCTS:
+    if position is None or not isinstance(command, Dispatch) or command.shader.family not in PRODUCTS:
         return None
     dtype, *_, end = command.shader.choice
     free = end == "plain" or (ends is not None and position in ends and not ends[position].table)

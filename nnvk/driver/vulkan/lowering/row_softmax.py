@@ -1,0 +1,73 @@
+"""SOFTMAX of rows in one pass, as `shaders/softmax_rows.comp` does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.rows import LOCAL, lanes_of_row, take_rows_alone
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
+
+SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=("f32",))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What is added to the input before: a tensor that is broadcast to four dimensions."""
+
+    tensor: TensorRef
+    sizes: tuple[int, int]
+    """Of dimensions 1 and 2; dimension 3 is the row."""
+    strides: tuple[int, int, int, int]
+
+    @property
+    def has_fours(self) -> bool:
+        """Whether four elements of a row have one element here, or a whole four."""
+        *outer, inner = self.strides
+        return inner == 0 or (inner == 1 and all(stride % 4 == 0 for stride in outer))
+
+
+@dataclass(frozen=True, slots=True)
+class RowSoftmax:
+    """What becomes of each row."""
+
+    source: TensorRef
+    length: int
+    """Elements of a row."""
+    beta: float
+    scale: float | None = None
+    """What the input is multiplied by before."""
+    mask: Mask | None = None
+
+
+def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: int) -> Dispatch | None:
+    """The dispatch that fills a tensor."""
+    count = target.nbytes // 4 // rows.length
+    wide = not take_rows_alone(g.device, count, rows.length)
+    local = lanes_of_row(g.device, rows.length) if wide else LOCAL
+    mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
+    return g.made(
+        SOFTMAX_ROWS.variant(DTYPE="f32"),
+        groups=g.flat(count, 1 if wide else local),
+        spec={
+            "local_x": local,
+            "LOCAL": local,
+            "WIDE": wide,
+            "SCALED": rows.scale is not None,
+            "MASKED": rows.mask is not None,
+            "SPREAD": mask.strides[3] == 0,
+            "FOURS": rows.length % 4 == 0 and mask.has_fours,
+        },
+        tensors={"src": rows.source, "mask": mask.tensor, "dst": target},
+        push={
+            "rows": count,
+            "length": rows.length,
+            "size_1": mask.sizes[0],
+            "size_2": mask.sizes[1],
+            **{f"mask_stride_{axis}": stride for axis, stride in enumerate(mask.strides)},
+            "scale": 1.0 if rows.scale is None else rows.scale,
+            "factor": rows.beta,
+        },
+        operation=operation,
+    )

@@ -1,0 +1,119 @@
+"""SOFTMAX in one pass over each row, with the scores' scale and mask before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fused import F16, F32, Net, Op, families, run_both
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType
+
+SHAPES = [(5, 200), (3, 4, 129), (2, 3, 5, 7), (300, 4), (70, 128), (2, 2, 80, 36), (1, 3), (2, 1, 130, 1), (3, 513)]
+
+
+def softmax(net: Net, x: int, beta: float = 1.0) -> int:
+    return net.op(Op.SOFTMAX, x, beta)
+
+
+def scores(net: Net, batch: int, heads: int, rows: int, columns: int) -> int:
+    query, key = net.input(batch, heads, rows, 8), net.input(batch, heads, columns, 8)
+    flags = [net.build.value(flag) for flag in (False, True)]
+    return net.build.operation(Op.BATCH_MATMUL, [query, key, *flags], OperandType(F32))
+
+
+def run(vulkan: VulkanDevice, net: Net, *outputs: int) -> list[str]:
+    """The shaders that are left; sums in another order make a difference of a few units in the last place."""
+    return families(run_both(vulkan, net.finish(*outputs), net.arrays, tolerance=2e-6)).split()
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rows(vulkan: VulkanDevice, shape: tuple[int, ...], beta: float) -> None:
+    net = Net()
+    assert run(vulkan, net, softmax(net, net.input(*shape), beta)) == ["softmax_rows"]
+
+
+@pytest.mark.parametrize("what", ["another axis", "parts", "logarithms", "16 bits"])
+def test_others_take_two_passes(vulkan: VulkanDevice, what: str) -> None:
+    net = Net()
+    one = net.build.value(1.0)
+    if what == "another axis":
+        y = net.build.operation(Op.SOFTMAX, [net.input(4, 6, 5), one, net.code(1)], OperandType(F32))
+    elif what == "parts":
+        y = softmax(net, net.input(2, 40_000))
+    elif what == "logarithms":
+        y = net.build.operation(Op.LOG_SOFTMAX, [net.input(4, 6), one, net.code(1)], OperandType(F32))
+    else:
+        half = net.build.constant(OperandType(OperandCode.FLOAT16), np.float16(1))
+        y = net.build.operation(Op.SOFTMAX, [net.input(4, 6, code=F16), half], OperandType(F16))
+    assert "softmax_rows" not in run(vulkan, net, y)
+
+
+@pytest.mark.parametrize("values", ["masked rows", "infinities", "nothing"])
+def test_special_values(vulkan: VulkanDevice, values: str) -> None:
+    for length in (5, 150):
+        net = Net()
+        model = net.finish(softmax(net, net.input(4, length)))
+        data = np.random.default_rng(0).normal(0, 3, (4, length)).astype(np.float32)
+        if values == "masked rows":
+            data[0], data[1, ::2] = -np.inf, -np.inf
+        elif values == "infinities":
+            data[0, 1], data[1, 2], data[2, 3] = np.inf, np.nan, -3e38
+        run_both(vulkan, model, [data], tolerance=2e-6)
+
+
+MASKS = {
+    "of columns": (1, 1, 1, 130),
+    "of rows and columns": (1, 1, 6, 130),
+    "of each of a batch": (2, 1, 1, 130),
+    "of rows of each of a batch": (2, 1, 6, 130),
+    "of heads": (1, 3, 1, 1),
+    "of everything": (2, 3, 6, 130),
+    "that lie anywhere": (2, 1, 6, 1),
+}
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_of_what_products_give(vulkan: VulkanDevice, mask: str, swapped: bool, scaled: bool) -> None:
+    net = Net()
+    x = scores(net, 2, 3, 6, 130)
+    x = net.op(Op.MUL, x, net.scalar(0.35)) if scaled else x
+    pair = (net.input(*MASKS[mask]), x)
+    names = run(vulkan, net, softmax(net, net.op(Op.ADD, *(pair if swapped else pair[::-1]))))
+    assert names[-1] == "softmax_rows"
+    assert "binary" not in names
+    assert "unary" not in names
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_of_other_scores(vulkan: VulkanDevice, mask: str) -> None:
+    net = Net()
+    x = net.op(Op.MUL, net.scalar(0.35), net.input(2, 3, 6, 130))
+    assert run(vulkan, net, softmax(net, net.op(Op.ADD, x, net.input(*MASKS[mask])))) == ["softmax_rows"]
+
+
+def test_scores_that_others_read_are_there(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x = net.op(Op.MUL, net.input(4, 130), net.scalar(0.35))
+    y = net.op(Op.ADD, x, net.input(130))
+    assert "softmax_rows" in run(vulkan, net, softmax(net, y), y)
+    net = Net()
+    x = net.op(Op.MUL, net.input(4, 130), net.scalar(0.35))
+    y = net.op(Op.ADD, x, net.input(130))
+    assert "softmax_rows" in run(vulkan, net, softmax(net, y), x)
+
+
+def test_attention(vulkan: VulkanDevice) -> None:
+    """All of it: four dispatches where there were ten."""
+    net = Net()
+    x = net.op(Op.ADD, net.op(Op.MUL, scores(net, 1, 2, 16, 16), net.scalar(0.35)), net.input(1, 1, 16, 16))
+    flags = [net.build.value(False), net.build.value(False)]
+    y = net.build.operation(Op.BATCH_MATMUL, [softmax(net, x), net.input(1, 2, 16, 8), *flags], OperandType(F32))
+    names = run(vulkan, net, y)
+    assert names.count("softmax_rows") == 1
+    assert "softmax" not in names
+    assert "binary" not in names
