@@ -191,15 +191,65 @@ def test_residuals_between_convolutions(vulkan: VulkanDevice) -> None:
     assert families(plan) == "arrange product end product end product end product arrange"
 
 
-def test_numbers_and_operands_that_are_repeated(vulkan: VulkanDevice) -> None:
-    """A number goes along; one for each channel does not, and keeps the order as it is."""
+def test_numbers_and_channels(vulkan: VulkanDevice) -> None:
+    """A number, or one for each channel, goes along."""
+    for operand in ((1,), (1, 8, 1, 1), (8, 1, 1)):
+        for code in (Op.MUL, Op.SUB):
+            net = Net()
+            y = conv(net, net.input(1, 4, 6, 6), 8, 4)
+            y = net.op(code, *((net.weights(*operand), y) if code is Op.SUB else (y, net.weights(*operand))))
+            plan = run_both(vulkan, net.finish(conv(net, y, 8, 8)), net.arrays)
+            assert families(plan) == "arrange product end product arrange"
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 1, 1), (2, 1, 1, 1), (2, 8, 1, 1), (1, 1, 6, 5), (6, 5), (1, 1, 6, 1), (5,)], ids=str
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_operands_that_are_repeated(vulkan: VulkanDevice, shape: tuple[int, ...], swapped: bool) -> None:
+    """In any way."""
     net = Net()
-    y = net.op(Op.MUL, conv(net, net.input(1, 4, 6, 6), 8, 4), net.scalar(0.3))
+    y, other = conv(net, net.input(2, 4, 6, 5), 8, 4), net.input(*shape)
+    y = net.op(Op.MAXIMUM, *((other, y) if swapped else (y, other)))
     plan = run_both(vulkan, net.finish(conv(net, y, 8, 8)), net.arrays)
-    assert families(plan) == "arrange product end product arrange"
+    assert families(plan).split().count("arrange") == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 6, 1), (2, 8, 6, 1), (1, 8, 6, 5), (2, 8, 1, 5)], ids=str)
+def test_operands_in_another_order_keep_theirs(vulkan: VulkanDevice, shape: tuple[int, ...]) -> None:
+    """Which nobody would know in a chain of operations."""
     net = Net()
-    y = net.op(Op.MUL, conv(net, net.input(1, 4, 6, 6), 8, 4), net.weights(1, 8, 1, 1))
-    run_both(vulkan, net.finish(conv(net, y, 8, 8)), net.arrays)
+    y = net.op(Op.ADD, conv(net, net.input(2, 4, 6, 5), 8, 4), net.input(*shape))
+    run_both(vulkan, net.finish(conv(net, net.op(Op.RELU, y), 8, 8)), net.arrays)
+
+
+@pytest.mark.parametrize("kind", ["unsigned", "signed"])
+def test_bytes_that_are_repeated(vulkan: VulkanDevice, kind: str) -> None:
+    for shape in ((1, 8, 1, 1), (1, 1, 6, 5), (2, 8, 1, 1)):
+        net = Net()
+        x = transposed(net, typed(net, kind, 2, 6, 5, 8), 0, 3, 1, 2, kind=kind)
+        y = net.op(Op.ADD, x, typed(net, kind, *shape), type_=TYPES[kind])
+        model = net.finish(transposed(net, y, 0, 2, 3, 1, kind=kind))
+        assert "arrange" not in families(run_both(vulkan, model, net.arrays)).split()
+
+
+def test_excitation(vulkan: VulkanDevice) -> None:
+    """What a mean over the image leads to is multiplied with the image."""
+    net = Net()
+    x = conv(net, net.input(1, 4, 6, 6), 8, 4)
+    y = net.op(Op.MEAN, x, np.array([2, 3], np.int32), net.code(1))
+    y = net.op(Op.LOGISTIC, conv(net, y, 8, 8, 1))
+    plan = run_both(vulkan, net.finish(conv(net, net.op(Op.MUL, x, y), 8, 8)), net.arrays)
+    names = families(plan).split()
+    assert names.count("arrange") == 2
+    assert names[0] == names[-1] == "arrange"
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 2, 3), (3,), (1, 2, 3)], ids=str)
+def test_means(vulkan: VulkanDevice, axes: tuple[int, ...]) -> None:
+    net = Net()
+    y = net.op(Op.MEAN, conv(net, net.input(2, 4, 6, 5), 8, 4), np.array(axes, np.int32), net.code(0))
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "arrange product mean"
 
 
 def test_two_that_are_repeated_alike(vulkan: VulkanDevice) -> None:

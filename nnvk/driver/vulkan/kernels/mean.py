@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from nnvk.driver.vulkan.lowering.arrange import fold
+from nnvk.driver.vulkan.lowering.arrange import fold, folded_dimensions
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -65,8 +63,8 @@ def lower(call: Call, g: Lowering) -> None:
         reduced=reduced,
         parts=parts,
         part=PART,
-        **_dimensions("keep", keep),
-        **_dimensions("fold", reduce),
+        **folded_dimensions("keep", keep),
+        **folded_dimensions("fold", reduce),
         **quantisation,
     )
     if parts > 1:
@@ -81,10 +79,3 @@ def lower(call: Call, g: Lowering) -> None:
             parts=parts,
             **quantisation,
         )
-
-
-def _dimensions(name: str, rows: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """Sizes and strides of up to four dimensions as push constants; the outermost size is not needed."""
-    full = [(1, 0)] * (4 - len(rows)) + list(rows)
-    sizes = {f"{name}_size_{axis}": size for axis, (size, _) in enumerate(full) if axis}
-    return sizes | {f"{name}_stride_{axis}": stride for axis, (_, stride) in enumerate(full)}

@@ -150,6 +150,13 @@ def fold(box: Sequence[Dimension]) -> list[Dimension]:
     return folded or [(1, 0)]
 
 
+def folded_dimensions(name: str, rows: Sequence[Dimension]) -> dict[str, int]:
+    """Sizes and strides of up to four dimensions as push constants of mean.comp; the outermost size is not needed."""
+    full = [(1, 0)] * (4 - len(rows)) + list(rows)
+    sizes = {f"{name}_size_{axis}": size for axis, (size, _) in enumerate(full) if axis}
+    return sizes | {f"{name}_stride_{axis}": stride for axis, (_, stride) in enumerate(full)}
+
+
 def up_to_rank(most: int, *names: str) -> Refuse:
     """Refuses tensors of a higher rank: those of these names, by default ``input``."""
 

@@ -30,18 +30,21 @@ class Part:
 
 
 class Graph:
-    """Commands by their positions, which stay as they are; a command that went into another is None."""
+    """Commands by their positions, which stay as they are; a command that went into another is None.
+
+    Positions are odd at first: before each is one that is free, for a command that comes directly before it.
+    """
 
     def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, np.ndarray]]) -> None:
-        self.commands: list[Command | None] = list(commands)
-        self._origins: list[tuple[int, ...]] = [(position,) for position in range(len(commands))]
-        self._ahead: list[tuple[Command, ...]] = [()] * len(commands)
+        self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
+        self._origins: list[tuple[int, ...]] = [each for number in range(len(commands)) for each in ((), (number,))]
+        self._ahead: list[tuple[Command, ...]] = [()] * len(self.commands)
         self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
         self._parts: dict[TensorRef, Part] = {}
         for position, command in enumerate(commands):
-            self._enter(position, command)
+            self._enter(2 * position + 1, command)
 
     def _enter(self, position: int, command: Command) -> None:
         for tensor in dict.fromkeys(command.writes):
@@ -137,6 +140,16 @@ class Graph:
         for entered in (*ahead, command):
             self._enter(position, entered)
         self._origins[position] = tuple(sorted(origins | self._sweep(read)))
+
+    def insert(self, position: int, command: Command) -> bool:
+        """Put a command directly before another one, for which it does a part of the work; False where no room is."""
+        free = position - 1
+        if position % 2 == 0 or self.commands[free] is not None:
+            return False
+        self.commands[free] = command
+        self._origins[free] = self._origins[position]
+        self._enter(free, command)
+        return True
 
     def _sweep(self, tensors: Iterable[TensorRef]) -> set[int]:
         """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""

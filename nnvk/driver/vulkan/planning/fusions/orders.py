@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.arrange import RANK, Box, arranged, box_of, fold
+from nnvk.driver.vulkan.lowering.arrange import RANK, Box, Dimension, arranged, box_of, fold, folded_dimensions
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_in_order
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.move import dense_strides, folded, moving
@@ -147,6 +148,36 @@ def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
     return True
 
 
+def _mean_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+    """A mean of what is arranged: of what it was before."""
+    change, push, shader = _change(graph, dispatch.tensors["src"]), dispatch.push, dispatch.shader
+    if change is None or push["parts"] != 1 or ".sum." not in shader.name:
+        return False
+    found: dict[str, list[Dimension]] = {}
+    for name, count in (("keep", int(push["elements"])), ("fold", int(push["reduced"]))):
+        sizes = [int(push[f"{name}_size_{axis}"]) for axis in (1, 2, 3)]
+        sizes.insert(0, count // math.prod(sizes))
+        found[name] = [(size, int(push[f"{name}_stride_{axis}"])) for axis, size in enumerate(sizes)]
+    box = Box((*found["keep"], *found["fold"]))
+    within = box.within(change.box)
+    if within is None or change.box.first:
+        return False
+    keep, reduce = (fold([piece for pieces in some for piece in pieces]) for some in (within[:4], within[4:]))
+    if len(keep) > 4 or len(reduce) > 4 or any(stride < 0 for _, stride in (*keep, *reduce)):
+        return False
+    rows = keep[-1][1] == 1 and keep[-1][0] % 4 == 0 and all(stride % 4 == 0 for _, stride in (*keep[:-1], *reduce))
+    words = shader.with_constant(dispatch.specialization, "ROWS", rows)
+    fused = replace(
+        dispatch,
+        tensors={**dispatch.tensors, "src": change.source},
+        push={**push, **folded_dimensions("keep", keep), **folded_dimensions("fold", reduce)},
+        specialization=shader.with_constant(words, "FOLD_RANK", len(reduce)),
+    )
+    lone = _lone(graph, dispatch.tensors["src"], position)
+    graph.replace(position, fused, [change.position] if lone else [])
+    return True
+
+
 # --- element by element ------------------------------------------------------------------------------------------
 
 
@@ -167,39 +198,56 @@ def _swap(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
     elements = first.box.elements
     if not all(other.box.reorders(8 * other.source.nbytes // int(other.bits[1:])) for other in changes.values()):
         return False
-    at = max(change.position for change in changes.values())
-    others = [tensor for name, tensor in dispatch.tensors.items() if name not in (*sides, "dst")]
-    if any(writer >= at for tensor in others for writer in graph.writers(tensor)):
-        return False
     before = g.scratch(target.nbytes)
     sources = {side: change.source for side, change in changes.items()}
+    ahead = _in_order(replace(dispatch, tensors={**dispatch.tensors, **sources, "dst": before}), first.box, sides)
     made = arranged(g, _BITS[target.nbytes // elements], before, target, first.box, dispatch.operation)
-    if made is None:
+    if ahead is None or made is None:
         return False
-    ahead = replace(dispatch, tensors={**dispatch.tensors, **sources, "dst": before})
-    graph.replace(at, ahead, [change.position for change in changes.values()])
-    graph.replace(position, made)
+    at = max(change.position for change in changes.values())
+    others = [tensor for name, tensor in dispatch.tensors.items() if name not in (*sides, "dst")]
+    swallowed = [change.position for change in changes.values()]
+    if all(writer < at for tensor in others for writer in graph.writers(tensor)):
+        graph.replace(at, ahead, swallowed)
+        graph.replace(position, made)
+        return True
+    if not graph.insert(position, ahead):
+        return False
+    graph.replace(position, made, swallowed)
     return True
 
 
+def _in_order(dispatch: Dispatch, box: Box, sides: Sequence[str]) -> Dispatch | None:
+    """An operation whose operands ``sides`` have their elements in the order from before; None where that can't be."""
+    if dispatch.shader.family != "binary" or len(sides) == 2:
+        return dispatch
+    (other,) = {"lhs", "rhs"} - {*sides}
+    if not any(dispatch.push[f"{other}_stride_{axis}"] for axis in range(4)):
+        return dispatch  # a number
+    found = broadcast_in_order(dispatch.push, box.dimensions, sides)
+    if found is None:
+        return None
+    push, spec = found
+    words = dispatch.specialization
+    for name, value in spec.items():
+        words = dispatch.shader.with_constant(words, name, value)
+    return replace(dispatch, push={**dispatch.push, **push}, specialization=words)
+
+
 def _sides(dispatch: Dispatch) -> Sequence[str]:
-    """Names of the tensors of an element-wise operation whose elements come one for one; none where others don't."""
+    """Names of the tensors of an element-wise operation whose elements come one for one."""
     target = dispatch.tensors["dst"]
     if dispatch.shader.family != "binary":
         by_channel = dispatch.shader.name.endswith(".channel")
         return () if by_channel or target.nbytes > dispatch.tensors["src"].nbytes else ("src",)
-    elements = int(dispatch.push["elements"])
-    itemsize = target.nbytes // elements
-    sizes = {side: dispatch.tensors[side].nbytes // itemsize for side in ("lhs", "rhs")}
-    if any(size not in (1, elements) for size in sizes.values()):
-        return ()
-    return [side for side, size in sizes.items() if size == elements]
+    return [side for side in ("lhs", "rhs") if dispatch.tensors[side].nbytes == target.nbytes]
 
 
 _FUSIONS: Mapping[str, Callable[[Graph, Lowering, int, Dispatch], bool]] = {
     "arrange": _arrange_at_once,
     "move": _move_at_once,
     "pack_filter": _pack_at_once,
+    "mean": _mean_at_once,
     "unary": _swap,
     "lookup": _swap,
     "convert": _swap,
