@@ -10,6 +10,7 @@ from builder import Builder
 from guarded import run_plan_guarded
 
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.running.recording import Recording, upload_constants
@@ -133,6 +134,8 @@ def _run(device: VulkanDevice, model: Model, plan: Plan, inputs: Sequence[np.nda
     given += [np.arange(address.nbytes, dtype=np.uint8) for address in plan.entropy]
     taken = [array for array, address in zip(outputs, plan.outputs, strict=True) if address is not None]
     reports = [np.zeros(address.nbytes // 4, np.uint32) for address in plan.reports]
+    needed = barriers(plan.commands, plan.addresses, by_buffer=device.profile.barriers_by_buffer)
+    plan = replace(plan, barriers=needed)  # the validation layer sees buffers alone
     Recording(native, plan, upload_constants(native, plan)).program.run(given, [*taken, *reports])
     return outputs
 

@@ -47,7 +47,7 @@ def spread(plan: Plan) -> Plan:
     return replace(
         plan,
         addresses=addresses,
-        barriers=barriers(plan.commands, addresses),
+        barriers=barriers(plan.commands, addresses, by_buffer=True),  # tensors share one where they lie in another
         pages=pages,
         constants=tuple((moved[address], data) for address, data in plan.constants),
         inputs=tuple(address and moved[address] for address in plan.inputs),

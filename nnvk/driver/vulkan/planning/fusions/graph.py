@@ -38,7 +38,6 @@ class Graph:
     def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, np.ndarray]]) -> None:
         self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
         self._origins: list[tuple[int, ...]] = [each for number in range(len(commands)) for each in ((), (number,))]
-        self._ahead: list[tuple[Command, ...]] = [()] * len(self.commands)
         self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
@@ -119,12 +118,10 @@ class Graph:
 
     # --- what becomes of it ----------------------------------------------------------------------------------
 
-    def replace(
-        self, position: int, command: Command, swallowed: Iterable[int] = (), ahead: Sequence[Command] = ()
-    ) -> None:
+    def replace(self, position: int, command: Command, swallowed: Iterable[int] = ()) -> None:
         """Put a command in the place of another, and of those that it does the work of beside.
 
-        ``ahead`` are commands that come directly before it. Commands whose results nobody reads any more go too.
+        Commands whose results nobody reads any more go too.
         """
         gone = {position, *swallowed}
         origins = {origin for one in gone for origin in self._origins[one]}
@@ -133,23 +130,22 @@ class Graph:
             before = self.commands[one]
             assert before is not None
             read.update(dict.fromkeys(before.reads))
-            for left in (*self._ahead[one], before):
-                self._leave(one, left)
-            self.commands[one], self._ahead[one] = None, ()
-        self.commands[position], self._ahead[position] = command, tuple(ahead)
-        for entered in (*ahead, command):
-            self._enter(position, entered)
+            self._leave(one, before)
+            self.commands[one] = None
+        self.commands[position] = command
+        self._enter(position, command)
         self._origins[position] = tuple(sorted(origins | self._sweep(read)))
 
-    def insert(self, position: int, command: Command) -> bool:
-        """Put a command directly before another one, for which it does a part of the work; False where no room is."""
-        free = position - 1
-        if position % 2 == 0 or self.commands[free] is not None:
-            return False
-        self.commands[free] = command
-        self._origins[free] = self._origins[position]
-        self._enter(free, command)
-        return True
+    def has_room(self, position: int) -> bool:
+        """Whether a command can be put directly before another one."""
+        return position % 2 == 1 and self.commands[position - 1] is None
+
+    def insert(self, position: int, command: Command) -> None:
+        """Put a command directly before another one, where there is room, for which it does a part of the work."""
+        assert self.has_room(position)
+        self.commands[position - 1] = command
+        self._origins[position - 1] = self._origins[position]
+        self._enter(position - 1, command)
 
     def _sweep(self, tensors: Iterable[TensorRef]) -> set[int]:
         """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""
@@ -159,7 +155,7 @@ class Graph:
             tensor = left.pop()
             position = self.writer(tensor)
             command = None if position is None else self.commands[position]
-            if position is None or not isinstance(command, Dispatch | Copy) or self._ahead[position]:
+            if position is None or not isinstance(command, Dispatch | Copy):
                 continue
             if any(self.readers(written) or not self.is_passed_on(written) for written in command.writes):
                 continue
@@ -188,10 +184,10 @@ class Graph:
     def result(self, operations: Sequence[int]) -> list[Fused]:
         """The commands that are left, each naming all operations (by position before) whose work it does."""
         left = []
-        for last, ahead, origins in zip(self.commands, self._ahead, self._origins, strict=True):
-            for command in () if last is None else (*ahead, last):
-                if isinstance(command, Dispatch):
-                    fused = {operations[origin] for origin in origins} - {command.operation, -1}
-                    command = replace(command, fused=tuple(sorted(fused)))
+        for command, origins in zip(self.commands, self._origins, strict=True):
+            if isinstance(command, Dispatch):
+                fused = {operations[origin] for origin in origins} - {command.operation, -1}
+                command = replace(command, fused=tuple(sorted(fused)))
+            if command is not None:
                 left.append(Fused(command, origins))
         return left

@@ -211,8 +211,9 @@ def _swap(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
         graph.replace(at, ahead, swallowed)
         graph.replace(position, made)
         return True
-    if not graph.insert(position, ahead):
+    if not graph.has_room(position):
         return False
+    graph.insert(position, ahead)
     graph.replace(position, made, swallowed)
     return True
 

@@ -48,7 +48,11 @@ def fuse_rounding(graph: Graph, g: Lowering) -> None:
             if source.nbytes != target.nbytes or not graph.may_wait(min(found.positions)):
                 continue
             *ahead, last = round_rows(g, kind, source, target, found.rows, dispatch.operation)
-            graph.replace(position, last, ahead=ahead)
+            if ahead and not graph.has_room(position):
+                continue
+            for before in ahead:
+                graph.insert(position, before)
+            graph.replace(position, last)
             break
 
 
