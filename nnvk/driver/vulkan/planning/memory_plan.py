@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,8 +89,8 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 """Orders in which blocks may be placed: by size, by size and time together, by time, as they come, and from the end."""
 
 
-_REPAIRS, _REPAIRED = 32, 1 << 14
-"""Other orders that are tried at most, and blocks that are placed for that at most."""
+_REPAIRS, _REPAIRED = 32, 1 << 13
+"""How often each order is changed at most, and how many blocks are placed for that at most."""
 
 
 def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
@@ -98,27 +98,30 @@ def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
     for block in blocks:
         if padded(block.size) > page_limit:
             raise ValueError(f"a block of {block.size} bytes does not fit into a page of {page_limit}")
-    least = max(most_alive(blocks), ALIGNMENT)
-    numbers = range(len(blocks))
-    orders = [sorted(numbers, key=lambda number: (*order(blocks[number]), number)) for order in _ORDERS]
-    best, order = _placed(blocks, page_limit, orders[0]), orders[0]
-    for other in orders[1:]:
-        if sum(best.pages) <= least:
-            return best
-        plan = _placed(blocks, page_limit, other)
-        if sum(plan.pages) < sum(best.pages):
-            best, order = plan, other
-    plan = best
-    for _ in range(min(_REPAIRS, _REPAIRED // max(1, len(blocks)))):
+    least, best = max(most_alive(blocks), ALIGNMENT), MemoryPlan((), ())
+    for number, plan in enumerate(_attempts(blocks, page_limit)):
+        if number == 0 or sum(plan.pages) < sum(best.pages):
+            best = plan
         if sum(best.pages) <= least:
             break
-        # Those that came to lie the highest found no room below: they are placed first.
-        highest = {number for number in numbers if _is_highest(blocks[number], plan.places[number], plan)}
-        order = [*sorted(highest, key=order.index), *(number for number in order if number not in highest)]
-        plan = _placed(blocks, page_limit, order)
-        if sum(plan.pages) < sum(best.pages):
-            best = plan
     return best
+
+
+def _attempts(blocks: Sequence[Block], page_limit: int) -> Iterator[MemoryPlan]:
+    """Plans by all orders, and by what becomes of these where the blocks that lie the highest are placed first."""
+    numbers = range(len(blocks))
+    tried: list[tuple[MemoryPlan, list[int]]] = []
+    for key in _ORDERS:
+        order = sorted(numbers, key=lambda number: (*key(blocks[number]), number))
+        tried.append((_placed(blocks, page_limit, order), order))
+        yield tried[-1][0]
+    repairs = min(_REPAIRS, _REPAIRED // (len(_ORDERS) * max(1, len(blocks))))
+    for plan, order in sorted(tried, key=lambda attempt: sum(attempt[0].pages)):
+        for _ in range(repairs):
+            highest = {number for number in numbers if _is_highest(blocks[number], plan.places[number], plan)}
+            order = [*sorted(highest, key=order.index), *(number for number in order if number not in highest)]
+            plan = _placed(blocks, page_limit, order)
+            yield plan
 
 
 def _is_highest(block: Block, place: Place, plan: MemoryPlan) -> bool:
