@@ -89,8 +89,11 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 """Orders in which blocks may be placed: by size, by size and time together, by time, as they come, and from the end."""
 
 
-_REPAIRS, _REPAIRED = 32, 1 << 13
+_REPAIRS, _REPAIRED = 16, 1 << 11
 """How often each order is changed at most, and how many blocks are placed for that at most."""
+
+_ENOUGH = 1.03
+"""So many times the least memory are worth no change of an order."""
 
 
 def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
@@ -102,7 +105,7 @@ def place(blocks: Sequence[Block], page_limit: int) -> MemoryPlan:
     for number, plan in enumerate(_attempts(blocks, page_limit)):
         if number == 0 or sum(plan.pages) < sum(best.pages):
             best = plan
-        if sum(best.pages) <= least:
+        if sum(best.pages) <= (least if number < len(_ORDERS) else _ENOUGH * least):
             break
     return best
 
