@@ -20,7 +20,7 @@ from rows import TYPES, code_of, parse
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
 from nnvk.ops import registry
-from nnvk.types.extension import KnownCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 _MAP = "T[1,56,56,64]"
 """A feature map of 200,704 elements."""
@@ -41,7 +41,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "SELECT": [f"b8[1,56,56,64] {_PAIR} -> T"],
     "CAST": [f"{_MAP} -> same", f"{_MAP} -> F", f"{_MAP} -> Q"],
     "RANK": [f"{_MAP} -> int32"],
-    "QUANTIZE": [f"{_MAP} -> u8*0.031+117"],
+    "QUANTIZE": [f"{_MAP} -> u8*0.031+117", f"{_MAP} -> i16*0.0003"],
     "DEQUANTIZE": [f"{_MAP} -> f32"],
     "FILL": ["(1,56,56,64) V -> T"],
     "SOFTMAX": ["T[1536,128] 1.0R -> P", "T[1,1001] 1.0R -> P", "T[16,10007] 1.0R -> P"],
@@ -146,7 +146,14 @@ WORDS: Mapping[OperandCode, Mapping[str, str]] = {
     OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: _quantised("i8", -13, -128),
     OperandCode.TENSOR_QUANT8_SYMM: {"T": "s8{}*0.02"},
     OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: {"T": "pc3{}"},
-    OperandCode.TENSOR_QUANT16_SYMM: {"T": "i16{}*0.125"},
+    OperandCode.TENSOR_QUANT16_SYMM: {
+        "T": "i16{}*0.125",
+        "W": "#i8{}*0.02+0",
+        "Z": "#i32{}",
+        "P": "i16*0.000030517578125",
+        "C": "i16*0.000030517578125",
+        "R": "f",
+    },
     OperandCode.TENSOR_QUANT16_ASYMM: {"T": "u16{}*0.125", "B": "u16{}*0.125", "D": "i8{}*0.02+0"},
     OperandCode.FLOAT32: {"T": "f32", "V": "2.5f"},
     OperandCode.FLOAT16: {"T": "f16", "V": "2.5h"},
@@ -203,11 +210,13 @@ _LETTER = re.compile(r"(?<![A-Za-z0-9_])(?P<letter>[A-Z])(?![A-Z_0-9])(?P<shape>
 def rows() -> Iterator[Row]:
     """All of them."""
     for names, templates in TEMPLATES.items():
-        for code in map(code_of, names.split()):
+        for code, leading in _on_all_types(names.split()):
             for text in (f"{code.name} {template}" for template in templates):
-                for leading in registry.lookup(code).types:
-                    if {match["letter"] for match in _LETTER.finditer(text)} <= WORDS[leading].keys():
-                        yield Row(text, code, leading, partial(_parsed, filled(text, leading)))
+                is_quantize = code.name == "QUANTIZE"  # whose output says which it is
+                if is_quantize and text.endswith("i16*0.0003") != isinstance(code, ExtendedOperationCode):
+                    continue
+                if {match["letter"] for match in _LETTER.finditer(text)} <= WORDS[leading].keys():
+                    yield Row(text, code, leading, partial(_parsed, filled(text, leading)))
     for code, sizes in _CELLS.items():
         for size, make in sizes:
             for leading in registry.lookup(code).types:
@@ -215,6 +224,13 @@ def rows() -> Iterator[Row]:
     flag, model = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
     yield Row("IF, ADD or SUB 56x56x64", OperationCode.IF, flag, _if)
     yield Row("WHILE, 5 times ADD 56x56x64", OperationCode.WHILE, model, _while)
+
+
+def _on_all_types(names: Sequence[str]) -> Iterator[tuple[KnownCode, OperandCode]]:
+    """Operations of these names, the extension's too, with their leading types."""
+    for name in names:
+        for code in dict.fromkeys((code_of(name), ExtendedOperationCode.__members__.get(name, code_of(name)))):
+            yield from ((code, leading) for leading in registry.lookup(code).types)
 
 
 def filled(template: str, leading: OperandCode) -> str:

@@ -16,7 +16,7 @@
 #if defined(KIND_ADD) || defined(KIND_SUB) || defined(KIND_MUL) || defined(KIND_DIV)
 #define FUSED
 #endif
-#if defined(DTYPE_Q8) && !defined(KIND_MAX) && !defined(KIND_MIN)
+#if defined(IS_QUANTISED) && !defined(KIND_MAX) && !defined(KIND_MIN)
 #define RESCALED
 #endif
 
@@ -50,7 +50,7 @@ layout(push_constant) uniform Push {
     ACC low;
     ACC high;
 #endif
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint sign_mask;
 #endif
 #ifdef RESCALED
@@ -68,6 +68,12 @@ layout(push_constant) uniform Push {
 
 #ifdef RESCALED
 
+#ifdef DTYPE_Q16
+const int FRACTION = 15;
+#else
+const int FRACTION = 20;
+#endif
+
 // Inputs are centred at their zero points.
 ivec4 combine(ivec4 a, ivec4 b) {
 #if defined(KIND_MUL)
@@ -77,9 +83,9 @@ ivec4 combine(ivec4 a, ivec4 b) {
     ivec4 negative = multiply_by_quantized_multiplier(a * b, dst_mantissa, dst_shift);
     return mix(positive, negative, lessThan(a, ivec4(0)));
 #else
-    // Both inputs go to a common scale first, with 20 bits of fraction.
-    ivec4 left = multiply_by_quantized_multiplier(a << 20, lhs_mantissa, lhs_shift);
-    ivec4 right = multiply_by_quantized_multiplier(b << 20, rhs_mantissa, rhs_shift);
+    // Both inputs go to a common scale first, with 20 bits of fraction, or 15.
+    ivec4 left = multiply_by_quantized_multiplier(a << FRACTION, lhs_mantissa, lhs_shift);
+    ivec4 right = multiply_by_quantized_multiplier(b << FRACTION, rhs_mantissa, rhs_shift);
 #ifdef KIND_SUB
     right = -right;
 #endif
@@ -137,6 +143,8 @@ ACC4 finish(ACC4 x) {
     return activate(x, low, high);
 #elif defined(DTYPE_Q8)
     return clamp(x, 0, 255);
+#elif defined(DTYPE_Q16)
+    return clamp(x, 0, 65535);
 #else
     return x;
 #endif

@@ -45,7 +45,7 @@ layout(push_constant) uniform Push {
     ACC surrounding;
     ACC low;
     ACC high;
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint sign_mask;
 #endif
 };
@@ -94,11 +94,16 @@ ACC load1(uint at) {
 vec4 mean(vec4 sum, uvec4 area) { return sum / vec4(area); }
 #else
 #define LOWEST 0
+#ifdef DTYPE_Q16
+const int MIDDLE = 32768;
+#else
+const int MIDDLE = 128;
+#endif
 // Halves go away from the middle of the range, as TFLite has it for int8.
 ivec4 mean(ivec4 sum, uvec4 areas) {
     ivec4 area = ivec4(areas);
-    ivec4 about = sum - 128 * area;
-    return sign(about) * ((abs(about) + area / 2) / area) + 128;
+    ivec4 about = sum - MIDDLE * area;
+    return sign(about) * ((abs(about) + area / 2) / area) + MIDDLE;
 }
 #endif
 

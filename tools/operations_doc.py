@@ -55,7 +55,8 @@ reference device runs it. **Bold with a V**: Vulkan devices run it too. Tensor t
 _EXTENSION = """\
 ## nnvk's extension
 
-What models of other formats need and NNAPI has not: operations of the vendor extension `{name}`. They are
+What models of other formats need and NNAPI has not: operations of the vendor extension `{name}`. Those that
+have the name and the number of one of NNAPI's are the same on TENSOR_QUANT16_SYMM. They are
 `nnvk.ExtendedOperationCode` in Python; in C `<nnvk/extension.h>` has their numbers.
 [api.md](api.md#vendor-extensions) says how models get them."""
 
@@ -73,6 +74,12 @@ which one is meant.
   omitted.
 - `name...` stands for any number of operands.
 - `name [3]` is there from feature level 3 on."""
+
+
+def title(code: KnownCode) -> str:
+    """The name of an operation on the page: the extension's that have the name of one of NNAPI's say so."""
+    is_wide = isinstance(code, ExtendedOperationCode) and code.name in OperationCode.__members__
+    return f"{code.name} (16 bits)" if is_wide else code.name
 
 
 def short(code: OperandCode) -> str:
@@ -198,14 +205,14 @@ def _cell(code: KnownCode, leading: OperandCode) -> str:
 
 def _overview(codes: type[OperationCode] | type[ExtendedOperationCode], anchors: dict[KnownCode, str]) -> list[str]:
     rows = [["Operation", *(short(column) for column in _COLUMNS), "other types"]]
-    for code in sorted(codes, key=lambda code: code.name):
+    for code in sorted(codes, key=title):
         others = [
             f"{short(leading)} {_cell(code, leading)}"
             for leading in registry.lookup(code).types
             if leading not in _COLUMNS
         ]
         rows.append(
-            [f"[{code.name}](#{anchors[code]})", *(_cell(code, column) for column in _COLUMNS), ", ".join(others)]
+            [f"[{title(code)}](#{anchors[code]})", *(_cell(code, column) for column in _COLUMNS), ", ".join(others)]
         )
     return _table(rows)
 
@@ -213,18 +220,18 @@ def _overview(codes: type[OperationCode] | type[ExtendedOperationCode], anchors:
 def _sections() -> list[tuple[tuple[KnownCode, ...], Section]]:
     """Sections in the order of names, one for all operations that have the same."""
     alike: dict[Section, list[KnownCode]] = {}
-    for code in sorted(registry.definitions(), key=lambda code: code.name):
+    for code in sorted(registry.definitions(), key=title):
         alike.setdefault(section(code), []).append(code)
     return [(tuple(codes), shared) for shared, codes in alike.items()]
 
 
 def _heading(codes: Sequence[KnownCode]) -> str:
-    return ", ".join(code.name for code in codes)
+    return ", ".join(map(title, codes))
 
 
 def _anchor(heading: str) -> str:
     """The anchor that Markdown renderers make of a heading."""
-    return heading.lower().replace(",", "").replace(" ", "-")
+    return heading.lower().translate({ord(mark): None for mark in ",()"}).replace(" ", "-")
 
 
 def page() -> str:

@@ -21,7 +21,7 @@ from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, memory_of_steps, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
-from nnvk.types.operand import QUANT8_CODES
+from nnvk.types.operand import STEP_CODES
 
 NOWHERE = "none"
 """In the place of a device that runs an operation."""
@@ -166,7 +166,7 @@ def _print_ports(title: str, ports: Sequence[Port]) -> None:
 
 def _quantisation(type: OperandType) -> str:
     """What a step ``q`` stands for, such as ``0.0039 * (q + 128)``; empty where numbers are not quantised."""
-    if type.code not in QUANT8_CODES:
+    if type.code not in STEP_CODES:
         return ""
     sign = "-" if type.zero_point > 0 else "+"
     step = f"(q {sign} {abs(type.zero_point)})" if type.zero_point else "q"

@@ -11,7 +11,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value, at_least_1d
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.extension import KnownCode
-from nnvk.types.operand import QUANT8_CODES, OperandType, Shape
+from nnvk.types.operand import STEP_CODES, OperandType, Shape
 
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 I32 = OperandType(OperandCode.TENSOR_INT32)
@@ -62,8 +62,6 @@ class Emitter:
     def _real(self, value: Value) -> Value:
         if value.array is not None:
             return self.computed(value.shape, F32, lambda: dequantized(value))
-        if value.code is OperandCode.TENSOR_QUANT16_SYMM:
-            raise Unmapped(f"NNAPI has no operation that makes real numbers of {value.type}")
         return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
 
     def widened(self, value: Value) -> Value:
@@ -80,7 +78,7 @@ class Emitter:
 
     def quantized(self, value: Value, type: OperandType) -> Value:
         """The value in the quantisation of ``type``, or real where that is real."""
-        if type.code not in QUANT8_CODES:
+        if type.code not in STEP_CODES:
             return self.widened(value) if type.code is OperandCode.TENSOR_FLOAT32 else value
         if value.code is type.code and same_quantisation(value.type, type):
             return value
@@ -171,9 +169,8 @@ def _runs(padded: Shape, shape: Shape) -> tuple[list[int], list[int]]:
 
 def is_quantised(value: Value) -> bool:
     """Whether elements are steps of a scale (a bias's scale does not count)."""
-    return value.code in QUANT8_CODES or value.code in (
+    return value.code in STEP_CODES or value.code in (
         OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
-        OperandCode.TENSOR_QUANT16_SYMM,
         OperandCode.TENSOR_QUANT8_SYMM,
     )
 

@@ -144,10 +144,11 @@ class Graph:
         reals = OperandCode.FLOAT16 if _is_half(inputs) else OperandCode.FLOAT32
         operands = [_operand(argument, reals) for argument in inputs]
         results = [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for type_ in types]
+        code = registry.fitting(code, [operand.type for operand in (*operands, *results)])
         call, types = _inferred(code, operands, results, declared, open_)
         if (
             fold
-            and code in _FOLDED
+            and call.code in _FOLDED
             and all(operand.value is not None for operand in operands if operand.type.is_tensor)
         ):
             folded = self._fold(call, types)

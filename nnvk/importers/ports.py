@@ -17,7 +17,7 @@ from nnvk.importers.errors import NAME_SHOWN
 from nnvk.importers.graph import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
-from nnvk.types.operand import QUANT8_CODES, Shape
+from nnvk.types.operand import STEP_CODES, Shape
 
 DTYPES: dict[str, np.dtype] = {
     name: np.dtype(dtype)
@@ -70,7 +70,7 @@ class Port:
     @property
     def is_quantised(self) -> bool:
         """Whether elements are steps of ``scale`` from ``zero_point``."""
-        return self.type.code in QUANT8_CODES
+        return self.type.code in STEP_CODES
 
     @property
     def scale(self) -> float:

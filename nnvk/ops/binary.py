@@ -21,14 +21,16 @@ from nnvk.ops.quant import (
     saturate,
 )
 from nnvk.ops.registry import define
-from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, UP_TO_4, Signature, activation, tensor
+from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, Q16_SYMM, UP_TO_4, Signature, activation, tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import OperandType, Shape
 
 _Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-_LEFT_SHIFT = 20
-"""Bits that quantised sums gain on the way, as in TFLite."""
+
+def left_shift(call: Call) -> int:
+    """Bits that quantised sums gain on the way, as in TFLite."""
+    return 15 if call.output.code is Q16_SYMM else 20
 
 
 def broadcast_shape(first: Tensor, second: Tensor) -> Shape:
@@ -60,7 +62,7 @@ def _infer_fused(call: Call) -> list[Shape]:
 def sum_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Mantissa and shift of a quantised ADD's or SUB's input0, input1 and output.
 
-    Centred inputs are shifted left by 20 bits and brought to twice the larger input scale; their sum goes from
+    Centred inputs are `left_shift`ed and brought to twice the larger input scale; their sum goes from
     there to the output's scale.
     """
     first, second, output = (float32(operand.scale) for operand in (call.input0, call.input1, call.output))
@@ -68,7 +70,7 @@ def sum_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int], tuple
     return (
         quantize_multiplier(first / common),
         quantize_multiplier(second / common),
-        quantize_multiplier(common / ((1 << _LEFT_SHIFT) * output)),
+        quantize_multiplier(common / ((1 << left_shift(call)) * output)),
     )
 
 
@@ -76,7 +78,7 @@ def _sum_steps(sign: int) -> Callable[[Call], np.ndarray]:
     def run(call: Call) -> np.ndarray:
         *inputs, output = sum_multipliers(call)
         first, second = (
-            _common_scale(source, multiplier)
+            _common_scale(source, left_shift(call), multiplier)
             for source, multiplier in zip((call.input0, call.input1), inputs, strict=True)
         )
         return multiply_by_quantized_multiplier(first + sign * second, *output) + call.output.zero_point
@@ -84,11 +86,9 @@ def _sum_steps(sign: int) -> Callable[[Call], np.ndarray]:
     return run
 
 
-def _common_scale(source: Tensor, multiplier: tuple[int, int]) -> np.ndarray:
+def _common_scale(source: Tensor, bits: int, multiplier: tuple[int, int]) -> np.ndarray:
     def convert(steps: np.ndarray) -> np.ndarray:
-        return multiply_by_quantized_multiplier(
-            (steps.astype(np.int64) - source.zero_point) << _LEFT_SHIFT, *multiplier
-        )
+        return multiply_by_quantized_multiplier((steps.astype(np.int64) - source.zero_point) << bits, *multiplier)
 
     return map_steps(convert, source.data)
 
@@ -156,6 +156,7 @@ for _code, (_function, _integer, _steps, _types) in _FUSED.items():
         infer=_infer_fused,
         validate=_check_product_scale if _code is OperationCode.MUL else None,
         reference=_fused(_function, _integer, _steps),
+        wide=_steps is not None,
     )
 
 
@@ -216,4 +217,5 @@ for _code, (_first, _second, _reference, _types) in _PAIRS.items():
         signatures=Signature(tensor(_first), tensor(_second)),
         infer=_infer_pair(_first, _second),
         reference=_reference,
+        wide=Q8 in _types,
     )

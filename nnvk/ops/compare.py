@@ -79,4 +79,5 @@ define(
     infer=_infer_select,
     reference=_select,
     leading="input1",
+    wide=True,
 )

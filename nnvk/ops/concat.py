@@ -112,6 +112,7 @@ define(
     signatures=Signature(tensor("inputs", rank=(1, 4), variadic=True), i32("axis")),
     infer=_concatenated_shape,
     reference=_concatenate,
+    wide=True,
 )
 define(
     OperationCode.PACK,
@@ -121,6 +122,7 @@ define(
     infer=_packed_shape,
     reference=_pack,
     validate=_check_packed,
+    wide=True,
 )
 define(
     OperationCode.SPLIT,
@@ -130,4 +132,5 @@ define(
     infer=_split_shapes,
     reference=_split,
     validate=keeps_quantisation(),
+    wide=True,
 )

@@ -86,6 +86,7 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    wide=True,
 )
 define(
     OperationCode.GROUPED_CONV_2D,
@@ -94,4 +95,5 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    wide=True,
 )

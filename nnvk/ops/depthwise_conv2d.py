@@ -86,4 +86,5 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    wide=True,
 )

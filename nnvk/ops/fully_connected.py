@@ -7,22 +7,34 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
-from nnvk.ops.linear import BIAS_TYPES, centred, check_bias_scale, finish, products
+from nnvk.ops.linear import (
+    BIAS_TYPES,
+    centred,
+    check_bias,
+    check_bias_scale,
+    check_channel_dim,
+    check_scales,
+    check_wide,
+    finish,
+    products,
+)
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import check_shape
-from nnvk.ops.signature import FLOATS, QUANT8, Signature, activation, tensor
+from nnvk.ops.signature import FLOATS, Q8_CHANNEL, Q8S, Q16_SYMM, QUANT8, Signature, activation, by_type, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
 def _validate(call: Call) -> None:
     check_bias_scale(call.input, call.weights, call.bias)
+    check_channel_dim(call.weights, 0)
 
 
 def _infer(call: Call) -> list[Shape]:
     check_activation(call.activation)
     units, size = call.weights.shape
-    check_shape(call.bias, (units,))
+    check_bias(call.input, call.bias, units)
+    check_scales(call.weights, units)
+    check_wide(call, call.weights, units)
     if not size or call.input.size % size:
         raise bad_data(
             f"input must have a multiple of {size} elements, the input size of weights {list(call.weights.shape)}, "
@@ -44,9 +56,13 @@ define(
     OperationCode.FULLY_CONNECTED,
     types={**FLOATS, **QUANT8},
     signatures=Signature(
-        tensor("input", rank=(2, 4)), tensor("weights", rank=2), tensor("bias", BIAS_TYPES, rank=1), activation()
+        tensor("input", rank=(2, 4)),
+        tensor("weights", by_type({Q16_SYMM: frozenset({Q8S, Q8_CHANNEL})}), rank=2),
+        tensor("bias", BIAS_TYPES, rank=1),
+        activation(),
     ),
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    wide=True,
 )

@@ -86,6 +86,7 @@ define(
     infer=_gathered_shape,
     reference=_gather,
     validate=keeps_quantisation(),
+    wide=True,
 )
 define(
     OperationCode.EMBEDDING_LOOKUP,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,13 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activate, activation_range
 from nnvk.ops.quant import (
     INT32_MAX,
+    MOST_WIDE_SHIFT,
     float32,
     is_quantised,
     limits,
     multiply_by_quantized_multiplier,
+    multiply_once,
+    multiply_wide,
     quantize_multipliers,
 )
 from nnvk.ops.shapes import check_shape
@@ -31,6 +35,7 @@ from nnvk.ops.signature import (
     Q8,
     Q8_CHANNEL,
     Q8S,
+    Q16_SYMM,
     Accepts,
     Param,
     Signature,
@@ -43,10 +48,16 @@ from nnvk.ops.signature import (
 from nnvk.ops.window import Axis, from_nhwc, to_nhwc, windows
 from nnvk.types.codes import FuseCode, OperationCode
 
-FILTER_TYPES: Accepts = by_type({Q8: frozenset({Q8, Q8_CHANNEL}), Q8S: frozenset({Q8S, Q8_CHANNEL})})
+FILTER_TYPES: Accepts = by_type(
+    {Q8: frozenset({Q8, Q8_CHANNEL}), **dict.fromkeys((Q8S, Q16_SYMM), frozenset({Q8S, Q8_CHANNEL}))}
+)
 """A filter's type beside the input's."""
-BIAS_TYPES: Accepts = by_type({Q8: I32, Q8S: I32})
-"""A bias's type beside the input's."""
+BIAS_TYPES: Accepts = by_type({Q8: I32, Q8S: I32, Q16_SYMM: I32})
+"""A bias's type beside the input's.
+
+Beside 16-bit steps, one of twice as many words as there are channels has numbers of 64 bits, the low word first, and so
+have the sums that it is added to.
+"""
 
 FILTERED = (
     tensor("input", rank=4),
@@ -105,28 +116,94 @@ def check_bias_scale(source: Tensor, filter_: Tensor, bias: Tensor) -> None:
 def check_filter_quantisation(call: Call, channel_dim: int) -> None:
     """Validate a convolution's scales; ``channel_dim`` is the filter's dimension that may have one per index."""
     check_bias_scale(call.input, call.filter, call.bias)
-    if call.filter.code != Q8_CHANNEL:
+    check_channel_dim(call.filter, channel_dim)
+
+
+def check_channel_dim(filter_: Tensor, channel_dim: int) -> None:
+    """Raise BAD_DATA unless scales per channel, where they are such, are along a dimension."""
+    if filter_.code != Q8_CHANNEL:
         return
-    channels = call.filter.type.channel_quant
+    channels = filter_.type.channel_quant
     if channels is None:
-        raise bad_data("filter must have scales per channel, got none")
+        raise bad_data(f"{filter_.name} must have scales per channel, got none")
     if channels.channel_dim != channel_dim:
-        raise bad_data(f"filter must have its scales along dimension {channel_dim}, got {channels.channel_dim}")
+        raise bad_data(f"{filter_.name} must have its scales along dimension {channel_dim}, got {channels.channel_dim}")
+
+
+def check_bias(source: Tensor, bias: Tensor, channels: int) -> None:
+    """Raise BAD_DATA unless a bias has one number per output channel."""
+    if source.code is Q16_SYMM and has_wide_bias(bias, channels):
+        return
+    check_shape(bias, (channels,))
+
+
+def has_wide_bias(bias: Tensor | None, channels: int) -> bool:
+    """Whether a bias has numbers of 64 bits, in two words each."""
+    return bias is not None and bias.shape == (2 * channels,)
+
+
+class Rounding(IntEnum):
+    """How sums of products with 16-bit steps go to the output's scale, which differs in TFLite by the kernel."""
+
+    TWICE = 0
+    """As those of 8 bits: sums of 32 bits, rounded twice."""
+    SHORT = 1
+    """Sums of 64 bits, with 15 bits of the multiplier's mantissa: convolutions with a bias of 64 bits."""
+    ONCE = 2
+    """Sums of 48 bits, rounded once: FULLY_CONNECTED."""
+
+
+def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Rounding:
+    """How an operation on 16-bit steps rounds."""
+    if code is OperationCode.FULLY_CONNECTED:
+        return Rounding.ONCE
+    return Rounding.SHORT if has_wide_bias(bias, channels) else Rounding.TWICE
+
+
+_MULTIPLY = {
+    Rounding.TWICE: multiply_by_quantized_multiplier,
+    Rounding.SHORT: multiply_wide,
+    Rounding.ONCE: multiply_once,
+}
+
+
+def check_wide(call: Call, filter_: Tensor, channels: int) -> None:
+    """Raise BAD_DATA unless 16-bit steps meet a filter and an output with which TFLite's arithmetic is defined."""
+    if call.input.code is not Q16_SYMM:
+        return
+    if filter_.zero_point != 0:
+        raise bad_data(f"{filter_.name} must have zero point 0 beside 16-bit steps, got {filter_.zero_point}")
+    if rounding_of(call.code, call.bias, channels) is not Rounding.TWICE:
+        _, shifts = output_multipliers(call.code, call.input, filter_, call.output)
+        if shifts.max(initial=0) > MOST_WIDE_SHIFT:
+            most = 2**MOST_WIDE_SHIFT
+            raise bad_data(f"the scales of input and {filter_.name} must be less than {most} times that of output")
 
 
 def check_channels(call: Call, depth_out: int) -> None:
     """Raise BAD_DATA unless a convolution's bias, and its filter's scales, are one per output channel."""
-    check_shape(call.bias, (depth_out,))
-    channels = call.filter.type.channel_quant
+    check_bias(call.input, call.bias, depth_out)
+    check_scales(call.filter, depth_out)
+    check_wide(call, call.filter, depth_out)
+
+
+def check_scales(filter_: Tensor, depth_out: int) -> None:
+    """Raise BAD_DATA unless scales per channel, where they are such, are one per output channel."""
+    channels = filter_.type.channel_quant
     if channels is not None and len(channels.scales) != depth_out:
-        raise bad_data(f"filter must have {depth_out} scales, one per output channel, got {len(channels.scales)}")
+        raise bad_data(
+            f"{filter_.name} must have {depth_out} scales, one per output channel, got {len(channels.scales)}"
+        )
 
 
 # --- quantisation --------------------------------------------------------------------------------------------
 
 
 _SCALES_IN_SINGLE = frozenset({OperationCode.FULLY_CONNECTED, OperationCode.BATCH_MATMUL})
-"""Operations that multiply the scales of their inputs in single precision, as TFLite; convolutions do it in double."""
+"""Operations that multiply the scales of their inputs in single precision, as TFLite.
+
+Convolutions do it in double precision, and so does what has scales per channel.
+"""
 
 
 def output_multipliers(
@@ -135,7 +212,7 @@ def output_multipliers(
     """Mantissas and shifts that take sums of products to the output's scale: one each, or one per channel."""
     channels = filter_.type.channel_quant
     scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
-    precision = np.float32 if code in _SCALES_IN_SINGLE else np.float64
+    precision = np.float32 if code in _SCALES_IN_SINGLE and channels is None else np.float64
     products = scales.astype(precision) * precision(float32(source.scale))
     return quantize_multipliers(products.astype(np.float64) / float32(output.scale))
 
@@ -176,7 +253,9 @@ def finish(call: Call, summed: Products, sums: np.ndarray, source: Tensor, filte
     output = call.output
     if is_quantised(output.code):
         multipliers = output_multipliers(call.code, source, filter_, output)
-        return _rescale(summed, sums, bias, multipliers, fuse, output)
+        is_wide = source.code is Q16_SYMM
+        rounding = rounding_of(call.code, bias, sums.shape[-1]) if is_wide else Rounding.TWICE
+        return _rescale(summed, sums, bias, multipliers, rounding, fuse, output)
     if bias is not None:
         sums += bias.data
     return activate(sums, fuse, output)
@@ -187,23 +266,27 @@ def _rescale(
     sums: np.ndarray,
     bias: Tensor | None,
     multipliers: tuple[np.ndarray, np.ndarray],
+    rounding: Rounding,
     fuse: int,
     output: Tensor,
 ) -> np.ndarray:
     low, high = activation_range(fuse, output)
-    largest_bias = 0 if bias is None else np.abs(bias.data, dtype=np.int64).max(initial=0)
-    wraps = summed.largest + largest_bias > INT32_MAX
     channels = sums.shape[-1]
+    addend = None if bias is None else bias.data
+    if addend is not None and output.code is Q16_SYMM and has_wide_bias(bias, channels):
+        addend = np.ascontiguousarray(addend).view(np.int64)
+    largest_bias = 0 if addend is None else np.abs(addend, dtype=np.int64).max(initial=0)
+    wraps = rounding is Rounding.TWICE and summed.largest + largest_bias > INT32_MAX
     rows = sums.reshape(-1, channels) if sums.size else sums.reshape(0, channels)
     result = np.empty(rows.shape, output.dtype)
     step = max(1, _BLOCK // max(1, channels))
     for start in range(0, len(rows), step):
         block = rows[start : start + step].astype(np.int64)
-        if bias is not None:
-            block += bias.data
+        if addend is not None:
+            block += addend
         if wraps:
             block = block.astype(np.int32)
-        block = multiply_by_quantized_multiplier(block, *multipliers)
+        block = _MULTIPLY[rounding](block, *multipliers)
         block += output.zero_point
         result[start : start + step] = np.clip(block, low, high, out=block)
     return result.reshape(sums.shape)

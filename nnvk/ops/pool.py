@@ -67,7 +67,7 @@ def _average(call: Call) -> np.ndarray:
         mean = windows(source.astype(np.float32), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
     else:
         # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same steps.
-        middle = limits(call.input.code)[0] + 128
+        middle = (sum(limits(call.input.code)) + 1) // 2
         sums = windows(source.astype(np.int64) - middle, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
         mean = round_half_away(sums / _covered(call)) + middle
     return from_nhwc(activate(mean, call.activation, call.output), call.nchw)
@@ -91,4 +91,12 @@ for _code, _types, _reference in (
     (OperationCode.MAX_POOL_2D, {**FLOATS, **QUANT8}, _maximum),
     (OperationCode.L2_POOL_2D, FLOATS, _root_mean_square),
 ):
-    define(_code, types=_types, signatures=SIGNATURES, infer=_infer, reference=_reference, validate=_validate)
+    define(
+        _code,
+        types=_types,
+        signatures=SIGNATURES,
+        infer=_infer,
+        reference=_reference,
+        validate=_validate,
+        wide=_types is not FLOATS,
+    )

@@ -111,6 +111,35 @@ def multiply_by_quantized_multiplier(x: np.ndarray, mantissa: np.ndarray | int, 
     return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x, mantissa), np.maximum(-shift, 0))
 
 
+MOST_WIDE_SHIFT = 7
+"""Bits that a multiplier of sums of 64 bits shifts to the left at most."""
+
+
+def multiply_wide(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """``x * mantissa / 2^31 * 2^shift`` of sums of 64 bits, as TFLite has it: with 15 bits of the mantissa, halves up.
+
+    ``shift`` is at most `MOST_WIDE_SHIFT`. Products beyond 64 bits wrap round, and so do results beyond 32.
+    """
+    reduced = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
+    right = 15 - shift
+    return ((x * reduced + (np.int64(1) << (right - 1))) >> right).astype(np.int32).astype(np.int64)
+
+
+_MOST_SUM = 2**47 - 1
+"""Of sums that are rescaled with one rounding: they saturate there."""
+
+
+def multiply_once(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """``x * mantissa / 2^31 * 2^shift`` with one rounding, halves up, of sums of 48 bits.
+
+    ``shift`` is at most `MOST_WIDE_SHIFT`.
+    """
+    x, right = np.clip(x, -_MOST_SUM, _MOST_SUM), 31 - shift
+    low = ((x & 0xFFFF) * mantissa + (np.int64(1) << (right - 1))) >> 16
+    product: np.ndarray = ((x >> 16) * mantissa + low) >> (right - 16)
+    return product
+
+
 def round_half_away(x: np.ndarray) -> np.ndarray:
     """Round to the nearest integer, halves away from zero (C's ``round``)."""
     rounded: np.ndarray = np.trunc(x + np.copysign(0.5, x))
@@ -141,7 +170,7 @@ def quantize(real: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def requantize(source: Tensor, result: Tensor) -> np.ndarray:
-    """The steps of an 8-bit tensor in another one's scale and zero point, halves up, in its dtype."""
+    """The steps of a tensor in another one's scale and zero point, halves up, in its dtype."""
     if (source.scale, source.zero_point) == (result.scale, result.zero_point):
         return source.data
     ratio = float32(source.scale) / float32(result.scale)
@@ -154,7 +183,9 @@ def requantize(source: Tensor, result: Tensor) -> np.ndarray:
 
 
 def map_steps(function: Callable[[np.ndarray], np.ndarray], data: np.ndarray) -> np.ndarray:
-    """``function`` of each element of an array of 8-bit integers, computed once for each of the 256 steps."""
+    """``function`` of each element of an array of integers; of 8-bit ones computed once for each of the 256 steps."""
+    if data.dtype.itemsize > 1:
+        return function(data)
     table = function(np.arange(256, dtype=np.uint8).view(data.dtype))
     return table[data.view(np.uint8)]
 

@@ -9,6 +9,7 @@ from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.signature import (
     BOOL8,
+    EXTENSIONS_SINCE,
     F16,
     F32,
     I32,
@@ -24,6 +25,7 @@ from nnvk.ops.signature import (
     tensor,
 )
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
 _CASTS: Codes = frozenset({F32, F16, I32, Q8})
@@ -72,12 +74,21 @@ define(
     reference=_quantize,
 )
 define(
+    ExtendedOperationCode.QUANTIZE,
+    types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
+    signatures=Signature(tensor("input")),
+    outputs=(tensor("output", one_of(Q16_SYMM)),),
+    infer=_same_shape,
+    reference=_quantize,
+)
+define(
     OperationCode.DEQUANTIZE,
     types={Q8: 1, Q8_SYMM: 3, Q8_CHANNEL: 3, Q8S: 4},
     signatures=Signature(tensor("input", rank=(1, 4))),
     outputs=(tensor("output", one_of(F32, F16)),),
     infer=_same_shape,
     reference=_dequantize,
+    wide=True,
 )
 define(
     OperationCode.CAST,

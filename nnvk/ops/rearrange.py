@@ -124,4 +124,5 @@ for _code, _types, _signature, _infer, _reference in (
         infer=_infer,
         reference=_reference,
         validate=keeps_quantisation(),
+        wide=_code is not OperationCode.CHANNEL_SHUFFLE,
     )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
-from nnvk.ops.signature import Param, Signature, same, tensor
+from nnvk.ops.signature import EXTENSIONS_SINCE, Q16_SYMM, Param, Signature, same, tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
-from nnvk.types.extension import AnyCode, KnownCode
+from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -27,6 +27,7 @@ class OpDef:
     """Everything nnvk knows of an operation that no device needs to know better."""
 
     code: KnownCode
+    """What calls of it have, and kernels are found by; NNAPI's where the extension only has it on another type."""
     types: Mapping[OperandCode, int]
     """Leading types, each with the feature level (1 to 8) that brought it."""
     signatures: tuple[Signature, ...]
@@ -57,14 +58,27 @@ def define(
     validate: Callable[[Call], None] | None = None,
     leading: str | None = None,
     largest: Infer | None = None,
+    wide: bool = False,
 ) -> OpDef:
-    """Register an operation; see `OpDef` for the arguments."""
+    """Register an operation; see `OpDef` for the arguments.
+
+    ``wide``: the extension has one of the same name, which is the same on TENSOR_QUANT16_SYMM.
+    """
     if code in _registry:
         raise ValueError(f"{code.name} is defined twice")
     overloads = (signatures,) if isinstance(signatures, Signature) else tuple(signatures)
     definition = OpDef(code, types, overloads, tuple(outputs), infer, reference, validate, leading, largest)
     _registry[code] = definition
+    if wide:
+        _registry[ExtendedOperationCode[code.name]] = replace(definition, types={Q16_SYMM: EXTENSIONS_SINCE})
     return definition
+
+
+def fitting(code: KnownCode, types: Iterable[OperandType]) -> KnownCode:
+    """The extension's operation of the same name, where there is one and an operand is TENSOR_QUANT16_SYMM."""
+    if code.name in ExtendedOperationCode.__members__ and any(type_.code is Q16_SYMM for type_ in types):
+        return ExtendedOperationCode[code.name]
+    return code
 
 
 def lookup(code: AnyCode) -> OpDef:

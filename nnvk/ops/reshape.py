@@ -74,4 +74,5 @@ for _code, _types, _rank, _parameter, _infer in (
         infer=_infer,
         reference=reshaped,
         validate=keeps_quantisation(),
+        wide=True,
     )

@@ -29,6 +29,9 @@ FLOAT32: Mapping[OperandCode, int] = {F32: 1}
 FLOATS: Mapping[OperandCode, int] = {F32: 1, F16: 3}
 QUANT8: Mapping[OperandCode, int] = {Q8: 1, Q8S: 4}
 
+EXTENSIONS_SINCE = 3
+"""The feature level that brought vendor extensions."""
+
 Codes = frozenset[OperandCode]
 Accepts = Callable[[OperandCode], Codes]
 """The codes that a parameter accepts where the leading tensor has the given code."""

@@ -78,6 +78,7 @@ define(
     infer=_slice_shape,
     reference=_slice,
     validate=keeps_quantisation(),
+    wide=True,
 )
 define(
     OperationCode.STRIDED_SLICE,
@@ -92,4 +93,5 @@ define(
     infer=_strided_shape,
     reference=_strided_slice,
     validate=keeps_quantisation(),
+    wide=True,
 )

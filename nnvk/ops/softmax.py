@@ -5,21 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.base.errors import bad_data
+from nnvk.ops import interpolated
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import axis_index
-from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, i32, real, tensor
+from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, Q16_SYMM, QUANT8, Signature, i32, real, tensor
+from nnvk.ops.unary import fixed_output
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
-
-_ZERO_POINTS = {Q8: 0, Q8S: -128}
-
-
-def _validate(call: Call) -> None:
-    type_ = call.output.type
-    if is_quantised(type_.code) and (type_.scale, type_.zero_point) != (1 / 256, _ZERO_POINTS[type_.code]):
-        raise bad_data(f"output must have scale {1 / 256} and zero point {_ZERO_POINTS[type_.code]}, got {type_}")
 
 
 def _infer(call: Call) -> list[Shape]:
@@ -47,6 +41,8 @@ def _shifted(call: Call) -> np.ndarray:
 
 
 def _softmax(call: Call) -> np.ndarray:
+    if call.input.code is Q16_SYMM:
+        return interpolated.softmax(call)
     with np.errstate(all="ignore"):  # a slice of infinities has no softmax
         powers = np.exp(_shifted(call))
         return quantize(powers / powers.sum(axis=call.axis, keepdims=True, dtype=np.float64), call.output)
@@ -65,7 +61,8 @@ define(
     signatures=Signature(tensor("input", rank=(1, 4)), real("beta"), i32("axis", -1, since=3)),
     infer=_infer,
     reference=_softmax,
-    validate=_validate,
+    validate=fixed_output(1 / 256, {Q8: 0, Q8S: -128}),
+    wide=True,
 )
 define(
     OperationCode.LOG_SOFTMAX,

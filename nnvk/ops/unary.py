@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from nnvk.base.errors import bad_data
+from nnvk.ops import interpolated
 from nnvk.ops.call import Call
 from nnvk.ops.fused import activate
+from nnvk.ops.interpolated import UNIT
 from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
-from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, QUANT8, UP_TO_4, Signature, tensor
+from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, Q16_SYMM, QUANT8, UP_TO_4, Signature, tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -35,19 +37,28 @@ def _same_quantisation(call: Call) -> None:
         raise bad_data(f"output must have the input's scale and zero point, {source}, got {result}")
 
 
-def _fixed_output(scale: float, zero_point: Mapping[OperandCode, int]) -> Callable[[Call], None]:
-    """The rule of operations whose quantised output has one allowed scale and zero point."""
+def fixed_output(scale: float, zero_point: Mapping[OperandCode, int]) -> Callable[[Call], None]:
+    """The rule of operations whose quantised output has one scale and zero point, 1/32768 and 0 if it is of 16 bits."""
 
     def check(call: Call) -> None:
         type_ = call.output.type
-        if is_quantised(type_.code) and (type_.scale, type_.zero_point) != (scale, zero_point[type_.code]):
-            raise bad_data(f"output must have scale {scale} and zero point {zero_point[type_.code]}, got {type_}")
+        if not is_quantised(type_.code):
+            return
+        expected = (UNIT, 0) if type_.code is Q16_SYMM else (scale, zero_point[type_.code])
+        if (type_.scale, type_.zero_point) != expected:
+            raise bad_data(f"output must have scale {expected[0]} and zero point {expected[1]}, got {type_}")
 
     return check
 
 
+_INTERPOLATED = {OperationCode.LOGISTIC: interpolated.logistic, OperationCode.TANH: interpolated.tanh}
+"""Of 16-bit steps."""
+
+
 def _reference(function: Map) -> Callable[[Call], np.ndarray]:
     def run(call: Call) -> np.ndarray:
+        if call.input.code is Q16_SYMM:
+            return _INTERPOLATED[call.code](call)
         if call.input.code in (I32, BOOL8):
             return function(call.input.data).astype(call.output.dtype)
         with np.errstate(all="ignore"):  # NaN and infinity are results, as on a device
@@ -65,8 +76,8 @@ def _clip_reference(activation: FuseCode) -> Callable[[Call], np.ndarray]:
     return run
 
 
-_UNIT = _fixed_output(1 / 256, {Q8: 0, Q8S: -128})
-_SYMMETRIC_UNIT = _fixed_output(1 / 128, {Q8: 128, Q8S: 0})
+_UNIT = fixed_output(1 / 256, {Q8: 0, Q8S: -128})
+_SYMMETRIC_UNIT = fixed_output(1 / 128, {Q8: 128, Q8S: 0})
 _Row = tuple[Map, Mapping[OperandCode, int], Callable[[Call], None] | None]
 
 _MAPS: dict[OperationCode, _Row] = {
@@ -91,6 +102,7 @@ for _code, (_map, _types, _rule) in _MAPS.items():
         infer=same_shape,
         reference=_reference(_map),
         validate=_rule,
+        wide=_code in _INTERPOLATED,
     )
 
 _CLIPS = {
@@ -106,4 +118,5 @@ for _code, _activation in _CLIPS.items():
         infer=same_shape,
         reference=_clip_reference(_activation),
         validate=_same_quantisation,
+        wide=True,
     )

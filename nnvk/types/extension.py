@@ -14,9 +14,48 @@ EXTENSION = "org.nnvk.operations"
 class ExtendedOperationCode(Enum):
     """The operations of the extension, with their numbers within it.
 
-    They are no `IntEnum`: as a number an operation of an extension has a prefix, which each model gives it.
+    Those with the name and number of one of NNAPI's are the same on TENSOR_QUANT16_SYMM, which NNAPI has for few; the
+    others, from 256 on, are new. They are no `IntEnum`: as a number an operation of an extension has a prefix, which
+    each model gives it.
     """
 
+    ADD = 0
+    AVERAGE_POOL_2D = 1
+    CONCATENATION = 2
+    CONV_2D = 3
+    DEPTHWISE_CONV_2D = 4
+    DEPTH_TO_SPACE = 5
+    DEQUANTIZE = 6
+    FULLY_CONNECTED = 9
+    LOGISTIC = 14
+    MAX_POOL_2D = 17
+    MUL = 18
+    RELU = 19
+    RELU1 = 20
+    RELU6 = 21
+    RESHAPE = 22
+    SOFTMAX = 25
+    SPACE_TO_DEPTH = 26
+    TANH = 28
+    PAD = 32
+    SQUEEZE = 34
+    STRIDED_SLICE = 35
+    SUB = 36
+    TRANSPOSE = 37
+    EXPAND_DIMS = 50
+    GATHER = 51
+    GROUPED_CONV_2D = 55
+    MAXIMUM = 65
+    MINIMUM = 66
+    PRELU = 71
+    QUANTIZE = 72
+    SELECT = 84
+    SLICE = 86
+    SPLIT = 87
+    TILE = 89
+    PACK = 103
+    MIRROR_PAD = 104
+    REVERSE = 105
     GATHER_ND = 256
     SCATTER_ND = 257
 

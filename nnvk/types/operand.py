@@ -19,6 +19,8 @@ SCALAR_CODES = frozenset(
     {OperandCode.FLOAT32, OperandCode.INT32, OperandCode.UINT32, OperandCode.BOOL, OperandCode.FLOAT16}
 )
 QUANT8_CODES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
+STEP_CODES = QUANT8_CODES | {OperandCode.TENSOR_QUANT16_SYMM}
+"""Types of quantised activations."""
 
 _DTYPES: dict[OperandCode, np.dtype] = {
     code: np.dtype(dtype)

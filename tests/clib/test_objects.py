@@ -264,7 +264,7 @@ def test_the_extension_of_nnvk(device: str) -> None:
         model.add_operand(type_)
     model.add_operation(number.value, [0, 1], [2])
     with pytest.raises(NnapiError, match="BAD_DATA"):  # what is wrong goes to the log
-        model.add_operation(number.value - gather_nd + 9, [0, 1], [2])
+        model.add_operation(number.value - gather_nd + 999, [0, 1], [2])
     model.identify_inputs_and_outputs([0, 1], [2])
     model.finish()
     assert model.supported_operations(device) == [True]

@@ -154,10 +154,6 @@ REFUSED = {
         single("NEG", [T("INT64", (2,)), T("STRING", (2,), name="words")]),
         "'words' is of type STRING, which NNAPI does not have",
     ),
-    "activations of 16 bits": (
-        single("NEG", [T("INT16", (2,), scale=0.1)]),
-        "NNAPI has no operation that makes real numbers of TENSOR_QUANT16_SYMM",
-    ),
     "an input that is missing": (single("ADD", [floats(2)]), r"operator 0 \(ADD\): input 1 is missing"),
     "an output of another shape": (
         single("NEG", [floats(2, 3)], T("FLOAT32", (3, 2), name="result")),

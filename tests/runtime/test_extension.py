@@ -216,14 +216,14 @@ def test_nnvk_s_own_operations_by_what_stands_for_others() -> None:
     source, indices = build.operand(f32(5)), build.operand(nnvk.OperandType(nnvk.OperandCode.TENSOR_INT32, (3, 1)))
     code = ExtensionCode(nnvk.EXTENSION, nnvk.ExtendedOperationCode.GATHER_ND.value)
     build.model.add_operation(code, [source, indices], [build.operand(f32(3))])
-    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 9"):
-        build.model.add_operation(ExtensionCode(nnvk.EXTENSION, 9), [source], [indices])
+    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 999"):
+        build.model.add_operation(ExtensionCode(nnvk.EXTENSION, 999), [source], [indices])
 
 
 def test_an_operation_that_nnvk_s_extension_does_not_have() -> None:
     build = Builder()
-    number = build.model.get_extension_operation_type(nnvk.EXTENSION, 9)
-    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 9"):
+    number = build.model.get_extension_operation_type(nnvk.EXTENSION, 999)
+    with raises(ResultCode.BAD_DATA, f"{nnvk.EXTENSION} has no operation 999"):
         build.operation(number, [build.operand(f32(4))], f32(4))
 
 

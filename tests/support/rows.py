@@ -20,6 +20,8 @@ channel included. An input is
 
 ``@`` before a vector, matrix or number makes it an input of the model, so that it comes with the execution.
 
+An operation is the extension's of this name where there is one and an operand is i16.
+
 The scale of an INT32 tensor beside quantised ones is the product of those of the two before it: it is a bias.
 """
 
@@ -37,6 +39,7 @@ from nnvk.driver.cpu.executor import run
 from nnvk.hal import IDevice
 from nnvk.ops.flow import Clock
 from nnvk.ops.quant import is_quantised, limits
+from nnvk.ops.registry import fitting
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
@@ -111,10 +114,12 @@ def parse(text: str) -> Row:
     if not right:
         output = replace(operands[0].type, dimensions=(), channel_quant=None)
         if name == "SOFTMAX" and is_quantised(output.code):
-            output = replace(output, scale=1 / 256, zero_point=limits(output.code)[0])
+            unit = 1 / 32768 if output.code is OperandCode.TENSOR_QUANT16_SYMM else 1 / 256
+            output = replace(output, scale=unit, zero_point=min(0, limits(output.code)[0]) if unit == 1 / 256 else 0)
         outputs = [output]
     count = len(operands)
-    operation = Operation(code_of(name), tuple(range(count)), tuple(range(count, count + len(outputs))))
+    code = fitting(code_of(name), [*(operand.type for operand in operands), *outputs])
+    operation = Operation(code, tuple(range(count)), tuple(range(count, count + len(outputs))))
     given = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
     operands += [Operand(output, Lifetime.SUBGRAPH_OUTPUT) for output in outputs]
     return Row(Model(tuple(operands), (operation,), given, operation.outputs), tuple(inputs))

@@ -21,7 +21,7 @@ def test_every_operation_is_in_the_overview_and_has_a_signature() -> None:
     lines = operations_doc.page().splitlines()
     anchors = {operations_doc._anchor(line.removeprefix("### ")) for line in lines if line.startswith("### ")}
     for code in registry.definitions():
-        (row,) = (line for line in lines if line.startswith(f"| [{code.name}]("))
+        (row,) = (line for line in lines if line.startswith(f"| [{operations_doc.title(code)}]("))
         assert row.split("(#")[1].split(")")[0] in anchors
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, Model, OperandType, OperationCode
@@ -112,6 +113,16 @@ class Context(Emitter):
         if len(numbers) != 1:
             raise Unmapped(f"{what} (input {position}) must be one number, got {len(numbers)}")
         return numbers[0]
+
+    def wide(self, position: int) -> np.ndarray | None:
+        """The words of a bias of INT64, two for each number, the low one first; None where there is none."""
+        index = self.operator.inputs[position] if position < len(self.operator.inputs) else -1
+        tensor = self._tensors[index] if index >= 0 else None
+        if tensor is None or tensor.type != "INT64":
+            return None
+        if tensor.data is None:
+            raise Unmapped(f"a bias of INT64 (input {position}) must be a constant")
+        return np.frombuffer(tensor.data, "<i4").astype(np.int32)
 
     def is_scalar(self, position: int) -> bool:
         """Whether an input, which must be there, is of TFLite's rank 0, which is [1] in NNAPI."""

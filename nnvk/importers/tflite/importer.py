@@ -29,11 +29,12 @@ from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
 from nnvk.importers.tflite.metadata import read_metadata
 from nnvk.importers.tflite.operands import constant, operand_type
-from nnvk.importers.tflite.registry import find
+from nnvk.importers.tflite.registry import Mapper, find
 from nnvk.importers.tflite.resizing import resized
 from nnvk.importers.tflite.schema import HEAD, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.importers.tflite.variables import Kept, Variables
-from nnvk.types.operand import QUANT8_CODES, Shape
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import STEP_CODES, Shape
 
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
@@ -243,10 +244,18 @@ def _port(tensor: Tensor, value: Value) -> Port:
 
 def _is_alike(before: Value, after: Value) -> bool:
     """Whether a variable's value can be the one before of the next execution."""
-    has_scale = before.code in QUANT8_CODES
+    has_scale = before.code in STEP_CODES
     return (before.code, before.shape) == (after.code, after.shape) and (
         not has_scale or same_quantisation(before.type, after.type)
     )
+
+
+def _is_wide(value: Value) -> bool:
+    return value.code is OperandCode.TENSOR_QUANT16_SYMM
+
+
+_BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2}
+"""Where operators have a bias. One of INT64 is no operand but its words: `Context.wide`."""
 
 
 class Builder:
@@ -380,25 +389,18 @@ class Builder:
             self.give_up(operator)
             return
         try:
-            is_tensor = [index >= 0 and tensors[index].type != "RESOURCE" for index in operator.inputs]
+            words = _BIASES.get(operator.name)
+            is_tensor = [
+                index >= 0
+                and tensors[index].type != "RESOURCE"
+                and not (position == words and tensors[index].type == "INT64")
+                for position, index in enumerate(operator.inputs)
+            ]
             inputs = [
                 self._value(tensors[index]) if there else None
                 for index, there in zip(operator.inputs, is_tensor, strict=True)
             ]
-            context = Context(
-                self._graph,
-                operator,
-                inputs,
-                tensors,
-                self._owner.branch,
-                self._owner.round_hybrid,
-                self._writers,
-                self._variables,
-                [self.counted.get(index) for index in operator.inputs],
-            )
-            counted.check(context)
-            result = mapper(context)
-            values: Sequence[Value] = [result] if isinstance(result, Value) else result
+            context, values = self._mapped(operator, mapper, inputs)
             bound = {
                 index: self._bind(context, tensors[index], value)
                 for index, value in zip(operator.outputs, values, strict=False)
@@ -414,6 +416,31 @@ class Builder:
         self.values.update(bound)
         self.values.update(context.updates)
         self.mapped.add(operator.index)
+
+    def _mapped(
+        self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None]
+    ) -> tuple[Context, Sequence[Value]]:
+        """The outputs of an operator; those of INT16 that can't be computed in integers are so as real numbers."""
+        context = Context(
+            self._graph,
+            operator,
+            inputs,
+            self.subgraph.tensors,
+            self._owner.branch,
+            self._owner.round_hybrid,
+            self._writers,
+            self._variables,
+            [self.counted.get(index) for index in operator.inputs],
+        )
+        counted.check(context)
+        try:
+            result = mapper(context)
+        except Unmapped:
+            real = [context.real(value) if value is not None and _is_wide(value) else value for value in inputs]
+            if real == list(inputs):
+                raise
+            return self._mapped(operator, mapper, real)
+        return context, [result] if isinstance(result, Value) else result
 
     def _has_stand_in(self, tensor: Tensor) -> bool:
         """Whether a lost tensor has a value that its readers can be mapped with; makes one where its type is known."""
@@ -435,7 +462,7 @@ class Builder:
             raise Unmapped(f"its output {tensor} has a value already")
         declared = operand_type(tensor)
         if value.code is not declared.code or (
-            value.code in QUANT8_CODES and not same_quantisation(value.type, declared)
+            value.code in STEP_CODES and not same_quantisation(value.type, declared)
         ):
             value = c.quantized(value, declared)
         if value.code is not declared.code:

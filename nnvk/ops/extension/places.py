@@ -9,11 +9,11 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Tensor
-from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8S, Q16_SYMM
+from nnvk.ops.signature import BOOL8, EXTENSIONS_SINCE, F16, F32, I32, Q8, Q8S, Q16_SYMM
 from nnvk.types.operand import Shape
 
-ELEMENTS = dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q16_SYMM), 3)
-"""Leading types of operations that move elements; extensions came with feature level 3."""
+ELEMENTS = dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q16_SYMM), EXTENSIONS_SINCE)
+"""Leading types of operations that move elements."""
 
 
 def complaint(sizes: Sequence[int], first: int) -> str:

@@ -171,5 +171,7 @@ def like(arg: Arg) -> OperandType:
 
 
 def unit(code: OperandCode, scale: float, offset: int) -> OperandType:
-    """An output in a fixed scale, whose zero point is ``offset`` above the lowest step."""
+    """An output in a fixed scale, whose zero point is ``offset`` above the lowest step; of 16 bits always the same."""
+    if code is Q16_SYMM:
+        return OperandType(code, (), 1 / 32768)
     return OperandType(code, (), scale, limits(code)[0] + offset) if is_quantised(code) else OperandType(code)

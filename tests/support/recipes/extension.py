@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnvk.ops.extension.scatter_nd import Reduction
-from nnvk.ops.signature import F16, F32, I32
+from nnvk.ops.signature import F16, F32, I32, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode as Op
 from nnvk.types.extension import KnownCode
@@ -29,6 +29,11 @@ def _gather_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     indices = places(d, (*source.shape[:batch], *between), source.shape[batch : batch + depth])
     options = (i32(batch),) if batch or d.chance() else ()
     return Case(code, (source, indices, *options), (like(source),))
+
+
+@recipe(Op.QUANTIZE)
+def _quantize(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    return Case(code, (d.any(t),), (d.quantised(Q16_SYMM),))
 
 
 @recipe(Op.SCATTER_ND)

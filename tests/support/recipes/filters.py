@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.signature import I32, Q8_CHANNEL
+from nnvk.ops.signature import I32, Q8_CHANNEL, Q8S, Q16_SYMM
 from nnvk.types.codes import OperandCode, PaddingCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
@@ -20,6 +22,9 @@ def bias(d: Draw, source: Arg, weights: Arg, size: int) -> Arg:
     if not is_quantised(source.type.code):
         return d.new(OperandType(source.type.code, (size,)), is_parameter=True)
     scale = 0.0 if weights.type.code is Q8_CHANNEL else source.type.scale * weights.type.scale
+    if source.type.code is Q16_SYMM and d.chance():
+        words = d.rng.integers(-(2**40), 2**40, size).view(np.int32)
+        return Arg(OperandType(I32, words.shape, scale), words, is_parameter=True)
     return d.new(OperandType(I32, (size,), scale), -100, 100, is_parameter=True)
 
 
@@ -27,6 +32,13 @@ def filter_of(d: Draw, t: OperandCode, shape: Shape, channel_dim: int) -> Arg:
     """A filter beside data of type ``t``, perhaps with scales per channel."""
     if is_quantised(t) and d.chance(0.4):
         return d.per_channel(shape, channel_dim)
+    return weights_of(d, t, *shape)
+
+
+def weights_of(d: Draw, t: OperandCode, *shape: int) -> Arg:
+    """Weights beside data of type ``t``; those beside 16-bit steps have 8 bits, and zero point 0."""
+    if t is Q16_SYMM:
+        return d.new(OperandType(Q8S, shape, 0.01), is_parameter=True)
     return d.weights(t, *shape)
 
 
@@ -105,7 +117,8 @@ def _fully_connected(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t, 2, 4)
     elements = math.prod(source.shape)
     size = d.pick([source.shape[-1], elements])
-    weights = d.weights(t, d.integer(1, 4), size)
+    units = d.integer(1, 4)
+    weights = filter_of(d, t, (units, size), 0) if t is Q16_SYMM else d.weights(t, units, size)
     inputs = (source, weights, bias(d, source, weights, weights.shape[0]), i32(d.integer(0, 3)))
     return Case(code, inputs, (d.quantised(t),))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import dtype
@@ -36,14 +36,14 @@ class Row:
 
 
 ROWS: Mapping[OperationCode, Row] = {
-    OperationCode.ADD: Row("add", "f32 f16 i32 q8", is_fused=True),
-    OperationCode.SUB: Row("sub", "f32 f16 i32 q8", is_fused=True),
-    OperationCode.MUL: Row("mul", "f32 f16 i32 q8", is_fused=True),
+    OperationCode.ADD: Row("add", "f32 f16 i32 q8 q16", is_fused=True),
+    OperationCode.SUB: Row("sub", "f32 f16 i32 q8 q16", is_fused=True),
+    OperationCode.MUL: Row("mul", "f32 f16 i32 q8 q16", is_fused=True),
     OperationCode.DIV: Row("div", "f32 f16 i32", is_fused=True),
-    OperationCode.MAXIMUM: Row("max", "f32 f16 i32 q8"),
-    OperationCode.MINIMUM: Row("min", "f32 f16 i32 q8"),
+    OperationCode.MAXIMUM: Row("max", "f32 f16 i32 q8 q16"),
+    OperationCode.MINIMUM: Row("min", "f32 f16 i32 q8 q16"),
     OperationCode.POW: Row("pow", "f32 f16", ("base", "exponent")),
-    OperationCode.PRELU: Row("prelu", "f32 f16 q8", ("input", "alpha")),
+    OperationCode.PRELU: Row("prelu", "f32 f16 q8 q16", ("input", "alpha")),
 }
 _DTYPES = {row.kind: row.dtypes.split() for row in ROWS.values()}
 
@@ -51,7 +51,7 @@ BINARY = Shader(
     "binary",
     where=lambda choice: choice["DTYPE"] in _DTYPES[choice["KIND"]],
     KIND=tuple(_DTYPES),
-    DTYPE=("f32", "f16", "i32", "q8"),
+    DTYPE=("f32", "f16", "i32", "q8", "q16"),
 )
 LOCAL = 64
 
@@ -80,9 +80,8 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 for _code, _row in ROWS.items():
-    kernel(_code, shaders=(BINARY, LOOKUP, CHAIN, ROUND_ROWS, NORMALIZE_ROWS), refuse=up_to_rank(4, *_row.inputs))(
-        lower
-    )
+    _shaders = BINARY, LOOKUP, LOOKUP_16, CHAIN, ROUND_ROWS, NORMALIZE_ROWS
+    kernel(_code, shaders=_shaders, refuse=up_to_rank(4, *_row.inputs))(lower)
 
 
 def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, look_up
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, look_up
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -17,7 +17,7 @@ from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.CONCATENATION, shaders=(MOVE, LOOKUP))
+@kernel(OperationCode.CONCATENATION, shaders=(MOVE, LOOKUP, LOOKUP_16))
 def lower(call: Call, g: Lowering) -> None:
     """A dispatch an input, and one before it where its scale is another than the output's."""
     target, strides = g.tensor(call.output), dense_strides(call.output.shape)
@@ -42,6 +42,6 @@ def _in_scale(source: Tensor, output: Tensor, g: Lowering) -> TensorRef:
     if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
         return g.tensor(source)
     table = lookup_table(source, output, lambda every: rescaled(every, output))
-    scaled = g.scratch(source.size)
+    scaled = g.scratch(table.itemsize * source.size)
     look_up(g, g.tensor(source), table, scaled, source.size)
     return scaled

@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
@@ -110,14 +111,20 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
 
 def _refuse(call: Call) -> str:
     _, height, width, _ = call.filter.shape
+    if is_wide(call.input):
+        return refuse_wide(height * width, 1, call.depth_multiplier)
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=CHANNEL_SHADERS, refuse=_refuse)
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(*CHANNEL_SHADERS, WIDE_PRODUCT), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
     _, *window, outputs = call.filter.shape
     taps = math.prod(window)
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
-    multiply_by_channel(g, call, filters, Product(source, target, *depthwise_axes(call)))
+    product = Product(source, target, *depthwise_axes(call))
+    if is_wide(call.input):
+        multiply_wide(g, Operands.of_convolution(call), product, Seen(1, call.depth_multiplier, 1, outputs), call.nchw)
+    else:
+        multiply_by_channel(g, call, filters, product)

@@ -13,13 +13,13 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.window import Axis, nhwc_shape
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 
 POOL = Shader(
     "pool2d",
-    where=lambda choice: choice["KIND"] != "l2" or choice["DTYPE"] != "q8",
+    where=lambda choice: choice["KIND"] != "l2" or choice["DTYPE"] not in ("q8", "q16"),
     KIND=("avg", "l2", "max"),
-    DTYPE=("f32", "f16", "q8"),
+    DTYPE=("f32", "f16", "q8", "q16"),
 )
 LOCAL = 64
 WIDE_FROM = 1024
@@ -28,6 +28,8 @@ LARGEST = 1 << 13
 """Elements under a window from which a workgroup takes it, however many results there are."""
 MOST = 1 << 19
 """Elements under a window that the shader folds."""
+MOST_WIDE = 1 << 15
+"""The same of 16-bit steps, whose sums have 32 bits."""
 
 _KINDS = {
     OperationCode.AVERAGE_POOL_2D: "avg",
@@ -40,8 +42,9 @@ def refuse(call: Call) -> str:
     """Windows that are too large."""
     vertical, horizontal = pool_axes(call)
     area = _covered(vertical) * _covered(horizontal)
-    if area > MOST:
-        return f"a window covers {area} elements, the shader folds at most {MOST}"
+    most = MOST_WIDE if call.input.code is OperandCode.TENSOR_QUANT16_SYMM else MOST
+    if area > most:
+        return f"a window covers {area} elements, the shader folds at most {most}"
     return ""
 
 

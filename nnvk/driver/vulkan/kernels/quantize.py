@@ -7,9 +7,10 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 
-@kernel(OperationCode.QUANTIZE, OperationCode.DEQUANTIZE, shaders=(CONVERT,))
+@kernel(OperationCode.QUANTIZE, ExtendedOperationCode.QUANTIZE, OperationCode.DEQUANTIZE, shaders=(CONVERT,))
 def lower(call: Call, g: Lowering) -> None:
     """The same real numbers."""
     convert(g, call.input, call.output)

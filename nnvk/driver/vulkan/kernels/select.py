@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, requantised
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -14,7 +14,7 @@ SELECT = Shader("select", DTYPE=MOVED)
 LOCAL = 64
 
 
-@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP))
+@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP, LOOKUP_16))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation, in the output's quantisation."""
     output = call.output

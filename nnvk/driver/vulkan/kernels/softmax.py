@@ -8,10 +8,11 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.lowering.row_softmax import SOFTMAX_ROWS
 from nnvk.driver.vulkan.lowering.slices import Slices
+from nnvk.driver.vulkan.lowering.softmax_16 import SOFTMAX_16, refuse_long, softmax_16
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 
 SOFTMAX = Shader(
     "softmax",
@@ -26,9 +27,21 @@ PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
 
 
-@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_ROWS))
+def refuse(call: Call) -> str:
+    """Slices of 16-bit steps that are too long."""
+    return refuse_long(call) if _is_wide(call) else ""
+
+
+def _is_wide(call: Call) -> bool:
+    return call.input.code is OperandCode.TENSOR_QUANT16_SYMM
+
+
+@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_ROWS, SOFTMAX_16), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
+    if _is_wide(call):
+        softmax_16(call, g)
+        return
     kind, slices, local = dtype(call.input), Slices.along(call.input.shape, call.axis), g.device.team
     parts = -(-slices.length // PART)
     source, statistics = g.tensor(call.input), g.scratch(8 * slices.count)

@@ -1,4 +1,4 @@
-"""Operations on each element by itself: numbers by formula, bytes by a table made with the reference."""
+"""Operations on each element by itself: numbers by formula, steps by a table made with the reference."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ UNARY = Shader(
     DTYPE=("f32", "f16", "i32"),
 )
 LOOKUP = Shader("lookup")
+LOOKUP_16 = Shader("lookup_16")
 LOCAL = 64
 
 
-@kernel(*_KINDS, shaders=(UNARY, LOOKUP, CHAIN))
+@kernel(*_KINDS, shaders=(UNARY, LOOKUP, LOOKUP_16, CHAIN))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
-    if call.input.dtype.itemsize == 1:
-        lower_bytes(call, g)
+    if is_quantised(call.input.code):
+        lower_steps(call, g)
         return
     kind, low, high = _KINDS[call.code]
     count = -(-call.input.size // 4)
@@ -68,8 +69,8 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 @kernel(OperationCode.LOGICAL_NOT, shaders=(LOOKUP,))
-def lower_bytes(call: Call, g: Lowering) -> None:
-    """Four bytes an invocation."""
+def lower_steps(call: Call, g: Lowering) -> None:
+    """Four bytes, or steps of 16 bits, an invocation."""
     look_up(g, g.tensor(call.input), table_of(call), g.tensor(call.output), call.input.size)
 
 
@@ -87,10 +88,10 @@ def table_of(call: Call) -> np.ndarray:
 
 
 def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef, elements: int) -> None:
-    """Map every byte of ``source`` by a table of 256."""
+    """Map every byte of ``source`` by a table of 256, or every 16 bits by one of 65,536."""
     count = -(-elements // 4)
     g.dispatch(
-        LOOKUP.variant(),
+        (LOOKUP if table.dtype == np.uint8 else LOOKUP_16).variant(),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
         tensors={"src": source, "table": g.constant(table), "dst": target},
@@ -103,6 +104,6 @@ def requantised(g: Lowering, source: Tensor, output: Tensor) -> TensorRef:
     if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
         return g.tensor(source)
     table = lookup_table(source, output, lambda every: requantize(every, output))
-    target = g.scratch(source.size)
+    target = g.scratch(table.itemsize * source.size)
     look_up(g, g.tensor(source), table, target, source.size)
     return target

@@ -54,10 +54,12 @@ def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:
-    """The 256 bytes that ``function``, an operation's reference, gives for every byte of ``source``.
+    """What ``function``, an operation's reference, gives for every byte of ``source``, or for all its 16-bit steps.
 
-    Indexed by the bytes as they lie in memory; ``function`` gets a tensor of type ``source`` with all of them.
+    256 bytes, or 65,536 words of 16 bits, indexed by the bits as they lie in memory; ``function`` gets a tensor of type
+    ``source`` with all of them.
     """
-    every = np.arange(256, dtype=np.uint8).view(source.dtype)
+    bits = np.uint8 if source.dtype.itemsize == 1 else np.uint16
+    every = np.arange(np.iinfo(bits).max + 1, dtype=bits).view(source.dtype)
     outcome = function(Tensor(source.name, source.index, source.type, data=every))
-    return outcome.astype(result.dtype, copy=False).view(np.uint8)
+    return outcome.astype(result.dtype, copy=False).view(bits)

@@ -34,7 +34,10 @@ def check_rank(name: str, value: Value, rank: int) -> None:
 
 
 def bias(c: Context, source: Value, weights: Value, position: int, channels: int) -> Value:
-    """The bias, which NNAPI wants always and in the product of the scales; zeros where the operator has none."""
+    """The bias, which NNAPI wants always and in the product of the scales; zeros where the operator has none.
+
+    Beside 16-bit steps it may be of INT64, which are two words each.
+    """
     if not is_quantised(source):
         type_ = OperandType(source.code)
     elif weights.type.channel_quant is not None:
@@ -42,6 +45,11 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
     else:
         scale = float(np.float32(source.type.scale) * np.float32(weights.type.scale))
         type_ = OperandType(OperandCode.TENSOR_INT32, scale=scale)
+    words = c.wide(position)
+    if words is not None:
+        if source.code is not OperandCode.TENSOR_QUANT16_SYMM:
+            raise Unmapped(f"a bias of INT64 belongs to an input of INT16, got {source.type}")
+        return c.constant(words, type_)
     value = c.optional(position)
     if value is None:
         return c.filled(0, type_, (channels,))
@@ -174,7 +182,7 @@ def fully_connected(c: Context) -> Value:
     rounding = Rounding((1,), asymmetric=bool(options.AsymmetricQuantizeInputs()))
     source, weights = hybrid(c, c.reshape(given, (rows, size)), weights, rounding)
     addend = bias(c, source, weights, 2, units)
-    if weights.type.channel_quant is None:
+    if weights.type.channel_quant is None or source.code is OperandCode.TENSOR_QUANT16_SYMM:
         result = c.emit(OperationCode.FULLY_CONNECTED, source, weights, addend, c.fuse(options), out=c.out())
     else:
         # NNAPI has scales per channel in convolutions only: each row becomes an image of one pixel.

@@ -56,6 +56,9 @@ def clip(c: Context) -> Value:
 
 
 _SIGNED, _UNSIGNED = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT8_ASYMM
+_WIDE = OperandCode.TENSOR_QUANT16_SYMM
+_INTERPOLATED = frozenset({"LOGISTIC", "SOFTMAX", "TANH"})
+"""Operators whose 16-bit outputs have scale 1/32768."""
 _FIXED = {
     "LOGISTIC": (1 / 256, {_UNSIGNED: 0, _SIGNED: -128}),
     "SOFTMAX": (1 / 256, {_UNSIGNED: 0, _SIGNED: -128}),
@@ -71,6 +74,8 @@ def _fixed(c: Context) -> tuple[Value, OperandType]:
     if not is_quantised(source):
         return source, source.type
     scale, zero_points = _FIXED[c.operator.name]
+    if source.code is _WIDE and c.operator.name in _INTERPOLATED:
+        scale, zero_points = 1 / 32768, {_WIDE: 0}
     if (declared.code, declared.scale) == (source.code, scale) and zero_points.get(
         declared.code
     ) == declared.zero_point:
@@ -136,7 +141,7 @@ def _scalar_like(c: Context, source: Value, number: float) -> Value:
     """A constant of one real number; where ``source`` is quantised, one step of the number's size."""
     if not is_quantised(source):
         return c.constant(number, OperandType(source.code))
-    zero_point = 0 if source.code is _SIGNED else 128
+    zero_point = 128 if source.code is _UNSIGNED else 0
     step = (number > 0) - (number < 0)
     return c.constant(zero_point + step, OperandType(source.code, (), abs(number) or 1.0, zero_point))
 

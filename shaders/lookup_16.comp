@@ -1,0 +1,29 @@
+#version 450
+// Operations that map each 16-bit step by itself, by a table of 65,536 that the host made with the operation's reference:
+// exact by construction. An invocation maps four steps.
+
+#extension GL_GOOGLE_include_directive : require
+
+#define DTYPE_B16
+#include "include/indexing.glsl"
+#include "include/tensors.glsl"
+
+layout(local_size_x_id = 0) in;
+
+READS(0, Src, src)
+READS(1, Table, table)
+WRITES(2, Dst, dst)
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint table_offset;
+    uint dst_offset;
+    uint count;    // of fours
+};
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    uvec4 x = LOAD4(src, i);
+    STORE4(dst, i, GATHER4(table, x));
+}

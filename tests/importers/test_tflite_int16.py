@@ -1,0 +1,193 @@
+"""Activations of INT16 with weights of INT8: equal to the bit to TFLite's reference kernels where these are integer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tflite
+from tflite_net import Net, T, write
+from tflite_oracle import check, compare, f32, i32c, out, q8c
+
+from nnvk.importers.tflite import ImportedModel, TfliteImportError
+from nnvk.types.codes import OperandCode
+from nnvk.types.extension import ExtendedOperationCode
+
+EVERY = np.arange(-32768, 32768).astype(np.int16)
+UNIT = 1 / 32768
+SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
+FUSED = [getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")]
+
+
+def q16(*shape: int, scale: float = 0.0003) -> T:
+    """An input, or without a shape an output."""
+    return T("INT16", shape or None, scale=scale)
+
+
+def bias(*numbers: int, type: str = "INT64", scale: object = 6e-6) -> T:
+    """The bias of a product."""
+    return T(type, data=list(numbers), scale=scale)
+
+
+def is_whole(imported: ImportedModel) -> bool:
+    """Whether nothing is computed as real numbers."""
+    operands = imported.model.frozen.operands
+    return all(operand.type.code is not OperandCode.TENSOR_FLOAT32 for operand in operands)
+
+
+# --- products ------------------------------------------------------------------------------------------------
+
+BIASES = [(), (-700, 0, 900, 123456789), (-(2**33), 2**36, 5, -(2**31))]
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+def test_conv_2d(scales: object, padding: int, fused: int) -> None:
+    for numbers in BIASES[1:]:
+        inputs = [q16(2, 7, 5, 3), q8c(4, 3, 2, 3, scale=scales), bias(*numbers)]
+        options = {"Padding": padding, "StrideW": 1, "StrideH": 2, "DilationWFactor": 1, "DilationHFactor": 1}
+        imported = check(
+            "CONV_2D", inputs, q16(), "Conv2DOptions", version=4, steps=0, **options, FusedActivationFunction=fused
+        )
+        assert is_whole(imported)
+
+
+def test_conv_2d_of_many_products() -> None:
+    """More than fit into sums of 32 bits."""
+    weights = T("INT8", data=np.full((2, 3, 3, 512), 127), scale=[0.0003, 0.0004], dim=0)
+    options = {"Padding": VALID, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    for value in (-32768, 32767):
+        feed = [np.full((1, 3, 3, 512), value, np.int16)]
+        inputs = [q16(1, 3, 3, 512), weights, bias(5, -7)]
+        check("CONV_2D", inputs, q16(scale=0.5), "Conv2DOptions", version=4, steps=0, feed=feed, **options)
+
+
+def test_conv_2d_dilated_and_grouped() -> None:
+    options = {"Padding": SAME, "StrideW": 1, "StrideH": 1, "DilationWFactor": 2, "DilationHFactor": 3}
+    check("CONV_2D", [q16(1, 7, 5, 4), q8c(3, 3, 3, 4), bias(1, 2, 3)], q16(), "Conv2DOptions", steps=0, **options)
+    options |= {"DilationWFactor": 1, "DilationHFactor": 1}
+    inputs = [q16(1, 7, 5, 4), q8c(6, 3, 3, 2), bias(1, 2, 3, 4, 5, 6)]
+    check("CONV_2D", inputs, q16(), "Conv2DOptions", steps=0, **options)
+
+
+@pytest.mark.parametrize("multiplier", [1, 2, 4])
+def test_depthwise_conv_2d(multiplier: int) -> None:
+    channels = 3 * multiplier
+    weights = q8c(1, 3, 3, channels, scale=[0.01 + 0.001 * number for number in range(channels)], dim=3)
+    inputs = [q16(2, 7, 5, 3), weights, bias(*range(-500, 1000 * channels - 500, 1000))]
+    options = {"Padding": SAME, "StrideW": 2, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    table = "DepthwiseConv2DOptions"
+    imported = check("DEPTHWISE_CONV_2D", inputs, q16(), table, steps=0, DepthMultiplier=multiplier, **options)
+    assert is_whole(imported)
+
+
+@pytest.mark.parametrize("numbers", BIASES)
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+def test_fully_connected(scales: object, numbers: tuple[int, ...]) -> None:
+    added = [bias(*numbers)] if numbers else []
+    inputs = [q16(3, 7), q8c(4, 7, scale=scales), *added]
+    assert is_whole(check("FULLY_CONNECTED", inputs, q16(), "FullyConnectedOptions", steps=0))
+
+
+def test_a_bias_of_64_bits_belongs_to_inputs_of_16() -> None:
+    inputs = [T("INT8", (3, 7), scale=0.02), q8c(4, 7), bias(1, 2, 3, 4)]
+    net = Net(inputs[:1], [T("INT8", scale=0.1)])
+    net.op("FULLY_CONNECTED", inputs, net.outputs, "FullyConnectedOptions")
+    with pytest.raises(TfliteImportError, match="a bias of INT64 belongs to an input of INT16"):
+        compare(write(net), [np.zeros((3, 7), np.int8)])
+
+
+# --- elements ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [2**-12, 2**-11, UNIT, 0.0003, 0.001, 0.05, 2.0])
+@pytest.mark.parametrize("name", ["LOGISTIC", "TANH"])
+def test_every_step(name: str, scale: float) -> None:
+    assert is_whole(check(name, [q16(65536, scale=scale)], q16(scale=UNIT), feed=[EVERY], steps=0))
+
+
+@pytest.mark.parametrize("name", ["RELU", "RELU6"])
+def test_clips(name: str) -> None:
+    assert is_whole(check(name, [q16(65536)], q16(), feed=[EVERY], steps=0))
+
+
+def test_leaky_relu() -> None:
+    inputs, result = [q16(65536)], q16(scale=0.0005)
+    assert is_whole(check("LEAKY_RELU", inputs, result, "LeakyReluOptions", feed=[EVERY], steps=0, Alpha=0.3))
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("scales", [(0.0003, 0.0002, 0.0005), (2**-12, 2**-13, 2**-12), (0.0001, 0.001, 0.0002)])
+@pytest.mark.parametrize("name", ["ADD", "SUB", "MUL"])
+def test_arithmetic(name: str, scales: tuple[float, float, float], fused: int) -> None:
+    first, second, result = scales
+    pot = {} if name == "MUL" else {"PotScaleInt16": False}
+    table = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}[name]
+    inputs = [q16(3, 5, 7, scale=first), q16(5, 1, scale=second)]
+    assert is_whole(check(name, inputs, q16(scale=result), table, steps=0, FusedActivationFunction=fused, **pot))
+
+
+@pytest.mark.parametrize("name", ["MAXIMUM", "MINIMUM"])
+def test_extremes(name: str) -> None:
+    assert is_whole(check(name, [q16(3, 5), q16(5)], q16(), "MaximumMinimumOptions", steps=0))
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+@pytest.mark.parametrize("scale", [UNIT, 0.0003, 0.01, 1.0])
+def test_softmax(scale: float, beta: float) -> None:
+    result = q16(scale=UNIT)
+    for shape in ((5, 37), (2, 3, 5), (1, 1000), (3, 1)):
+        check("SOFTMAX", [q16(*shape, scale=scale)], result, "SoftmaxOptions", steps=0, Beta=beta)
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_pools(name: str, fused: int) -> None:
+    options = {"Padding": SAME, "StrideW": 2, "StrideH": 1, "FilterWidth": 3, "FilterHeight": 2}
+    imported = check(name, [q16(2, 7, 5, 3)], q16(), "Pool2DOptions", steps=0, **options, FusedActivationFunction=fused)
+    assert is_whole(imported)
+
+
+# --- moves and types -----------------------------------------------------------------------------------------
+
+
+def test_moves() -> None:
+    check("RESHAPE", [q16(3, 4, 5), i32c(4, 15)], q16(), steps=0)
+    check("TRANSPOSE", [q16(3, 4, 5), i32c(2, 0, 1)], q16(), steps=0)
+    check("PAD", [q16(3, 5), i32c([[1, 2], [0, 3]])], q16(), steps=0)
+    check("SLICE", [q16(4, 5), i32c(1, 2), i32c(2, 3)], q16(), "SliceOptions", steps=0)
+    check("STRIDED_SLICE", [q16(4, 5), i32c(0, 4), i32c(4, 0), i32c(2, -1)], q16(), "StridedSliceOptions", steps=0)
+    check("CONCATENATION", [q16(3, 5), q16(3, 2)], q16(), "ConcatenationOptions", steps=0, Axis=1)
+    check("SPLIT", [T("INT32", data=1), q16(2, 6)], [q16(), q16()], "SplitOptions", steps=0, NumSplits=2)
+    check("GATHER", [q16(5, 3), i32c(4, 0, 2)], q16(), "GatherOptions", steps=0)
+    check("PACK", [q16(3, 5), q16(3, 5)], q16(), "PackOptions", steps=0, Axis=1, ValuesCount=2)
+
+
+def test_quantize_and_dequantize() -> None:
+    check("QUANTIZE", [f32(3, 5, 7)], q16(), "QuantizeOptions", steps=0)
+    check("DEQUANTIZE", [q16(65536)], out(), "DequantizeOptions", feed=[EVERY])
+
+
+@pytest.mark.parametrize(
+    "given, wanted",
+    [
+        (q16(65536), T("INT8", scale=0.1, zero_point=3)),
+        (q16(65536), q16(scale=0.0004)),
+        (T("INT8", (256,), scale=0.1, zero_point=3), q16(scale=0.0004)),
+    ],
+    ids=["16 to 8", "16 to 16", "8 to 16"],
+)
+def test_requantize(given: T, wanted: T) -> None:
+    feed = [EVERY if given.type == "INT16" else np.arange(-128, 128).astype(np.int8)]
+    check("QUANTIZE", [given], wanted, "QuantizeOptions", feed=feed, steps=1)
+
+
+def test_operations_are_the_extension_s() -> None:
+    imported = check("RELU", [q16(7)], q16(), steps=0)
+    assert [operation.code for operation in imported.model.frozen.operations] == [ExtendedOperationCode.RELU]
+
+
+def test_what_has_no_integer_kernel_here_is_computed_as_real_numbers() -> None:
+    imported = check("MEAN", [q16(2, 7, 5, 3), i32c(1, 2)], q16(), "ReducerOptions", steps=1, KeepDims=True)
+    assert not is_whole(imported)
+    check("SPACE_TO_BATCH_ND", [q16(1, 4, 6, 3), i32c(2, 2), i32c([[0, 0], [0, 0]])], q16(), steps=0)
