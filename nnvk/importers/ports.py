@@ -19,6 +19,8 @@ from nnvk.importers.metadata import Metadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import STEP_CODES, Shape
 
+COMPLEX = "COMPLEX64"
+"""The file type of complex numbers, which are two FLOAT32 each in the model, along a last dimension more."""
 DTYPES: dict[str, np.dtype] = {
     name: np.dtype(dtype)
     for name, dtype in {
@@ -35,6 +37,7 @@ DTYPES: dict[str, np.dtype] = {
         "UINT16": np.uint16,
         "UINT8": np.uint8,
         "BOOL": np.bool_,
+        COMPLEX: np.complex64,
     }.items()
 }
 """NumPy types of the elements of a file's tensors, as a caller sees them."""
@@ -90,6 +93,8 @@ class Port:
         array = as_array(array, str(self))
         if array.dtype != self.dtype:
             raise bad_data(f"{self} must be an array of {self.dtype}, got {array.dtype}")
+        if self.file_type == COMPLEX:
+            array = np.ascontiguousarray(array)[..., np.newaxis].view(np.float32)
         if array.shape not in (self.shape, self.type.dimensions):
             other = "; load(..., shapes=...) takes others" if -1 in self.signature else ""
             raise bad_data(f"{self} must have shape {list(self.shape)}, got {list(array.shape)}{other}")
@@ -102,6 +107,8 @@ class Port:
         array = as_array(array, str(self))
         if array.dtype != self.type.dtype or not _fits(array.shape, self.type.dimensions):
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
+        if self.file_type == COMPLEX:
+            array = np.ascontiguousarray(array).view(self.dtype)[..., 0]
         shape = array.shape if -1 in self.shape else self.shape
         return array.reshape(shape).astype(self.dtype, copy=False)
 

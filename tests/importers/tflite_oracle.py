@@ -129,7 +129,7 @@ def compare(
         for port, want, got in zip(imported.outputs, want_all, got_all, strict=True):
             assert got.dtype == want.dtype, port
             assert got.shape == want.shape, port
-            if want.dtype.kind == "f":
+            if want.dtype.kind in "fc":
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=atol)
             elif port.is_quantised:
                 assert np.abs(got.astype(int) - want.astype(int)).max(initial=0) <= steps, port

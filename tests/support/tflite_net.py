@@ -19,6 +19,7 @@ DTYPES = {
     "INT8": np.int8,
     "INT16": np.int16,
     "BOOL": np.bool_,
+    "COMPLEX64": np.complex64,
     "STRING": np.uint8,
 }
 

@@ -13,6 +13,7 @@ from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
 from nnvk.importers.idioms.counted import Counted
+from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
@@ -113,6 +114,11 @@ class Context(Emitter):
         if len(numbers) != 1:
             raise Unmapped(f"{what} (input {position}) must be one number, got {len(numbers)}")
         return numbers[0]
+
+    def is_complex(self, position: int) -> bool:
+        """Whether an input that must be there is of complex numbers."""
+        self.input(position)
+        return self._tensors[self.operator.inputs[position]].type == COMPLEX
 
     def wide(self, position: int) -> np.ndarray | None:
         """The words of a bias of INT64, two for each number, the low one first; None where there is none."""

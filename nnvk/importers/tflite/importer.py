@@ -21,12 +21,13 @@ from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.idioms.counted import Counted, cut
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.ports import ImportedModel, Port, Signature, Signatures, State
+from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite import counted
 from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
+from nnvk.importers.tflite.mappers.spectral import ON_COMPLEX
 from nnvk.importers.tflite.metadata import read_metadata
 from nnvk.importers.tflite.operands import constant, operand_type
 from nnvk.importers.tflite.registry import Mapper, find
@@ -237,8 +238,9 @@ def _open_inputs(subgraph: Subgraph) -> str:
 
 def _port(tensor: Tensor, value: Value) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
-    known = at_least_1d(tensor.shape) == value.shape and (tensor.is_static or bool(tensor.shape))
-    shape = tensor.shape if known else tuple(size or -1 for size in value.shape)
+    own = value.shape[:-1] if tensor.type == COMPLEX else value.shape
+    known = at_least_1d(tensor.shape) == own and (tensor.is_static or bool(tensor.shape))
+    shape = tensor.shape if known else tuple(size or -1 for size in own)
     return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape, tensor.signature)
 
 
@@ -375,7 +377,7 @@ class Builder:
         lost = [index for index in operator.inputs if index in self.lost]
         self.lost.update(operator.outputs if lost else ())
         try:
-            mapper = find(operator.name)
+            mapper = self._mapper(operator)
             if mapper is None:
                 kind = "custom operator" if operator.is_custom else "operator"
                 raise Unmapped(f"NNAPI has no counterpart of this {kind}")
@@ -416,6 +418,14 @@ class Builder:
         self.values.update(bound)
         self.values.update(context.updates)
         self.mapped.add(operator.index)
+
+    def _mapper(self, operator: Operator) -> Mapper | None:
+        """The mapper of an operator; one of complex numbers has its own."""
+        if all(index < 0 or self.subgraph.tensors[index].type != COMPLEX for index in operator.inputs):
+            return find(operator.name)
+        if operator.name not in ON_COMPLEX:
+            raise Unmapped("there is nothing in NNAPI that does this with complex numbers")
+        return ON_COMPLEX[operator.name]
 
     def _mapped(
         self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import at_least_1d
-from nnvk.importers.ports import DTYPES
+from nnvk.importers.ports import COMPLEX, DTYPES
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.importers.tflite.sparse import densified
 from nnvk.types.codes import OperandCode
@@ -25,6 +25,8 @@ _CODES = {
     "INT4": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
     "INT16": OperandCode.TENSOR_QUANT16_SYMM,
     "BOOL": OperandCode.TENSOR_BOOL8,
+    # Two numbers each, along a last dimension more.
+    COMPLEX: OperandCode.TENSOR_FLOAT32,
 }
 _QUANTISED = frozenset({"UINT8", "INT8", "INT4", "INT16"})
 _INT32 = np.iinfo(np.int32)
@@ -36,7 +38,11 @@ def operand_type(tensor: Tensor) -> OperandType:
         raise Unmapped(f"{tensor} is of type {tensor.type}, which NNAPI does not have")
     if tensor.sparsity is not None and (tensor.data is None or tensor.type == "INT4"):
         raise Unmapped(f"{tensor} is sparse and no constant of whole bytes, which NNAPI does not have")
+    if tensor.type == COMPLEX and tensor.data is not None:
+        raise Unmapped(f"{tensor} is a constant of type {tensor.type}, which NNAPI does not have")
     code, dimensions = _CODES[tensor.type], at_least_1d(tensor.shape)
+    if tensor.type == COMPLEX:
+        dimensions += (2,)
     if tensor.type not in _QUANTISED:
         # A bias keeps its scale; other integers and real numbers have none.
         is_bias = tensor.type == "INT32" and tensor.scales.size == 1

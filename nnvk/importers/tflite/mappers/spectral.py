@@ -1,0 +1,99 @@
+"""Complex numbers: RFFT2D, and what follows it. One of COMPLEX64 is two of FLOAT32, along a last dimension more."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.api import OperationCode
+from nnvk.importers.emitter import F32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import joint
+from nnvk.importers.idioms.moving import sliced, transposed
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.registry import Mapper, builtin
+
+Op = OperationCode
+
+
+@builtin("RFFT2D")
+def rfft2d(c: Context) -> Value:
+    """Products with a constant matrix: along the rows, and then along the columns of what that gives.
+
+    The input is cut, or filled up with zeros, to the length of the transform.
+    """
+    source, lengths = c.input(0), c.ints(1, "the lengths")
+    if len(lengths) != 2 or min(lengths) < 1 or len(source.shape) < 2:
+        raise Unmapped(f"there must be two lengths from 1 on, got {lengths} for an input of shape {list(source.shape)}")
+    *leading, height, width = source.shape
+    rows, columns = min(height, lengths[0]), min(width, lengths[1])
+    if (rows, columns) != (height, width):
+        source = sliced(c, source, [*map(range, leading), range(rows), range(columns)])
+    batches, bins = math.prod(leading), lengths[1] // 2 + 1
+    angles = np.outer(np.arange(bins), np.arange(columns)) % lengths[1] * (2 * np.pi / lengths[1])
+    parts = np.stack([np.cos(angles), -np.sin(angles)], axis=1)  # [bins, real and imaginary, columns]
+    flat = c.reshape(source, (batches * rows, columns))
+    spectra = _multiplied(c, flat, parts.reshape(2 * bins, columns))
+    if lengths[0] > 1:
+        spectra = _along_columns(c, c.reshape(spectra, (batches, rows, bins, 2)), lengths[0])
+    return c.reshape(spectra, (*leading, lengths[0], bins, 2))
+
+
+def _along_columns(c: Context, spectra: Value, length: int) -> Value:
+    """The transform of complex numbers [batches, rows, bins, 2] along the rows: [batches, length, bins, 2]."""
+    batches, rows, bins, _ = spectra.shape
+    angles = np.outer(np.arange(length), np.arange(rows)) % length * (2 * np.pi / length)
+    cosines, sines = np.cos(angles), np.sin(angles)
+    # [length, real and imaginary, rows, real and imaginary]
+    parts = np.stack([np.stack([cosines, sines], axis=-1), np.stack([-sines, cosines], axis=-1)], axis=1)
+    columns = c.reshape(transposed(c, spectra, [0, 2, 1, 3]), (batches * bins, 2 * rows))
+    result = _multiplied(c, columns, parts.reshape(2 * length, 2 * rows))
+    return transposed(c, c.reshape(result, (batches, bins, length, 2)), [0, 2, 1, 3])
+
+
+def _multiplied(c: Context, rows: Value, weights: np.ndarray) -> Value:
+    bias = c.filled(0, F32, (len(weights),))
+    exact = weights.round(12)  # what is 0 by the angle
+    return c.emit(Op.FULLY_CONNECTED, rows, c.constant(exact, F32), bias, NONE, out=F32)
+
+
+@builtin("COMPLEX_ABS")
+def complex_abs(c: Context) -> Value:
+    """The root of the sum of both squares."""
+    pairs = _pairs(c)
+    squares = joint(c, Op.MUL, pairs, pairs, NONE, out=F32)
+    sums = c.emit(Op.REDUCE_SUM, squares, np.array([1]), False, out=F32)
+    return c.reshape(c.emit(Op.SQRT, sums, out=F32), c.input().shape[:-1])
+
+
+@builtin("REAL", "IMAG")
+def part(c: Context) -> Value:
+    """Every other number."""
+    first = 0 if c.operator.name == "REAL" else 1
+    pairs = _pairs(c)
+    return c.reshape(sliced(c, pairs, [range(pairs.shape[0]), range(first, first + 1)]), c.input().shape[:-1])
+
+
+def _pairs(c: Context) -> Value:
+    value = c.input()
+    if not c.is_complex(0):
+        raise Unmapped(f"the input must be of COMPLEX64, got {value.type}")
+    return c.reshape(value, (value.size // 2, 2))
+
+
+def _reshaped(c: Context) -> Value:
+    """Complex numbers in another shape, which is the output's."""
+    declared = c.declared_shape()
+    if declared is None:
+        raise Unmapped("complex numbers have a new shape that the file must say")
+    return c.reshape(c.input(0), (*declared, 2))
+
+
+ON_COMPLEX: dict[str, Mapper] = {
+    "COMPLEX_ABS": complex_abs,
+    **dict.fromkeys(("REAL", "IMAG"), part),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _reshaped),
+}
+"""The mappers of operators on complex numbers."""
