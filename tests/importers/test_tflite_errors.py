@@ -88,7 +88,7 @@ def test_every_operator_without_a_counterpart_is_listed() -> None:
     source = floats(2, 3)
     values = [source, *(floats(2, 3) for _ in range(4))]
     net = Net([source], [values[-1]])
-    net.op("SEGMENT_SUM", [values[0], T("INT32", data=[0, 0])], values[1])
+    net.op("CONCAT_EMBEDDINGS", [values[0], T("INT32", data=[0, 0])], values[1])
     net.op("NEG", [values[1]], values[2])
     net.op("TFLite_Unknown", [values[2]], values[3], custom=b"")
     net.op("ATAN2", [source, source], values[4])
@@ -99,8 +99,12 @@ def test_every_operator_without_a_counterpart_is_listed() -> None:
     assert isinstance(error, NnapiError)
     assert error.code is ResultCode.BAD_DATA
     # What reads a lost tensor is not to blame, unless it has no counterpart itself.
-    assert [(p.operation, p.index) for p in error.problems] == [("SEGMENT_SUM", 0), ("TFLite_Unknown", 2), ("ATAN2", 3)]
-    assert "operator 0 (SEGMENT_SUM): NNAPI has no counterpart of this operator" in str(error)
+    assert [(p.operation, p.index) for p in error.problems] == [
+        ("CONCAT_EMBEDDINGS", 0),
+        ("TFLite_Unknown", 2),
+        ("ATAN2", 3),
+    ]
+    assert "operator 0 (CONCAT_EMBEDDINGS): NNAPI has no counterpart of this operator" in str(error)
 
 
 def test_what_can_not_be_mapped_behind_another_is_listed_and_its_consequences_are_not() -> None:

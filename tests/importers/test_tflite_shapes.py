@@ -137,7 +137,7 @@ def test_open_sizes_are_named_where_they_do_not_do() -> None:
         load(write(net))
     compare(write(net), [noise(1, 7)], shapes={"samples": (1, 7)})
     other = Net([source], [floats(1, 1)])
-    other.op("SEGMENT_SUM", [source, i32c(0)], other.outputs[0])
+    other.op("CONCAT_EMBEDDINGS", [source, i32c(0)], other.outputs[0])
     with pytest.raises(TfliteImportError) as caught:
         load(write(other))
     assert "shapes=" not in str(caught.value), "other shapes would not help"

@@ -208,13 +208,6 @@ def gather_nd(c: Context) -> Value:
     return c.reshape(found, (*indices.shape[:-1], *rest))
 
 
-@builtin("SCATTER_ND")
-def scatter_nd(c: Context) -> Value:
-    """Updates of one place are added up. The shape may be known only when the model runs."""
-    updates = c.input(1)
-    return c.emit(ExtendedOperationCode.SCATTER_ND, c.input(0), updates, c.input(2), out=updates.type)
-
-
 @builtin("ONE_HOT")
 def one_hot(c: Context) -> Value:
     """The indices compared with every index there could be."""
