@@ -16,6 +16,8 @@ layout(constant_id = 4) const bool VECTOR = false;
 layout(constant_id = 5) const bool WIDE_BIAS = false;    // of 64 bits
 layout(constant_id = 6) const uint ROUNDING = 0;
 
+layout(constant_id = 7) const bool TRANSPOSED = false;    // elements of the input go to several of the output
+
 // What an invocation computes, as lowering/wide_product.py numbers it.
 const uint APART = 0;         // four elements one after the other
 const uint TOGETHER = 1;      // four that see the same elements of the input
@@ -110,16 +112,23 @@ ivec4 products(uint at, uvec4 filters, uint lanes) {
     return part;
 }
 
+// The row or column of the input under a tap; a very large number where it is before the first, or there is none.
+uint source_of(uint place, uint tap, uint stride, uint dilation, uint before) {
+    if (!TRANSPOSED) return place * stride + tap * dilation - before;
+    uint distance = place + before - tap;
+    return int(distance) < 0 || distance % stride != 0 ? 0xffffffffu : distance / stride;
+}
+
 // Sums for output channels from that of a place on, one or four.
 void sums(uvec4 place, uint lanes, out ivec4 high_, out ivec4 low_) {
     high_ = low_ = ivec4(0);
     uint first = place.w / per_group * depth, step_ = VECTOR ? 4 : 1;
     uvec4 filters = (place.w + uvec4(0, 1, 2, 3)) * filter_step;
     for (uint row = 0; row < filter_height; ++row) {
-        uint y = place.y * stride_y + row * dilation_y - pad_top;
-        if (y >= height) continue;    // below 0 it is very large
+        uint y = source_of(place.y, row, stride_y, dilation_y, pad_top);
+        if (y >= height) continue;
         for (uint column = 0; column < filter_width; ++column) {
-            uint x = place.z * stride_x + column * dilation_x - pad_left;
+            uint x = source_of(place.z, column, stride_x, dilation_x, pad_left);
             if (x >= width) continue;
             uint at = nhwc_index(place.x, y, x, first, height, width, channels);
             uvec4 taps = filters + (row * filter_width + column) * tap_step;

@@ -148,7 +148,7 @@ class Rounding(IntEnum):
     TWICE = 0
     """As those of 8 bits: sums of 32 bits, rounded twice."""
     SHORT = 1
-    """Sums of 64 bits, with 15 bits of the multiplier's mantissa: convolutions with a bias of 64 bits."""
+    """Sums of 64 bits, with 15 bits of the mantissa: convolutions with a bias of 64 bits, and transposed ones."""
     ONCE = 2
     """Sums of 48 bits, rounded once: FULLY_CONNECTED."""
 
@@ -157,6 +157,8 @@ def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Roun
     """How an operation on 16-bit steps rounds."""
     if code is OperationCode.FULLY_CONNECTED:
         return Rounding.ONCE
+    if code is OperationCode.TRANSPOSE_CONV_2D:
+        return Rounding.SHORT
     return Rounding.SHORT if has_wide_bias(bias, channels) else Rounding.TWICE
 
 

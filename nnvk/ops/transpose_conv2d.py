@@ -136,4 +136,5 @@ define(
     infer=_infer,
     reference=_reference,
     validate=_validate,
+    wide=True,
 )

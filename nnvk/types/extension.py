@@ -56,6 +56,7 @@ class ExtendedOperationCode(Enum):
     PACK = 103
     MIRROR_PAD = 104
     REVERSE = 105
+    TRANSPOSE_CONV_2D = 91
     GATHER_ND = 256
     SCATTER_ND = 257
 

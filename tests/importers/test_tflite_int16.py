@@ -81,6 +81,18 @@ def test_depthwise_conv_2d(multiplier: int) -> None:
     assert is_whole(imported)
 
 
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+@pytest.mark.parametrize("padding", [SAME, VALID])
+def test_transpose_conv(padding: int, scales: object) -> None:
+    size = (10, 12) if padding == SAME else (11, 14)
+    weights = q8c(4, 3, 4, 3, scale=scales)
+    options = {"Padding": padding, "StrideW": 3, "StrideH": 2}
+    for added in ([], [bias(-700, 0, 900, 123456)]):
+        inputs = [i32c(1, *size, 4), weights, q16(1, 5, 4, 3), *added]
+        imported = check("TRANSPOSE_CONV", inputs, q16(), "TransposeConvOptions", version=4, steps=0, **options)
+        assert is_whole(imported)
+
+
 @pytest.mark.parametrize("numbers", BIASES)
 @pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
 def test_fully_connected(scales: object, numbers: tuple[int, ...]) -> None:

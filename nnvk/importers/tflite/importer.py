@@ -256,7 +256,7 @@ def _is_wide(value: Value) -> bool:
     return value.code is OperandCode.TENSOR_QUANT16_SYMM
 
 
-_BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2}
+_BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 """Where operators have a bias. One of INT64 is no operand but its words: `Context.wide`."""
 
 

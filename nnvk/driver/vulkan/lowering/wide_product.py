@@ -11,7 +11,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.lowering.product import Product, Split
 from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
@@ -69,7 +69,8 @@ def refuse_wide(taps: int, depth: int, outputs: int) -> str:
 def _way(seen: Seen, product: Product, vector: bool) -> Way:
     """The way to compute the most at once."""
     if seen.per_group % 4 == 0:
-        return Way.TILED if vector and product.target[2] > 1 else Way.TOGETHER
+        is_tiled = vector and product.target[2] > 1 and product.split is not Split.PHASES
+        return Way.TILED if is_tiled else Way.TOGETHER
     sees_one = seen.depth == seen.per_group == seen.filter_step == 1
     return Way.CHANNELWISE if sees_one and product.source[3] % 4 == 0 else Way.APART
 
@@ -96,6 +97,7 @@ def multiply_wide(g: Lowering, operands: Operands, product: Product, seen: Seen,
         spec={
             "local_x": LOCAL,
             "WAY": way,
+            "TRANSPOSED": product.split is Split.PHASES,
             "VECTOR": vector,
             "WIDE_BIAS": has_wide_bias(operands.bias, out_channels),
             "ROUNDING": rounding_of(operands.code, operands.bias, out_channels),
