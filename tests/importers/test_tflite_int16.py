@@ -203,3 +203,11 @@ def test_what_has_no_integer_kernel_here_is_computed_as_real_numbers() -> None:
     imported = check("MEAN", [q16(2, 7, 5, 3), i32c(1, 2)], q16(), "ReducerOptions", steps=1, KeepDims=True)
     assert not is_whole(imported)
     check("SPACE_TO_BATCH_ND", [q16(1, 4, 6, 3), i32c(2, 2), i32c([[0, 0], [0, 0]])], q16(), steps=0)
+
+
+def test_real_numbers_in_their_place_are_not_rounded_to_8_bits() -> None:
+    """Scales with which the integer kernels are not defined here."""
+    inputs = [q16(3, 7, scale=0.5), q8c(4, 7, scale=0.5)]
+    feed = [np.int16([[0, 1, 0, -1, 0, 1, 0], [1, 0, 0, 0, 0, 0, 0], [1, 2, -3, 1, -1, 0, 0]])]
+    imported = check("FULLY_CONNECTED", inputs, q16(scale=0.0019), "FullyConnectedOptions", steps=1, feed=feed)
+    assert not is_whole(imported)

@@ -9,7 +9,7 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, Model, OperandType, OperationCode
-from nnvk.importers.emitter import Emitter
+from nnvk.importers.emitter import F32, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
 from nnvk.importers.idioms.counted import Counted
@@ -17,6 +17,7 @@ from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
 from nnvk.importers.tflite.variables import Variables
+from nnvk.types.codes import OperandCode
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import Shape
 
@@ -55,9 +56,13 @@ class Context(Emitter):
         writers: Mapping[int, Operator],
         variables: Variables,
         counted: Sequence[Counted | None],
+        *,
+        is_real: bool = False,
     ) -> None:
         super().__init__(graph)
         self.operator = operator
+        self.is_real = is_real
+        """Whether it is computed as real numbers where the file has INT16."""
         self.inputs = inputs
         self.counted = counted
         """Of each input, where data decide how many of its elements count."""
@@ -168,8 +173,11 @@ class Context(Emitter):
         return self.outputs[position]
 
     def out(self, position: int = 0) -> OperandType:
-        """The operand type of an output as the file declares it."""
-        return operand_type(self.output(position))
+        """The operand type of an output as the file declares it, or of the real numbers in its place."""
+        declared = operand_type(self.output(position))
+        if self.is_real and declared.code is OperandCode.TENSOR_QUANT16_SYMM:
+            return F32.with_dimensions(declared.dimensions)
+        return declared
 
     def declared_shape(self, position: int = 0) -> Shape | None:
         """The shape of an output where the file knows it."""

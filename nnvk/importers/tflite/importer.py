@@ -428,7 +428,7 @@ class Builder:
         return ON_COMPLEX[operator.name]
 
     def _mapped(
-        self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None]
+        self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None], *, is_real: bool = False
     ) -> tuple[Context, Sequence[Value]]:
         """The outputs of an operator; those of INT16 that can't be computed in integers are so as real numbers."""
         context = Context(
@@ -437,10 +437,11 @@ class Builder:
             inputs,
             self.subgraph.tensors,
             self._owner.branch,
-            self._owner.round_hybrid,
+            self._owner.round_hybrid and not is_real,  # these are not what hybrid kernels round
             self._writers,
             self._variables,
             [self.counted.get(index) for index in operator.inputs],
+            is_real=is_real,
         )
         counted.check(context)
         try:
@@ -449,7 +450,7 @@ class Builder:
             real = [context.real(value) if value is not None and _is_wide(value) else value for value in inputs]
             if real == list(inputs):
                 raise
-            return self._mapped(operator, mapper, real)
+            return self._mapped(operator, mapper, real, is_real=True)
         return context, [result] if isinstance(result, Value) else result
 
     def _has_stand_in(self, tensor: Tensor) -> bool:
