@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import check, compare, f32, i32c, out, q8c
+from tflite_oracle import check, compare, expected, f32, i32c, out, q8c, random_input
 
+import nnvk
 from nnvk.importers.tflite import ImportedModel, TfliteImportError
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode
@@ -211,3 +212,25 @@ def test_real_numbers_in_their_place_are_not_rounded_to_8_bits() -> None:
     feed = [np.int16([[0, 1, 0, -1, 0, 1, 0], [1, 0, 0, 0, 0, 0, 0], [1, 2, -3, 1, -1, 0, 0]])]
     imported = check("FULLY_CONNECTED", inputs, q16(scale=0.0019), "FullyConnectedOptions", steps=1, feed=feed)
     assert not is_whole(imported)
+
+
+def test_a_network_runs_whole_on_a_gpu_and_is_equal_to_the_bit() -> None:
+    source, mapped, activated, pooled = q16(1, 9, 7, 3), q16(1, 9, 7, 8), q16(1, 9, 7, 8), q16(1, 4, 3, 8)
+    flat, scores, result = q16(1, 96), q16(1, 5, scale=0.001), q16(1, 5, scale=UNIT)
+    net = Net([source], [result])
+    window = {"Padding": VALID, "StrideW": 2, "StrideH": 2, "FilterWidth": 2, "FilterHeight": 2}
+    options = {"Padding": SAME, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    filters = q8c(8, 3, 3, 3, scale=[0.003 + 0.001 * number for number in range(8)])
+    net.op("CONV_2D", [source, filters, bias(*range(-4000, 4000, 1000))], mapped, "Conv2DOptions", version=4, **options)
+    net.op("RELU", [mapped], activated)
+    net.op("AVERAGE_POOL_2D", [activated], pooled, "Pool2DOptions", **window)
+    net.op("RESHAPE", [pooled, i32c(1, 96)], flat)
+    net.op("FULLY_CONNECTED", [flat, q8c(5, 96, scale=0.01), bias(1, 2, 3, 4, 5)], scores, "FullyConnectedOptions")
+    net.op("SOFTMAX", [scores], result, "SoftmaxOptions", Beta=1.0)
+    feed = [random_input(source, np.random.default_rng(3))]
+    imported = compare(write(net), feed, steps=0)
+    compilation = nnvk.Compilation(imported.model, [nnvk.get_device("vulkan-0")])
+    compilation.finish()
+    assert len(compilation.steps) == 1
+    outputs, _ = imported.decode(nnvk.run(compilation, imported.encode(feed)))
+    np.testing.assert_array_equal(outputs[0], expected(write(net), feed)[0][0])
