@@ -23,14 +23,20 @@ Op = OperationCode
 
 _FOLDED = frozenset(
     {
-        *(Op.ABS, Op.ADD, Op.CAST, Op.CONCATENATION, Op.DIV, Op.EQUAL, Op.EXPAND_DIMS, Op.FILL, Op.GATHER, Op.GREATER),
-        *(Op.GREATER_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.LOGICAL_AND, Op.LOGICAL_NOT, Op.LOGICAL_OR, Op.MAXIMUM),
-        *(Op.MINIMUM, Op.MUL, Op.NEG, Op.NOT_EQUAL, Op.PACK, Op.PAD, Op.RESHAPE, Op.REVERSE, Op.SELECT, Op.SLICE),
-        *(Op.SPLIT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TILE, Op.TRANSPOSE),
+        *(Op.ABS, Op.ADD, Op.ARGMAX, Op.ARGMIN, Op.CAST, Op.CONCATENATION, Op.DEQUANTIZE, Op.DIV, Op.ELU, Op.EQUAL),
+        *(Op.EXP, Op.EXPAND_DIMS, Op.FILL, Op.FLOOR, Op.GATHER, Op.GREATER, Op.GREATER_EQUAL, Op.HARD_SWISH, Op.LESS),
+        *(Op.LESS_EQUAL, Op.LOG, Op.LOGICAL_AND, Op.LOGICAL_NOT, Op.LOGICAL_OR, Op.LOGISTIC, Op.MAXIMUM, Op.MEAN),
+        *(Op.MINIMUM, Op.MIRROR_PAD, Op.MUL, Op.NEG, Op.NOT_EQUAL, Op.PACK, Op.PAD, Op.PAD_V2, Op.POW, Op.PRELU),
+        *(Op.QUANTIZE, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM),
+        *(Op.RELU, Op.RELU1, Op.RELU6, Op.RESHAPE, Op.REVERSE, Op.RSQRT, Op.SELECT, Op.SIN, Op.SLICE, Op.SPLIT),
+        *(Op.SQRT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TANH, Op.TILE, Op.TOPK_V2, Op.TRANSPOSE),
         *(ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.SCATTER_ND),
     }
 )
-"""Operations that are computed at import where all their inputs are constants: models compute shapes with them."""
+"""Operations that are computed at import where all their inputs are constants: models compute shapes with them.
+
+None takes much more time than it has elements, as a product would.
+"""
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
 _MAX_FOLDED = 1 << 22

@@ -21,6 +21,49 @@ def test_slice_from_where_the_model_says() -> None:
     check("SLICE", [f32(4, 5), i32(2), i32c(2, 2)], T("FLOAT32", (2, 2)), "SliceOptions", feed=feed)
 
 
+def test_slice_from_where_the_model_says_of_a_size_that_the_file_leaves_open() -> None:
+    feed = [np.arange(20, dtype=np.float32).reshape(4, 5), np.int32([1, 2])]
+    check("SLICE", [f32(4, 5), i32(2), i32c(2, 2)], (), "SliceOptions", feed=feed)
+
+
+MOVING = [
+    # begin, end, masks, the output's shape where the file has to say it
+    ((2,), (3,), {"ShrinkAxisMask": 1}, None),
+    ((-1,), (0,), {"ShrinkAxisMask": 1}, None),
+    ((7, 3, 1), (9, 4, 9), {"BeginMask": 1, "EndMask": 1, "ShrinkAxisMask": 6}, None),
+    ((9, 2, 9), (9, 3, 9), {"BeginMask": 5, "EndMask": 5, "ShrinkAxisMask": 2}, None),
+    ((1, 2), (3, 4), {}, (2, 2, 5)),
+]
+
+
+@pytest.mark.parametrize(("begin", "end", "masks", "shape"), MOVING, ids=str)
+def test_strided_slice_from_where_the_model_says(begin, end, masks, shape) -> None:
+    rank = len(begin)
+    given = [f32(3, 4, 5), i32(rank), i32(rank), i32c(*[1] * rank)]
+    feed = [np.arange(60, dtype=np.float32).reshape(3, 4, 5), np.int32(begin), np.int32(end)]
+    check("STRIDED_SLICE", given, T("FLOAT32", shape), "StridedSliceOptions", feed=feed, **masks)
+
+
+def test_strided_slice_of_a_size_that_data_decide() -> None:
+    with pytest.raises(TfliteImportError, match="must be a constant, or the output's shape declared"):
+        check("STRIDED_SLICE", [f32(4, 5), i32(1), i32(1), i32c(1)], (), "StridedSliceOptions")
+
+
+@pytest.mark.parametrize("begin", [(0, 1, 0), (2, 3, 0), (-4, 9, 1)])
+@pytest.mark.parametrize("size", [(1, 2, 5), (3, 1, 1), (2, 3, 4), (3, 4, 5)])
+def test_dynamic_update_slice(begin: tuple[int, ...], size: tuple[int, ...]) -> None:
+    feed = [np.arange(60, dtype=np.float32).reshape(3, 4, 5), -np.ones(size, np.float32), np.int32(begin)]
+    check("DYNAMIC_UPDATE_SLICE", [f32(3, 4, 5), f32(*size), i32(3)], T("FLOAT32", (3, 4, 5)), feed=feed)
+
+
+def test_dynamic_update_slice_of_other_types() -> None:
+    numbers = [np.arange(12, dtype=np.int32).reshape(3, 4), np.int32([[-1, -2]]), np.int32([1, 1])]
+    check("DYNAMIC_UPDATE_SLICE", [i32(3, 4), i32(1, 2), i32(2)], T("INT32", (3, 4)), feed=numbers)
+    truth = [np.zeros((3, 4), bool), np.ones((1, 2), bool), np.int32([1, 1])]
+    check("DYNAMIC_UPDATE_SLICE", [boolean(3, 4), boolean(1, 2), i32(2)], T("BOOL", (3, 4)), feed=truth)
+    check("DYNAMIC_UPDATE_SLICE", [q8(3, 4), q8(1, 2), i32(2)], T("INT8", (3, 4), scale=0.05, zero_point=3))
+
+
 STRIDED = [
     # begin, end, strides, masks
     ((1, 0), (3, 4), (1, 1), {}),

@@ -12,8 +12,8 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import joint, with_number
 from nnvk.importers.idioms.moving import transposed
+from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.reduction import folded
 from nnvk.importers.onnx.mappers.shape import flat_picked
 from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
 from nnvk.importers.onnx.registry import operator

@@ -10,10 +10,10 @@ from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
 from nnvk.importers.idioms.elementwise import each, joint, with_number
 from nnvk.importers.idioms.moving import axis_of
+from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
 from nnvk.importers.onnx.mappers.products import dense_in_steps, multiplied
-from nnvk.importers.onnx.mappers.reduction import folded
 from nnvk.importers.onnx.mappers.stepwise import in_steps, stepped
 from nnvk.importers.onnx.quantisation import steps_of
 from nnvk.importers.onnx.reader import dtype_of

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.emitter import BOOL8, F32, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.elementwise import joint, truncated_quotient
@@ -186,6 +188,8 @@ def binary(c: Context) -> Value:
     """MAXIMUM and MINIMUM take quantised tensors as well."""
     first, second = pair(c)
     if c.operator.name == "POW":
+        if (base := first.array) is not None and (exponent := second.array) is not None and first.code is I32.code:
+            return c.constant(np.power(base.astype(np.float64), exponent).astype(np.int32), I32)
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
     return joint(c, OperationCode[c.operator.name], first, second, out=out)

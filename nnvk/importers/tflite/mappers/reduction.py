@@ -8,6 +8,7 @@ from nnvk.api import OperationCode
 from nnvk.importers.emitter import I32, is_quantised
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.moving import axis_of, cumulative_sum, merged
+from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
@@ -22,8 +23,6 @@ _REDUCTIONS = {
 }
 _KEEPING = frozenset({"MEAN", "REDUCE_MAX", "REDUCE_MIN"})
 """Those that NNAPI has for quantised tensors, without a change of quantisation."""
-_INTEGER = {"SUM": np.sum, "REDUCE_PROD": np.prod, "REDUCE_MAX": np.max, "REDUCE_MIN": np.min}
-"""Those that models compute shapes with. NNAPI has them for real numbers only."""
 
 
 @builtin(*_REDUCTIONS)
@@ -32,9 +31,8 @@ def reduce(c: Context) -> Value:
     name, source = c.operator.name, c.input(0)
     keep = bool(c.options("ReducerOptions").KeepDims())
     axes = np.array(c.ints(1, "the axes"), np.int32)
-    if source.array is not None and source.code is I32.code and name in _INTEGER:
-        folded = _INTEGER[name](source.array, axis=tuple(axes.tolist()), keepdims=keep)  # type: ignore[operator]
-        return c.constant(folded, I32)
+    if source.code is I32.code:
+        return _of_integers(c, source, keep)
     if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
         source = c.real(source)
     flag = int(keep) if name == "MEAN" else keep  # MEAN takes INT32, the others BOOL
@@ -45,6 +43,14 @@ def reduce(c: Context) -> Value:
     result = c.keep(_REDUCTIONS[name], c.reshape(source, sizes), np.array(runs), flag)
     kept = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
     return c.reshape(result, tuple(kept))
+
+
+def _of_integers(c: Context, source: Value, keep: bool) -> Value:
+    """NNAPI has all of them for real numbers only."""
+    rank = len(source.shape)
+    axes = sorted({axis_of(axis, rank) for axis in c.ints(1, "the axes")})
+    result = folded(c, _REDUCTIONS[c.operator.name], source, axes)
+    return result if keep else c.reshape(result, [size for axis, size in enumerate(result.shape) if axis not in axes])
 
 
 def _rounds_twice(c: Context, name: str, source: Value) -> bool:

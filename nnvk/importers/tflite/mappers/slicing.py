@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
-from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
-from nnvk.importers.idioms.elementwise import chosen
+from nnvk.importers.idioms.elementwise import chosen, joint
 from nnvk.importers.idioms.moving import axis_of, gathered, packed, sliced
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
@@ -34,7 +34,10 @@ def slice_(c: Context) -> Value:
         limits = zip(begins, sizes, source.shape, strict=True)
         ends = [full if size == -1 else begin + size for begin, size, full in limits]
         return sliced(c, source, [range(begin, end) for begin, end in zip(begins, ends, strict=True)])
-    return c.sized(Op.SLICE, *(c.input(position) for position in range(3)))
+    first, count = c.input(1), c.input(2)
+    if first.array is None and count.array is not None and -1 not in count.array:
+        return c.graph.emit(Op.SLICE, [source, first, count], [source.type], declared=[tuple(c.ints(2, "the size"))])[0]
+    return c.sized(Op.SLICE, source, first, count)
 
 
 @builtin("STRIDED_SLICE")
@@ -42,6 +45,8 @@ def strided_slice(c: Context) -> Value:
     """Masks are resolved here: NNAPI knows neither new axes nor an ellipsis, nor offsets for ends."""
     options = c.options("StridedSliceOptions")
     source = c.input(0)
+    if c.input(1).array is None:
+        return _slice_at(c, source, c.input(1), options)
     begins, ends, strides = (
         c.ints(position, what) for position, what in enumerate(("the begin", "the end", "the strides"), 1)
     )
@@ -58,6 +63,37 @@ def strided_slice(c: Context) -> Value:
         bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
         result = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
     return c.reshape(result, shape)
+
+
+def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value:
+    """A slice that begins where data say: a SLICE, whose sizes follow from the masks and from the output's shape."""
+    masks = {name: getattr(options, f"{name}Mask")() for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
+    strides, rank, declared = c.ints(3, "the strides"), len(source.shape), c.declared_shape()
+    if masks["Ellipsis"] or masks["NewAxis"] or any(stride != 1 for stride in strides) or rank > MAX_RANK:
+        raise Unmapped("the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride")
+    sizes, given = list(source.shape), np.zeros((rank, 1), np.int32)
+    kept: list[int] = []
+    for axis in range(begin.size):
+        begins, ends, is_gone = (bool(masks[name] >> axis & 1) for name in ("Begin", "End", "ShrinkAxis"))
+        given[axis] = is_gone or not begins
+        if is_gone:
+            sizes[axis] = 1
+            continue
+        if not (begins and ends):
+            if declared is None or len(kept) >= len(declared):
+                raise Unmapped("the begin (input 1) must be a constant, or the output's shape declared")
+            sizes[axis] = declared[len(kept)]
+        kept.append(axis)
+    kept += range(begin.size, rank)
+    parts = c.emit_many(Op.SPLIT, begin, 0, begin.size, outs=[I32] * begin.size) if begin.size > 1 else [begin]
+    zero = c.constant(0, I32)
+    first = packed(c, [*parts, *[zero] * (rank - begin.size)], 0)
+    first = c.emit(Op.MUL, first, c.constant(given, I32), NONE, out=I32)
+    below = c.as_number(c.emit(Op.LESS, first, zero, out=BOOL8), I32)
+    beyond = c.emit(Op.MUL, below, c.constant(np.array(source.shape).reshape(-1, 1), I32), NONE, out=I32)
+    first = c.reshape(c.emit(Op.ADD, first, beyond, NONE, out=I32), (rank,))
+    taken = c.graph.emit(Op.SLICE, [source, first, np.array(sizes)], [source.type], declared=[tuple(sizes)])[0]
+    return c.reshape(taken, [sizes[axis] for axis in kept])
 
 
 def _resolve(
@@ -101,6 +137,39 @@ def _resolve(
             )
     whole(len(sizes))
     return taken, shape
+
+
+@builtin("DYNAMIC_UPDATE_SLICE")
+def dynamic_update_slice(c: Context) -> Value:
+    """Each element is the old one, or the new one at its place less where the update begins, which is held inside."""
+    source, update, begin = (c.input(position) for position in range(3))
+    rank = len(source.shape)
+    if len(update.shape) != rank or begin.size != rank:
+        raise Unmapped(
+            f"an update of shape {list(update.shape)} at {begin.size} places does not fit {list(source.shape)}"
+        )
+    starts = c.emit_many(Op.SPLIT, begin, 0, rank, outs=[I32] * rank) if rank > 1 else [begin]
+    inside: Value | None = None
+    for axis, (full, size, start) in enumerate(zip(source.shape, update.shape, starts, strict=True)):
+        if size > full:
+            raise Unmapped(f"an update of shape {list(update.shape)} does not fit into {list(source.shape)}")
+        if size == full:
+            continue
+        first = c.emit(
+            Op.MINIMUM, c.emit(Op.MAXIMUM, start, c.constant(0, I32), out=I32), c.constant(full - size, I32), out=I32
+        )
+        places = c.emit(Op.SUB, c.constant(np.arange(full), I32), first, NONE, out=I32)
+        last = c.constant(size - 1, I32)
+        held = c.emit(Op.MINIMUM, c.emit(Op.MAXIMUM, places, c.constant(0, I32), out=I32), last, out=I32)
+        is_in = c.reshape(
+            c.emit(Op.EQUAL, places, held, out=BOOL8), [full if one == axis else 1 for one in range(rank)]
+        )
+        inside = is_in if inside is None else joint(c, Op.LOGICAL_AND, inside, is_in, out=BOOL8)
+        if update.code is OperandCode.TENSOR_BOOL8:
+            update = c.as_bool(gathered(c, c.as_number(update, F32), axis, held))
+        else:
+            update = gathered(c, update, axis, held)
+    return update if inside is None else chosen(c, inside, update, source)
 
 
 # --- splits --------------------------------------------------------------------------------------------------
@@ -238,6 +307,8 @@ def select(c: Context) -> Value:
 def where(c: Context) -> Value:
     """One row of indices for every element that is not 0: data decide how many there are."""
     source = c.real(c.input())
+    if source.array is not None:
+        return c.constant(np.argwhere(source.array), I32)
     flat = c.reshape(source, (source.size,))
     places, count = true_first(c, flat if flat.code is OperandCode.TENSOR_BOOL8 else c.as_bool(flat))
     c.gives[0] = Counted(0, count)
