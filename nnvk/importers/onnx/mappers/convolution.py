@@ -9,6 +9,7 @@ import numpy as np
 from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import joint, scalar, with_number
 from nnvk.importers.idioms.moving import sliced, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.products import centred
@@ -41,17 +42,30 @@ def conv(c: Context) -> Value:
         filters, bias = _with_batch_normalization(c, filters, bias)
     result = convolved(c, c.real_number(0), filters, bias)
     if c.node.op_type == "FusedConv":
+        if c.has(3):
+            result = joint(c, Op.ADD, result, c.real_number(3), NONE, out=result.type)
         result = _activated(c, result)
     return result
 
 
+_ACTIVATIONS = {"Relu": (Op.RELU, 0), "Tanh": (Op.TANH, 0), "Sigmoid": (Op.LOGISTIC, 0), "LeakyRelu": (Op.PRELU, 1)}
+"""Operations by name, and how many numbers they take."""
+
+
 def _activated(c: Context, value: Value) -> Value:
-    codes = {"Relu": Op.RELU, "Tanh": Op.TANH, "Sigmoid": Op.LOGISTIC, "": None}
-    kind = c.node.text("activation", "")
-    if kind not in codes:
-        raise Unmapped(f"NNAPI has no activation '{kind}'")
-    code = codes[kind]
-    return value if code is None else c.unshaped(code, value, out=value.type)
+    kind, numbers = c.node.text("activation", ""), c.node.reals("activation_params") or []
+    if kind in _ACTIVATIONS and len(numbers) >= _ACTIVATIONS[kind][1]:
+        code, count = _ACTIVATIONS[kind]
+        return c.unshaped(code, value, *(scalar(c, number, value) for number in numbers[:count]), out=value.type)
+    if kind not in ("", "Clip", "HardSigmoid") or (kind and len(numbers) != 2):
+        raise Unmapped(f"activation '{kind}' with {len(numbers)} numbers is unknown here")
+    if kind == "HardSigmoid":
+        slope, offset = numbers
+        value = with_number(c, Op.ADD, with_number(c, Op.MUL, value, slope, NONE), offset, NONE)
+        numbers = [0.0, 1.0]
+    if kind:
+        value = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, value, numbers[0]), numbers[1])
+    return value
 
 
 def _check(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) -> None:
@@ -71,6 +85,8 @@ def _with_batch_normalization(
     c: Context, filters: np.ndarray, bias: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The weights and bias that do the work of a BatchNormalization behind, where its statistics are constants."""
+    if c.node.op_type != "Conv":  # an activation lies between
+        return filters, bias
     after = c.outside.follower(c.node.outputs[0])
     if after is None or after.op_type != "BatchNormalization" or after.integer("training_mode", 0):
         return filters, bias

@@ -25,10 +25,14 @@ _MOST_TAPS = 1024
 
 def _image(c: Context) -> tuple[Value, list[Window]]:
     value = c.value() if c.tensor().dtype.kind == "f" else c.cast(c.number(), np.dtype(np.float32))
+    return value, _windows(c, value)
+
+
+def _windows(c: Context, value: Value) -> list[Window]:
     rank = len(value.shape) - 2
     if rank < 1:
         raise Unmapped(f"the input must have rank 3 at least, got shape {list(value.shape)}")
-    return value, windows_of(c, value.shape[2:], kernel_of(c.node, rank), bool(c.node.integer("ceil_mode", 0)))
+    return windows_of(c, value.shape[2:], kernel_of(c.node, rank), bool(c.node.integer("ceil_mode", 0)))
 
 
 @operator("MaxPool")
@@ -93,9 +97,12 @@ def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
 @operator("AveragePool")
 def average_pool(c: Context) -> Value:
     """NNAPI counts no padding: where ONNX does, zeros are put there before."""
-    value, windows = _image(c)
-    value = c.real(value)
-    return _averaged(c, value, windows, bool(c.node.integer("count_include_pad", 0)))
+    return averaged(c, c.real(_image(c)[0]))
+
+
+def averaged(c: Context, value: Value) -> Value:
+    """Means of windows that the node's attributes describe, of real numbers."""
+    return _averaged(c, value, _windows(c, value), bool(c.node.integer("count_include_pad", 0)))
 
 
 def _averaged(c: Context, value: Value, windows: Sequence[Window], counts_padding: bool) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nnvk.importers.emitter import F32, I32, NONE, is_quantised, same_quantisation
@@ -13,7 +15,9 @@ from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
+from nnvk.importers.onnx.mappers.pooling import averaged
 from nnvk.importers.onnx.mappers.products import dense_in_steps, multiplied
+from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.mappers.stepwise import in_steps, stepped
 from nnvk.importers.onnx.quantisation import steps_of
 from nnvk.importers.onnx.reader import dtype_of
@@ -228,3 +232,63 @@ def qlinear_unary(c: Context) -> Tensor:
             raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
         y = folded(c, Op.MEAN, x, list(range(2, len(x.shape))))
     return _result(c, y, 3, c.tensor(0).dtype)
+
+
+@operator("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearSoftmax")
+def qlinear_window(c: Context) -> Tensor:
+    """In real numbers, and back to steps."""
+    x = _real(c, 0)
+    if c.node.op_type == "QLinearAveragePool":
+        if c.node.integer("channels_last", 0):
+            raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")
+        return _result(c, averaged(c, x), 3, c.tensor(0).dtype)
+    axis = axis_of(c.node.integer("axis", -1), len(x.shape))
+    if c.node.integer("opset", 13) < 13:
+        rows = c.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+        y = c.reshape(c.emit(Op.SOFTMAX, rows, 1.0, out=F32), x.shape)
+    else:
+        around = c.around(x, axis)
+        y = c.reshape(c.emit(Op.SOFTMAX, around, 1.0, 1, out=F32), x.shape)
+    return _result(c, y, 3, c.tensor(0).dtype)
+
+
+@operator("com.microsoft.QLinearConcat")
+def qlinear_concat(c: Context) -> Tensor:
+    """Each input in its own steps, and all in the output's."""
+    dtype = c.tensor(1).dtype
+    values = []
+    for position in range(2, len(c.inputs), 3):
+        real = Tensor(np.dtype(np.float32), c.tensor(position).shape, _real(c, position))
+        values.append(c.carried(quantised(c, real, c.tensor(0), c.tensor(1), 1, dtype)))
+    whole = joined(c, values, axis_of(c.node.integer("axis", 0), c.tensor(2).rank))
+    return c.give(whole, None, dtype)
+
+
+@operator("com.microsoft.QGemm")
+def qgemm(c: Context) -> Tensor:
+    """In steps where the second matrix and all scales are constants; real numbers come out where no scale is given."""
+    dtype = _output_dtype(c, 8) if c.has(7) else np.dtype(np.float32)
+    axis = 0 if c.node.integer("transB", 0) else 1
+    weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), axis)
+    bias, alpha = c.optional(6), c.node.real("alpha", 1.0)
+    source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 7, dtype) if c.has(7) else None
+    is_plain = alpha == 1 and not c.node.integer("transA", 0) and (bias is None or bias.array is not None)
+    if is_plain and weights.steps is not None and source is not None and out is not None:
+        scales = weights.steps.scale.astype(np.float64) * source.scale
+        real_bias = None if bias is None or bias.array is None else bias.array.reshape(-1) * scales
+        value = stepped(c, c.tensor(0), source)
+        operands = in_steps(value, weights.steps, axis, weights.shape[axis], real_bias, out)
+        if operands is not None:
+            result = dense_in_steps(c, operands, axis)
+            return Tensor(dtype, result.shape, c.quantized(result, out))
+    x = _real(c, 0, 0)
+    if c.node.integer("transA", 0):
+        x = c.keep(Op.TRANSPOSE, x, np.array([1, 0]))
+    y = multiplied(c, x, c.plain(weights), adj_y=axis == 0)
+    if bias is not None:
+        scale = joint(c, Op.MUL, c.number(1), c.reshape(c.number(4), (1, c.tensor(4).size)), NONE, out=F32)
+        term = c.cast(c.plain(bias), np.dtype(np.float32))
+        y = joint(c, Op.ADD, y, joint(c, Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
+    if alpha != 1:
+        y = with_number(c, Op.MUL, y, alpha, NONE)
+    return _result(c, y, 7, dtype) if c.has(7) else c.give(y, None, np.float32)

@@ -167,14 +167,7 @@ def layer_normalization(c: Context) -> list[Tensor | None]:
     axis = axis_of(c.node.integer("axis", -1), source.rank)
     axes = list(range(axis, source.rank))
     x = c.widened(c.real_number())
-    epsilon = c.node.real("epsilon", 1e-5)
-    mean = folded(c, Op.MEAN, x, axes)
-    less = joint(c, Op.SUB, x, mean, NONE, out=x.type)
-    inverse = _inverse_root(c, less, axes, epsilon)
-    y = joint(c, Op.MUL, less, inverse, NONE, out=x.type)
-    y = joint(c, Op.MUL, y, c.widened(c.real_number(1)), NONE, out=x.type)
-    if c.has(2):
-        y = joint(c, Op.ADD, y, c.widened(c.real_number(2)), NONE, out=x.type)
+    y, mean, inverse = layer_normalised(c, x, axes, 1, 2 if c.has(2) else None, c.node.real("epsilon", 1e-5))
     wide = np.dtype(np.float32)
     return [
         c.give(c.cast(y, source.dtype), source.shape, source.dtype),
@@ -183,15 +176,33 @@ def layer_normalization(c: Context) -> list[Tensor | None]:
     ]
 
 
+def layer_normalised(
+    c: Context, x: Value, axes: list[int], scale: int, bias: int | None, epsilon: float
+) -> tuple[Value, Value, Value]:
+    """FLOAT32 numbers normalised, with the scale and bias at these positions; the mean and the inverse deviation."""
+    mean = folded(c, Op.MEAN, x, axes)
+    less = joint(c, Op.SUB, x, mean, NONE, out=x.type)
+    inverse = _inverse_root(c, less, axes, epsilon)
+    y = joint(c, Op.MUL, less, inverse, NONE, out=x.type)
+    y = joint(c, Op.MUL, y, c.widened(c.real_number(scale)), NONE, out=x.type)
+    if bias is not None:
+        y = joint(c, Op.ADD, y, c.widened(c.real_number(bias)), NONE, out=x.type)
+    return y, mean, inverse
+
+
 @operator("RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(c: Context) -> Tensor:
     """Divided by the root of the mean of squares over the axes from one on, in FLOAT32."""
     source = c.tensor()
     axes = list(range(axis_of(c.node.integer("axis", -1), source.rank), source.rank))
-    x = c.widened(c.real_number())
-    y = joint(c, Op.MUL, x, _inverse_root(c, x, axes, c.node.real("epsilon", 1e-5)), NONE, out=x.type)
-    y = joint(c, Op.MUL, y, c.widened(c.real_number(1)), NONE, out=x.type)
+    y = rms_normalised(c, c.widened(c.real_number()), axes, 1, c.node.real("epsilon", 1e-5))
     return c.give(c.cast(y, source.dtype), source.shape, source.dtype)
+
+
+def rms_normalised(c: Context, x: Value, axes: list[int], scale: int, epsilon: float) -> Value:
+    """FLOAT32 numbers divided by the root of the mean of squares, times the scale at a position."""
+    y = joint(c, Op.MUL, x, _inverse_root(c, x, axes, epsilon), NONE, out=x.type)
+    return joint(c, Op.MUL, y, c.widened(c.real_number(scale)), NONE, out=x.type)
 
 
 def _by_channel(c: Context, position: int, rank: int) -> Value:

@@ -1,0 +1,233 @@
+"""Operators that onnxruntime's optimiser makes of transformers: attention, and sums that are normalised."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import chosen, each, joint, with_number
+from nnvk.importers.idioms.moving import gathered, sliced, transposed
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.products import dense, multiplied
+from nnvk.importers.onnx.mappers.reduction import layer_normalised, rms_normalised
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+
+_MASKED = -10000.0
+"""What is added to scores that don't count."""
+
+
+def _refuse(c: Context, first: int, what: str) -> None:
+    """`Unmapped` where an input from a position on is given."""
+    given = [position for position in range(first, len(c.inputs)) if c.has(position)]
+    if given:
+        raise Unmapped(f"{what} (input {given[0]}) is unknown here")
+
+
+# --- sums that are normalised --------------------------------------------------------------------------------
+
+
+@operator("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
+def skip_layer_normalization(c: Context) -> list[Tensor | None]:
+    """Of the sum of two inputs and a bias, which is an output too."""
+    is_simple = c.node.op_type == "SkipSimplifiedLayerNormalization"
+    total = joint(c, Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
+    if c.has(at := 3 if is_simple else 4):
+        total = joint(c, Op.ADD, total, c.real_number(at), NONE, out=total.type)
+    x, axes, epsilon = c.widened(total), [len(total.shape) - 1], c.node.real("epsilon", 1e-12)
+    mean: Value | None = None
+    inverse: Value | None = None
+    if is_simple:
+        y = rms_normalised(c, x, axes, 2, epsilon)
+    else:
+        y, mean, inverse = layer_normalised(c, x, axes, 2, 3 if c.has(3) else None, epsilon)
+    dtype, wide = c.tensor().dtype, np.dtype(np.float32)
+    return [
+        c.give(c.cast(y, dtype), None, dtype),
+        c.give(mean, None, wide) if c.wants(1) and mean is not None else None,
+        c.give(inverse, None, wide) if c.wants(2) and inverse is not None else None,
+        c.give(total, None, dtype),
+    ]
+
+
+@operator("com.microsoft.EmbedLayerNormalization")
+def embed_layer_normalization(c: Context) -> list[Tensor | None]:
+    """Rows of the words, of their places and of their segments."""
+    words, dtype = c.tensor(0), c.tensor(2).dtype
+    batches, length = words.shape
+    total = gathered(c, c.real_number(2), 0, c.number(0))
+    if c.has(8):
+        places = gathered(c, c.real_number(3), 0, c.number(8))
+    else:
+        places = gathered(c, c.real_number(3), 0, c.constant(np.arange(length), I32))
+    total = joint(c, Op.ADD, total, places, NONE, out=total.type)
+    if c.has(1):
+        total = joint(c, Op.ADD, total, gathered(c, c.real_number(4), 0, c.number(1)), NONE, out=total.type)
+    y, _, _ = layer_normalised(c, c.widened(total), [2], 5, 6, c.node.real("epsilon", 1e-12))
+    lengths: Tensor | None = None
+    if c.wants(1) and c.has(7):
+        real = c.cast(c.number(7), np.dtype(np.float32))
+        counted = c.emit(Op.REDUCE_SUM, real, np.array([1]), False, out=F32)
+        lengths = c.give(c.cast(counted, np.dtype(np.int32)), (batches,), np.int32)
+    elif c.wants(1):
+        lengths = c.give(c.filled(0, I32, (batches,)), (batches,), np.int32)
+    return [c.give(c.cast(y, dtype), None, dtype), lengths, c.give(total, None, dtype) if c.wants(2) else None]
+
+
+# --- attention -----------------------------------------------------------------------------------------------
+
+
+@operator("com.microsoft.Attention")
+def attention(c: Context) -> list[Tensor | None]:
+    """Queries, keys and values by one product; a mask has one number for each of the keys."""
+    x, heads = c.real_number(), c.node.integer("num_heads", 0)
+    batches, length, size = x.shape
+    _refuse(c, 4, "what was before, or a bias of scores,")
+    weights = c.tensor(1).array
+    if weights is None or heads < 1:
+        raise Unmapped("the weights (input 1) must be a constant, and num_heads positive")
+    sizes = c.node.integers("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
+    if len(sizes) != 3 or sizes[0] != sizes[1] or sum(sizes) != weights.shape[1] or any(one % heads for one in sizes):
+        raise Unmapped(f"sizes {sizes} do not fit weights of shape {list(weights.shape)} and {heads} heads")
+    bias = c.array(2, "the bias") if c.has(2) else None
+    rows = dense(c, c.reshape(x, (batches * length, size)), weights.T, bias)
+    parts, begin = [], 0
+    for one in sizes:
+        part = sliced(c, rows, (range(batches * length), range(begin, begin + one)))
+        parts.append(_by_head(c, c.reshape(part, (batches, length, one)), heads))
+        begin += one
+    term = _mask(c, 3, batches, length)
+    if c.node.integer("unidirectional", 0):
+        later = np.triu(np.full((length, length), _MASKED), 1).reshape(1, 1, length, length)
+        term = _both(c, term, c.constant(later, x.type.with_dimensions(())))
+    return [_attended(c, parts, term), None]
+
+
+@operator("com.microsoft.MultiHeadAttention")
+def multi_head_attention(c: Context) -> list[Tensor | None]:
+    """Queries, keys and values apart; what is added to the scores may be given."""
+    heads = c.node.integer("num_heads", 0)
+    query = c.real_number(0)
+    _refuse(c, 6, "what was before")
+    if heads < 1 or len(query.shape) != 3 or not c.has(1) or not c.has(2) or c.node.integer("unidirectional", 0):
+        raise Unmapped("queries, keys and values must be apart and of rank 3, and the attention to both sides")
+    parts = [query, c.real_number(1), c.real_number(2)]
+    if c.has(3):
+        sizes = [part.shape[-1] for part in parts]
+        ends = np.cumsum([0, *sizes])
+        biases = [sliced(c, c.real_number(3), (range(*map(int, ends[one : one + 2])),)) for one in range(3)]
+        parts = [
+            joint(c, Op.ADD, part, bias, NONE, out=part.type)
+            if len(part.shape) == 3
+            else joint(c, Op.ADD, part, c.reshape(bias, (1, heads, 1, bias.size // heads)), NONE, out=part.type)
+            for part, bias in zip(parts, biases, strict=True)
+        ]
+    laid = [_by_head(c, part, heads) if len(part.shape) == 3 else part for part in parts]
+    term = _mask(c, 4, query.shape[0], laid[1].shape[2])
+    if c.has(5):
+        term = _both(c, term, c.real_number(5))
+    return [_attended(c, laid, term), None, None]
+
+
+def _by_head(c: Context, x: Value, heads: int) -> Value:
+    batches, length, size = x.shape
+    if size % heads:
+        raise Unmapped(f"{size} numbers don't divide into {heads} heads")
+    return transposed(c, c.reshape(x, (batches, length, heads, size // heads)), (0, 2, 1, 3))
+
+
+def _mask(c: Context, position: int, batches: int, keys: int) -> Value | None:
+    """What a mask of keys adds to the scores, where there is one."""
+    if not c.has(position):
+        return None
+    mask = c.number(position)
+    if mask.shape != (batches, keys):
+        raise Unmapped(f"the mask (input {position}) must be {[batches, keys]}, got {list(mask.shape)}")
+    is_there = mask if mask.code is BOOL8.code else c.as_bool(mask)
+    type_ = c.real_number().type.with_dimensions(())
+    added = c.constant(c.node.real("mask_filter_value", _MASKED), type_)
+    return c.reshape(chosen(c, is_there, c.constant(0, type_), added), (batches, 1, 1, keys))
+
+
+def _both(c: Context, first: Value | None, second: Value) -> Value:
+    return second if first is None else joint(c, Op.ADD, first, second, NONE, out=first.type)
+
+
+def _attended(c: Context, parts: list[Value], term: Value | None) -> Tensor:
+    """Values weighted by the softmax of scores of queries and keys, the heads beside each other."""
+    query, key, value = parts
+    scale = c.node.real("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
+    scores = with_number(c, Op.MUL, multiplied(c, query, key, adj_y=True), scale, NONE)
+    if term is not None:
+        scores = joint(c, Op.ADD, scores, term, NONE, out=scores.type)
+    wide = c.widened(scores)  # as the mapper of SOFTMAX does
+    result = multiplied(c, c.emit(Op.SOFTMAX, wide, 1.0, out=wide.type), c.widened(value))
+    batches, heads, length, size = result.shape
+    return c.give(c.reshape(transposed(c, result, (0, 2, 1, 3)), (batches, length, heads * size)))
+
+
+# --- products ------------------------------------------------------------------------------------------------
+
+
+@operator("com.microsoft.FusedMatMul")
+def fused_matmul(c: Context) -> Value:
+    """With factors, and of matrices that are turned."""
+    if c.node.integer("transBatchA", 0) or c.node.integer("transBatchB", 0):
+        raise Unmapped("batches that are turned are unknown here")
+    turned = [bool(c.node.integer(name, 0)) for name in ("transA", "transB")]
+    first, second = c.real_number(0), c.real_number(1)
+    if min(len(first.shape), len(second.shape)) < 2:
+        raise Unmapped("its inputs must have rank 2 at least")
+    if turned[0]:
+        rank = len(first.shape)
+        first = transposed(c, first, (*range(rank - 2), rank - 1, rank - 2))
+    product = multiplied(c, first, second, adj_y=turned[1])
+    alpha = c.node.real("alpha", 1.0)
+    return product if alpha == 1 else with_number(c, Op.MUL, product, alpha, NONE)
+
+
+@operator("com.microsoft.QuickGelu")
+def quick_gelu(c: Context) -> Value:
+    """The number times a sigmoid."""
+    x = c.real_number()
+    bend = each(c, Op.LOGISTIC, with_number(c, Op.MUL, x, c.node.real("alpha", 1.702), NONE))
+    return joint(c, Op.MUL, x, bend, NONE, out=x.type)
+
+
+@operator("com.microsoft.MatMulNBits")
+def matmul_n_bits(c: Context) -> Tensor:
+    """By weights of 4 or 8 bits in blocks, each with a scale, which are unpacked at import."""
+    _refuse(c, 4, "an order of groups, or a bias,")
+    size, units, bits = (c.node.integer(name, 0) for name in ("K", "N", "bits"))
+    block, packed = c.node.integer("block_size", 0), c.array(1, "the weights")
+    scales = c.array(2, "the scales").astype(np.float32)
+    blocks = -(-size // block) if block > 0 else 0
+    if bits not in (4, 8) or not blocks or packed.dtype != np.uint8 or packed.size * 8 != units * blocks * block * bits:
+        raise Unmapped(f"weights of {bits} bits in blocks of {block} are unknown here, or are not {units} x {size}")
+    c.graph.budget.charge(units * blocks * block * 8)
+    steps = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block).astype(np.float32)
+    points = np.float32(1 << (bits - 1))
+    if c.has(3):
+        given = c.array(3, "the zero points")
+        rows = given.reshape(units, -1)
+        wide = _unpacked(rows, bits)[:, :blocks] if given.dtype == np.uint8 else rows
+        points = wide.reshape(units, blocks, 1).astype(np.float32)
+    weights = ((steps - points) * scales.reshape(units, blocks, 1)).reshape(units, -1)[:, :size]
+    x = c.real_number()
+    shape = (*c.tensor().shape[:-1], units)
+    rows_of_x = c.reshape(x, (x.size // size, size))
+    return c.give(dense(c, rows_of_x, weights), shape, c.tensor().dtype)
+
+
+def _unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of which two are in a byte, the first in its low half."""
+    if bits == 8:
+        return rows
+    return np.stack([rows & 15, rows >> 4], axis=-1).reshape(rows.shape[0], -1)

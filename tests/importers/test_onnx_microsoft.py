@@ -1,0 +1,212 @@
+"""Operators of onnxruntime's own, that its optimiser and its quantisation write, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check
+
+from nnvk.importers.onnx import OnnxImportError, load
+
+F, F16 = np.float32, np.float16
+STEPS = 1
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def whole(*shape: int, most: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, most, shape).astype(np.int32)
+
+
+def steps(*shape: int, dtype: Any = np.uint8, seed: int = 0) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def compared(
+    kind: str,
+    feeds: dict[str, np.ndarray],
+    constants: dict[str, np.ndarray],
+    names: str,
+    outputs: str = "y",
+    tolerance: float = 1e-5,
+    steps: int = 0,
+    **attributes: Any,
+) -> None:
+    """One node, by the names of its inputs, must agree."""
+    node = op(kind, names, outputs, domain="com.microsoft", **attributes)
+    wanted = [name for name in outputs.split() if name != "-"]
+    net = model([node], {name: (one.dtype, one.shape) for name, one in feeds.items()}, wanted, constants)
+    net.opset_import.add(domain="com.microsoft", version=1)
+    check(net, feeds, tolerance=tolerance, steps=steps)
+
+
+# --- transformers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_skip_layer_normalization(has_bias: bool) -> None:
+    feeds = {"x": drawn(2, 3, 8), "skip": drawn(2, 3, 8, seed=1)}
+    constants = {"gamma": drawn(8, seed=2), "beta": drawn(8, seed=3), "bias": drawn(8, seed=4)}
+    names = "x skip gamma beta bias" if has_bias else "x skip gamma"
+    compared("SkipLayerNormalization", feeds, constants, names, "y - - total", epsilon=1e-5)
+
+
+def test_skip_simplified_layer_normalization() -> None:
+    feeds = {"x": drawn(2, 3, 8), "skip": drawn(2, 3, 8, seed=1)}
+    constants = {"gamma": drawn(8, seed=2), "bias": drawn(8, seed=4)}
+    compared("SkipSimplifiedLayerNormalization", feeds, constants, "x skip gamma bias", "y - - total", epsilon=1e-5)
+
+
+@pytest.mark.parametrize("has_segments", [True, False])
+def test_embed_layer_normalization(has_segments: bool) -> None:
+    feeds = {"ids": whole(2, 5, most=11), "segments": whole(2, 5, most=2, seed=1), "mask": whole(2, 5, most=2, seed=2)}
+    constants = {name: drawn(rows, 8, seed=rows) for name, rows in (("words", 11), ("places", 7), ("kinds", 2))}
+    constants |= {"gamma": drawn(8, seed=2), "beta": drawn(8, seed=3)}
+    names = "ids segments words places kinds gamma beta mask"
+    if not has_segments:
+        del feeds["segments"]
+        names = "ids - words places - gamma beta mask"
+    compared("EmbedLayerNormalization", feeds, constants, names, "y lengths", epsilon=1e-12)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"unidirectional": 1}, {"scale": 0.3}])
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_attention(attributes: dict[str, Any], has_mask: bool) -> None:
+    feeds = {"x": drawn(2, 5, 12), "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)}
+    constants = {"w": drawn(12, 36, seed=1), "b": drawn(36, seed=2)}
+    if not has_mask:
+        del feeds["mask"]
+    names = "x w b mask" if has_mask else "x w b"
+    compared("Attention", feeds, constants, names, tolerance=3e-5, num_heads=3, **attributes)
+
+
+def test_attention_of_values_of_another_size() -> None:
+    constants = {"w": drawn(12, 32, seed=1), "b": drawn(32, seed=2)}
+    attributes = {"num_heads": 2, "qkv_hidden_sizes": [12, 12, 8]}
+    compared("Attention", {"x": drawn(1, 5, 12)}, constants, "x w b", tolerance=3e-5, **attributes)
+
+
+@pytest.mark.parametrize("names", ["q k v", "q k v b", "q k v - mask", "q k v b - term"])
+def test_multi_head_attention(names: str) -> None:
+    feeds = {"q": drawn(2, 4, 12), "k": drawn(2, 6, 12, seed=1), "v": drawn(2, 6, 12, seed=2)}
+    if "mask" in names:
+        feeds["mask"] = np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 0]], np.int32)
+    if "term" in names:
+        feeds["term"] = drawn(2, 3, 4, 6, seed=4)
+    compared("MultiHeadAttention", feeds, {"b": drawn(36, seed=3)}, names, tolerance=3e-5, num_heads=3)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_fused_matmul(turned: tuple[int, int]) -> None:
+    first, second = ((2, 5, 3), (2, 3, 5))[turned[0]], ((2, 3, 4), (2, 4, 3))[turned[1]]
+    feeds = {"a": drawn(*first), "b": drawn(*second, seed=1)}
+    compared("FusedMatMul", feeds, {}, "a b", alpha=0.25, transA=turned[0], transB=turned[1])
+
+
+def test_quick_gelu() -> None:
+    compared("QuickGelu", {"x": drawn(3, 7)}, {}, "x", alpha=1.5)
+
+
+@pytest.mark.parametrize("has_points", [True, False])
+def test_matmul_n_bits(has_points: bool) -> None:
+    size, units, block = 40, 6, 16
+    constants = {
+        "w": steps(units, 3, block // 2),
+        "s": drawn(units * 3, seed=1),
+        **({"p": steps(units * 2, seed=2)} if has_points else {}),
+    }
+    names = " ".join(["x", *constants])
+    attributes = {"K": size, "N": units, "bits": 4, "block_size": block}
+    compared("MatMulNBits", {"x": drawn(2, 3, size)}, constants, names, tolerance=1e-4, **attributes)
+
+
+def test_what_was_before_is_refused() -> None:
+    node = op("Attention", "x w b - past", "y", domain="com.microsoft", num_heads=1)
+    inputs = {"x": (F, [1, 2, 4]), "past": (F, [2, 1, 1, 3, 4])}
+    net = model([node], inputs, ["y"], {"w": drawn(4, 12), "b": drawn(12)})
+    net.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(OnnxImportError, match=r"what was before.*\(input 4\) is unknown here"):
+        load(net.SerializeToString())
+
+
+FUSED: dict[str, dict[str, Any]] = {
+    "Relu": {},
+    "Sigmoid": {},
+    "Tanh": {},
+    "LeakyRelu": {"activation_params": [0.2]},
+    "Clip": {"activation_params": [-0.5, 1.5]},
+    "HardSigmoid": {"activation_params": [0.3, 0.4]},
+}
+
+
+@pytest.mark.parametrize("activation", FUSED)
+@pytest.mark.parametrize("has_term", [True, False])
+def test_fused_conv(activation: str, has_term: bool) -> None:
+    feeds = {"x": drawn(1, 3, 6, 5), "term": drawn(1, 4, 4, 3, seed=2)}
+    if not has_term:
+        del feeds["term"]
+    constants = {"w": drawn(4, 3, 3, 3, seed=1), "b": drawn(4, seed=3)}
+    names = "x w b term" if has_term else "x w b"
+    compared("FusedConv", feeds, constants, names, activation=activation, **FUSED[activation])
+
+
+def test_a_normalization_behind_an_activation_stays_there() -> None:
+    nodes = [
+        op("FusedConv", "x w", "c", domain="com.microsoft", activation="Relu"),
+        op("BatchNormalization", "c s b m v", "y"),
+    ]
+    constants = {"w": drawn(4, 3, 1, 1), **{name: drawn(4, seed=seed) for seed, name in enumerate("sbm")}}
+    net = model(nodes, {"x": (F, [1, 3, 5, 4])}, ["y"], {**constants, "v": np.full(4, 0.5, F)})
+    net.opset_import.add(domain="com.microsoft", version=1)
+    check(net, {"x": drawn(1, 3, 5, 4)})
+
+
+# --- quantised -----------------------------------------------------------------------------------------------
+
+
+def quantisation(*scales: float, dtype: Any = np.uint8) -> dict[str, np.ndarray]:
+    """Constants s0, z0, s1, z1 and so on."""
+    found: dict[str, np.ndarray] = {}
+    for number, scale in enumerate(scales):
+        found[f"s{number}"] = np.array(scale, F)
+        found[f"z{number}"] = np.array(3 + number, dtype)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_qlinear_concat(dtype: Any) -> None:
+    feeds = {"a": steps(2, 3, 4, dtype=dtype), "b": steps(2, 5, 4, dtype=dtype, seed=1)}
+    constants = quantisation(0.05, 0.1, 0.03, dtype=dtype)
+    compared("QLinearConcat", feeds, constants, "s0 z0 a s1 z1 b s2 z2", steps=STEPS, axis=1)
+
+
+def test_qlinear_average_pool() -> None:
+    attributes = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    feeds, constants = {"x": steps(1, 3, 7, 5)}, quantisation(0.05, 0.04)
+    compared("QLinearAveragePool", feeds, constants, "x s0 z0 s1 z1", steps=STEPS, **attributes)
+    compared("QLinearAveragePool", feeds, constants, "x s0 z0 s1 z1", steps=STEPS, count_include_pad=1, **attributes)
+
+
+@pytest.mark.parametrize(("axis", "opset"), [(-1, 13), (1, 13), (1, 11)])
+def test_qlinear_softmax(axis: int, opset: int) -> None:
+    constants = {**quantisation(0.05, 1 / 256), "z1": np.array(0, np.uint8)}
+    compared("QLinearSoftmax", {"x": steps(2, 5, 3)}, constants, "x s0 z0 s1 z1", steps=STEPS, axis=axis, opset=opset)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("has_scale", [True, False])
+def test_qgemm(turned: int, has_scale: bool) -> None:
+    constants = quantisation(0.02, 0.01, 0.05)
+    constants |= {"w": steps(*((4, 9) if turned else (9, 4)), seed=1), "c": whole(4, most=3000, seed=2)}
+    names = "x s0 z0 w s1 z1 c" + (" s2 z2" if has_scale else "")
+    compared("QGemm", {"x": steps(3, 9)}, constants, names, steps=STEPS, transB=turned)
