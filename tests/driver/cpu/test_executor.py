@@ -8,6 +8,7 @@ import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.cpu.executor import run
+from nnvk.ops import flow
 from nnvk.ops.flow import Clock
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
@@ -147,6 +148,20 @@ def test_endless_loops_end(clock, message):
     with pytest.raises(NnapiError, match=message) as error:
         run(endless(), [np.array([False])], clock())
     assert error.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+
+
+def test_what_a_loop_s_first_turn_takes_does_not_count():
+    """A device may have to prepare for it."""
+    turns = iter([0.03, 0.0, 0.0])
+    operation = endless().operations[0]
+
+    def evaluate(name, state):
+        if name == "condition":
+            return [np.array([state[0] < 3])]
+        time.sleep(next(turns))
+        return [state[0] + 1]
+
+    assert flow.run(operation, ["condition", "body"], [0], evaluate, lambda value: value, Clock(None, 10**7)) == [3]
 
 
 def test_optional_operand_omitted_at_execution():
