@@ -123,6 +123,8 @@ class Emitter:
         """The value repeated along its dimensions of size 1 to fill ``shape``."""
         if value.shape == shape:
             return value
+        if value.size == math.prod(shape) and value.shape == shape[len(shape) - len(value.shape) :]:
+            return self.reshape(value, shape)
         padded = (1,) * (len(shape) - len(value.shape)) + value.shape
         if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")

@@ -115,6 +115,38 @@ def test_constants_of_one_number_are_there_once() -> None:
     assert len(large) == len({one.value.tobytes() for one in large}) < 8
 
 
+def test_nodes_may_stand_in_any_order() -> None:
+    nodes = [op("Relu", "b", "c"), op("Mul", "a a", "b"), op("Neg", "c", "y"), op("Exp", "x", "a")]
+    nodes += [
+        op(
+            "If",
+            "f",
+            "z",
+            then_branch=subgraph([op("Abs", "e", "o")], ["o"]),
+            else_branch=subgraph([op("Neg", "e", "o")], ["o"]),
+        )
+    ]
+    nodes += [op("Sub", "x y", "e")]
+    net = model(nodes, {"x": (F, [3]), "f": (np.bool_, [1])}, ["y", "z"])
+    ordered = model([nodes[place] for place in (3, 1, 0, 2, 5, 4)], {"x": (F, [3]), "f": (np.bool_, [1])}, ["y", "z"])
+    feeds = {"x": drawn(3), "f": np.array([False])}
+    wanted = expected(ordered, feeds)
+    for one, other in zip(actual(load(net.SerializeToString()), feeds, "vulkan-0"), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [F, np.float16])
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm", "Conv"])
+def test_weights_that_nodes_share_are_there_once(kind: str, dtype: Any) -> None:
+    size = 64
+    shape, weights = ([3, size], drawn(size, size)) if kind != "Conv" else ([1, size, 2, 2], drawn(size, size, 1, 1))
+    nodes = [op(kind, f"t{place} w", f"t{place + 1}") for place in range(4)]
+    net = model(nodes, {"t0": (dtype, shape)}, ["t4"], {"w": (weights / 8).astype(dtype)})
+    imported = check(net, {"t0": drawn(*shape).astype(dtype)}, tolerance=1e-5 if dtype is F else 1e-2)
+    constants = [one for one in imported.model.frozen.operands if one.lifetime is Lifetime.CONSTANT]
+    assert sum(one.value.size == size * size for one in constants) == 1
+
+
 # --- convolutions --------------------------------------------------------------------------------------------
 
 CONVOLUTIONS = {

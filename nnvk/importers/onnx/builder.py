@@ -75,9 +75,10 @@ class Builder:
             raise Unmapped(f"graphs and functions are nested more than {_MAX_DEPTH} deep")
         self.shared.depth += 1
         try:
-            for position, proto in enumerate(scope.nodes):
+            for position in scope.order:
                 if position in scope.absorbed:
                     continue
+                proto = scope.nodes[position]
                 node = Node(proto, versions.get(domain_of(proto.domain), 1), index, arguments)
                 try:
                     self.map(scope, node, versions)
@@ -158,9 +159,7 @@ class Builder:
         found = scope.find(name)
         if found is None:
             where = scope.writer(name)
-            behind = (
-                "" if where is None else f", node {where} behind it does: there is a cycle, or they are out of order"
-            )
+            behind = "" if where is None else f", node {where} behind it does: there is a cycle"
             raise Unmapped(f"no node before it gives its input '{printable(name, NAME_SHOWN)}'{behind}")
         owner, tensor = found
         if tensor is None:

@@ -128,8 +128,9 @@ class _Import:
             except (Unmapped, NnapiError, *DAMAGED) as error:
                 self._problem("input", position, error)
                 self._scope.lost.add(edge.name)
-        for position, proto in enumerate(self._proto.node):
+        for position in self._scope.order:
             if position not in self._scope.absorbed:
+                proto = self._proto.node[position]
                 node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), position)
                 named = node.name or next(iter(node.outputs), "")
                 self._builder.graph.source = Source(position, node.kind, named)

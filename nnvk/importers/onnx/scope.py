@@ -30,6 +30,27 @@ class Scope:
                 self._readers.setdefault(name, []).append(position)
             for name in node.output:
                 self._writers.setdefault(name, position)
+        self.order = self._sorted()
+        """Positions of all nodes, each behind those that it reads of, else as in the file; cycles stay as they are."""
+
+    def _sorted(self) -> list[int]:
+        done: dict[int, None] = {}
+        for first in range(len(self.nodes)):
+            pending, begun = [first], set()
+            while pending:
+                position = pending.pop()
+                if position in done:
+                    continue
+                before = (self._writers.get(name) for name in reads(self.nodes[position]))
+                missing = dict.fromkeys(one for one in before if one is not None and one not in done)
+                if not missing:
+                    done[position] = None
+                elif position in begun or position in missing:
+                    return list(range(len(self.nodes)))
+                else:
+                    begun.add(position)
+                    pending += [position, *reversed(missing)]
+        return list(done)
 
     def find(self, name: str) -> tuple[Scope, Tensor | None] | None:
         """The scope that a tensor is in, and the tensor unless it is a constant that nobody read so far."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,6 +57,14 @@ class Tensor:
     steps: Steps | None = None
     counted: Counted | None = None
     """Where data decide how many elements there are: ``shape`` has the most that there can be."""
+    laid: dict[Hashable, Value] = field(default_factory=dict)
+    """What was made of a constant before, so that nodes that share it share that too."""
+
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """What ``make`` gave when it was first called for ``key``."""
+        if key not in self.laid:
+            self.laid[key] = make()
+        return self.laid[key]
 
     @property
     def size(self) -> int:

@@ -147,7 +147,13 @@ def _laid(c: Context, filters: np.ndarray | Value, is_depthwise: bool, image: Va
     """`_order`, of weights that are no constants when the model runs."""
     shape = image_shape(filters.shape)
     if isinstance(filters, np.ndarray):
-        return c.constant(_order(filters.reshape(shape), is_depthwise), OperandType(image.code))
+        type_, own = OperandType(image.code), c.tensor(1)
+        if filters is own.array:  # which other nodes may share
+            return own.once(
+                (image.code, is_depthwise, shape),
+                lambda: c.constant(_order(filters.reshape(shape), is_depthwise), type_),
+            )
+        return c.constant(_order(filters.reshape(shape), is_depthwise), type_)
     return transposed(c, c.reshape(filters, shape), (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1))
 
 

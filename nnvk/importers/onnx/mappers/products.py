@@ -26,16 +26,23 @@ _EXACT = 1024
 """Products of 8 bits of which FLOAT32 sums up as many without rounding."""
 
 
-def dense(c: Context, rows: Value, weights: np.ndarray, bias: np.ndarray | None = None) -> Value:
+def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
+    """A constant matrix as the weights of a FULLY_CONNECTED, whose outputs are its columns or its rows."""
+    array, type_ = tensor.array, OperandType(like.code)
+    assert array is not None
+    return tensor.once((like.code, by_column), lambda: c.constant(array.T if by_column else array, type_))
+
+
+def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray | None = None) -> Value:
     """A FULLY_CONNECTED: rows [n, k] by weights [m, k], real numbers."""
     type_ = OperandType(rows.code)
     units = weights.shape[0]
-    addend = np.zeros(units) if bias is None else bias
+    addend = c.filled(0, type_, (units,)) if bias is None else c.constant(bias, type_)
     return c.emit(
         Op.FULLY_CONNECTED,
         rows,
-        c.constant(weights, type_),
-        c.constant(addend, type_),
+        c.constant(weights, type_) if isinstance(weights, np.ndarray) else weights,
+        addend,
         FuseCode.NONE,
         out=type_,
     )
@@ -86,18 +93,25 @@ def matmul(c: Context) -> Tensor:
     operands = wanted_steps(c, 1) if right.rank == 2 and left.rank > 1 else None
     if operands is not None:
         return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
+    is_dense = right.rank == 2 and right.array is not None and left.shape[-1] == right.shape[0]
+    if c.is_wide(0) and is_dense:
+        return c.give(_by_constant(c, c.widened(c.value(0)), right), (*left.shape[:-1], right.shape[1]))
     if c.is_wide(0) or c.is_wide(1):
         return c.give(_product(c, *(c.widened(c.value(position)) for position in (0, 1))), _product_shape(left, right))
     first = c.number(0)
-    if right.rank == 2 and right.array is not None and first.code is not I32.code:
-        rows = c.reshape(first, (first.size // first.shape[-1], first.shape[-1]))
-        if right.shape[0] != first.shape[-1]:
-            raise Unmapped(f"inputs of shape {list(left.shape)} and {list(right.shape)} can't be multiplied")
-        return c.give(dense(c, rows, right.array.T), (*left.shape[:-1], right.shape[1]), left.dtype)
+    if is_dense and first.code is not I32.code:
+        return c.give(_by_constant(c, first, right), (*left.shape[:-1], right.shape[1]), left.dtype)
+    if left.shape[-1] != right.shape[-2 if right.rank > 1 else 0]:
+        raise Unmapped(f"inputs of shape {list(left.shape)} and {list(right.shape)} can't be multiplied")
     second = c.number(1)
     if first.code is I32.code:
         return c.give(_whole_product(c, first, second, left, right), None, left.dtype)
     return c.give(_product(c, first, second), _product_shape(left, right), left.dtype)
+
+
+def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
+    rows = c.reshape(first, (first.size // first.shape[-1], first.shape[-1]))
+    return dense(c, rows, units_of(c, right, rows, by_column=True))
 
 
 def _product(c: Context, first: Value, second: Value) -> Value:
@@ -140,14 +154,17 @@ def gemm(c: Context) -> Value:
     weights = c.tensor(1).array
     addend = c.optional(2)
     if weights is not None:
-        weights = (weights if c.node.integer("transB", 0) else weights.T) * np.asarray(alpha, weights.dtype)
-        units = weights.shape[0]
+        turned = bool(c.node.integer("transB", 0))
+        units = weights.shape[0 if turned else 1]
+        laid: np.ndarray | Value = units_of(c, c.tensor(1), first, by_column=not turned)
+        if alpha != 1:
+            laid = (weights if turned else weights.T) * np.asarray(alpha, weights.dtype)
         bias = None
         known = None if addend is None else addend.array
         if known is not None and known.shape in ((), (1,), (1, 1), (units,), (1, units)):
             bias = np.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
             addend = None
-        result = dense(c, first, weights, bias)
+        result = dense(c, first, laid, bias)
     else:
         result = multiplied(c, first, c.number(1), adj_y=bool(c.node.integer("transB", 0)))
         if alpha != 1:
