@@ -22,10 +22,14 @@ class Budget:
     def __init__(self, file_size: int) -> None:
         self._left = self._limit = BASE + FACTOR * file_size
 
-    def charge(self, nbytes: int) -> None:
-        """Take ``nbytes`` off. Raises `OverBudget` where they are too many."""
+    def check(self, nbytes: int) -> None:
+        """Raise `OverBudget` where ``nbytes`` are too many, before what may take less is computed."""
         if nbytes > self._left:
             raise OverBudget(
                 f"constants, states and operations take more than the {self._limit} bytes that a file of this size may"
             )
+
+    def charge(self, nbytes: int) -> None:
+        """Take ``nbytes`` off. Raises `OverBudget` where they are too many."""
+        self.check(nbytes)
         self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back

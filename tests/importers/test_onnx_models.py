@@ -147,6 +147,17 @@ def test_weights_that_nodes_share_are_there_once(kind: str, dtype: Any) -> None:
     assert sum(one.value.size == size * size for one in constants) == 1
 
 
+def test_what_is_computed_at_import_counts_as_large_as_it_is() -> None:
+    """40 casts of half-precision weights of 2 MB, of which the budget is 4 MB each, not 8."""
+    nodes, total = [], "x"
+    for place in range(40):
+        nodes += [op("Cast", "w", f"c{place}", to=1), op("ReduceSum", f"c{place}", f"s{place}", keepdims=0)]
+        nodes += [op("Add", f"{total} s{place}", f"t{place}")]
+        total = f"t{place}"
+    net = model(nodes, {"x": (F, [1])}, [total], {"w": np.ones(1 << 20, np.float16)}, opset=13)
+    assert len(load(net.SerializeToString()).model.frozen.operations) == 40
+
+
 # --- convolutions --------------------------------------------------------------------------------------------
 
 CONVOLUTIONS = {

@@ -108,7 +108,7 @@ class Context(Emitter):
     def is_wide(self, position: int) -> bool:
         """Whether an input of FLOAT16 is there in FLOAT32 still."""
         tensor = self.tensor(position)
-        return tensor.dtype == np.float16 and self.carried(tensor).code is F32.code
+        return tensor.dtype == np.float16 and tensor.array is None and self.carried(tensor).code is F32.code
 
     def value(self, position: int = 0) -> Value:
         """`carried` of an input: for operators that only move elements, or that NNAPI has quantised."""

@@ -150,6 +150,8 @@ _SOURCES = frozenset({"Constant"})
 """Operators without inputs."""
 _LARGEST = 1 << 24
 """Elements that a node's outputs may have, to be computed here."""
+_LARGEST_ELEMENT = 8
+"""Bytes."""
 _DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
 """What the reference raises for inputs that an operator does not take."""
 
@@ -199,7 +201,7 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         raise Unmapped(f"its inputs do not fit together ({error})") from error
     if most is None or most > _LARGEST:
         return None
-    budget.charge(max(most, 0) * 8)
+    budget.check(max(most, 0) * _LARGEST_ELEMENT)
     proto = type(node.proto)()
     proto.CopyFrom(node.proto)
     del proto.attribute[:]
@@ -225,5 +227,6 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         array = np.asarray(next(found)) if name else np.zeros(0)
         if array.dtype == object:
             return None
+        budget.charge(array.nbytes)
         outputs.append(constant(array))
     return outputs
