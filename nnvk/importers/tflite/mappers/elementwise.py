@@ -189,7 +189,8 @@ def binary(c: Context) -> Value:
     first, second = pair(c)
     if c.operator.name == "POW":
         if (base := first.array) is not None and (exponent := second.array) is not None and first.code is I32.code:
-            return c.constant(np.power(base.astype(np.float64), exponent).astype(np.int32), I32)
+            with np.errstate(all="ignore"):  # what does not fit is as undefined as in TFLite
+                return c.constant(np.power(base.astype(np.float64), exponent).astype(np.int32), I32)
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
     return joint(c, OperationCode[c.operator.name], first, second, out=out)
