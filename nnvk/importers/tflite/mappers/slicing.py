@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
-from nnvk.importers.idioms.elementwise import chosen, joint
+from nnvk.importers.idioms.elementwise import chosen
 from nnvk.importers.idioms.moving import axis_of, gathered, packed, sliced
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
@@ -137,39 +137,6 @@ def _resolve(
             )
     whole(len(sizes))
     return taken, shape
-
-
-@builtin("DYNAMIC_UPDATE_SLICE")
-def dynamic_update_slice(c: Context) -> Value:
-    """Each element is the old one, or the new one at its place less where the update begins, which is held inside."""
-    source, update, begin = (c.input(position) for position in range(3))
-    rank = len(source.shape)
-    if len(update.shape) != rank or begin.size != rank:
-        raise Unmapped(
-            f"an update of shape {list(update.shape)} at {begin.size} places does not fit {list(source.shape)}"
-        )
-    starts = c.emit_many(Op.SPLIT, begin, 0, rank, outs=[I32] * rank) if rank > 1 else [begin]
-    inside: Value | None = None
-    for axis, (full, size, start) in enumerate(zip(source.shape, update.shape, starts, strict=True)):
-        if size > full:
-            raise Unmapped(f"an update of shape {list(update.shape)} does not fit into {list(source.shape)}")
-        if size == full:
-            continue
-        first = c.emit(
-            Op.MINIMUM, c.emit(Op.MAXIMUM, start, c.constant(0, I32), out=I32), c.constant(full - size, I32), out=I32
-        )
-        places = c.emit(Op.SUB, c.constant(np.arange(full), I32), first, NONE, out=I32)
-        last = c.constant(size - 1, I32)
-        held = c.emit(Op.MINIMUM, c.emit(Op.MAXIMUM, places, c.constant(0, I32), out=I32), last, out=I32)
-        is_in = c.reshape(
-            c.emit(Op.EQUAL, places, held, out=BOOL8), [full if one == axis else 1 for one in range(rank)]
-        )
-        inside = is_in if inside is None else joint(c, Op.LOGICAL_AND, inside, is_in, out=BOOL8)
-        if update.code is OperandCode.TENSOR_BOOL8:
-            update = c.as_bool(gathered(c, c.as_number(update, F32), axis, held))
-        else:
-            update = gathered(c, update, axis, held)
-    return update if inside is None else chosen(c, inside, update, source)
 
 
 # --- splits --------------------------------------------------------------------------------------------------
