@@ -22,10 +22,12 @@ struct Weights4 { uvec4 outputs; };
 struct Sum { ivec4 open; };
 #elif defined(ARITHMETIC_FLOAT)
 #define INPUT4 vec4
+#define SUM float
 struct Weights4 { vec4 steps[4]; };
 struct Sum { vec4 open; ivec4 carried; };
 #elif defined(ARITHMETIC_HALF)
 #define FACTOR float16_t
+#define SUM float16_t
 #define INPUT4 f16vec4
 #define FACTORS_OF(words) f16vec4(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
 #define WEIGHTS_OF(words) FACTORS_OF(words)
@@ -33,6 +35,7 @@ struct Weights4 { f16vec4 steps[4]; };
 struct Sum { f16vec4 open; vec4 carried; };
 #else
 #define FACTOR ACC
+#define SUM ACC
 #define INPUT4 ACC4
 #define FACTORS_OF(four) DECODE4_WITH(four, 0u)
 #define WEIGHTS_OF(four) FROM_WEIGHT4(four)
@@ -123,7 +126,12 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
     sum.open += ivec4(dot_of_bytes(inputs, w.x, 0), dot_of_bytes(inputs, w.y, 0), dot_of_bytes(inputs, w.z, 0),
                       dot_of_bytes(inputs, w.w, 0));
 #else
-    [[unroll]] for (uint k = 0; k < 4u; k++) sum.open += inputs[k] * weights.steps[k];
+    // Output by output, each product added at once: SwiftShader's compiler keeps in memory what waits.
+    [[unroll]] for (uint o = 0; o < 4u; o++) {
+        SUM open = sum.open[o];
+        [[unroll]] for (uint k = 0; k < 4u; k++) open += weights.steps[k][o] * inputs[k];
+        sum.open[o] = open;
+    }
 #endif
 }
 

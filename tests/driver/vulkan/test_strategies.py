@@ -39,10 +39,10 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
         (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 28 in 8x1"),
         (EIGHT_LANES, BYTES, "subgroup 32 in 8x1, bytes by dot"),
         (EIGHT_LANES, MATRIX, "subgroup 1 in 8x1"),
-        (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x32"),
-        (FOUR_LANES, IMAGE, "quads 12x4 in 4x8"),
-        (FOUR_LANES, BYTES, "quads 12x4 in 4x8, bytes by float"),
-        (FOUR_LANES, MATRIX, "register 1x4 in 8x4"),
+        (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x16"),
+        (FOUR_LANES, IMAGE, "quads 16x8 in 4x4"),
+        (FOUR_LANES, BYTES, "quads 16x8 in 4x4, bytes by float"),
+        (FOUR_LANES, MATRIX, "register 1x4 in 8x2"),
     ],
 )
 def test_choices_that_were_measured(device: DeviceProfile, work: Work, chosen: str) -> None:

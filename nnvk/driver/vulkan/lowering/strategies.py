@@ -7,6 +7,7 @@ vectors of a CPU, the size of a subgroup, units, features. `COSTS` is all that i
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -162,11 +163,11 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
     orders = [False] if work.in_order or work.columns <= _NARROW else []
     if way == "dot":
         orders = []  # it takes four steps of one channel, which lie apart
-    count = 32 if device.is_cpu else 64
+    count = 16 if device.is_cpu else 64
     for packed in (True, *orders):
         if way != "half" and device.subgroup_size >= 4 and "subgroupQuad" in device.features and work.fours > 1:
-            for rows in (4, 8, 12, 16):
-                yield Strategy("quads", rows, (4, count // 4), 1, way, packed)
+            for rows, fours in itertools.product((4, 8, 12, 16), (1, 2) if work.fours > 4 else (1,)):
+                yield Strategy("quads", rows, (4, count // 4), fours, way, packed)
         across = min(8, 1 << (work.fours - 1).bit_length())
         for rows, fours in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)):
             if fours == 1 or across > 1:
@@ -234,7 +235,8 @@ class Costs:
     staged_latency: float
     """What it waits for shared memory in a stage."""
     sums: int
-    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long."""
+    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long. CPUs have
+    registers for none."""
     resident: int
     """Subgroups that a unit keeps under way, to compute with one while others wait."""
     simds: int
@@ -262,7 +264,7 @@ COSTS = {
         swap=0,
         latency=0,
         staged_latency=0,
-        sums=12,
+        sums=0,
         resident=1,
         simds=1,
         cache=math.inf,
