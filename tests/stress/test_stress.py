@@ -16,7 +16,7 @@ from stress_types import Outcome, Run
     ],
 )
 def test_outcomes_are_told_apart(run: Run, workload: str, outcome: Outcome) -> None:
-    ended, printed = run(workload, timeout_s=3 if outcome is Outcome.HANG else 30)
+    ended, printed = run(workload, timeout_s=6 if outcome is Outcome.HANG else 30)
     assert ended is outcome, printed
     if outcome is not Outcome.SUCCESS:
         assert workload in printed  # the traceback says where
