@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnvk.ops.extension.scatter_nd import Reduction
 from nnvk.ops.signature import F16, F32, I32, Q16_SYMM
 from nnvk.types.codes import OperandCode
@@ -13,8 +15,10 @@ from recipes.table import recipe
 
 
 def places(d: Draw, shape: Shape, sizes: Shape) -> Arg:
-    """Indices of several axes, some of which count from the end: data, or a constant."""
-    numbers = d.rng.integers([-size for size in sizes], sizes, (*shape, len(sizes)))
+    """Indices of several axes, some of which count from the end: data, or a constant. An axis without elements has none
+    that are right."""
+    most = np.maximum(sizes, 1)
+    numbers = d.rng.integers(-most, most, (*shape, len(sizes)))
     if d.chance():
         return ints(*numbers.reshape(-1).tolist(), shape=numbers.shape)
     return given(OperandType(I32), numbers)
