@@ -53,10 +53,10 @@ class ExtendedOperationCode(Enum):
     SLICE = 86
     SPLIT = 87
     TILE = 89
+    TRANSPOSE_CONV_2D = 91
     PACK = 103
     MIRROR_PAD = 104
     REVERSE = 105
-    TRANSPOSE_CONV_2D = 91
     GATHER_ND = 256
     SCATTER_ND = 257
 

@@ -220,6 +220,12 @@ def test_nnvk_s_own_operations_by_what_stands_for_others() -> None:
         build.model.add_operation(ExtensionCode(nnvk.EXTENSION, 999), [source], [indices])
 
 
+def test_wide_operations_have_nnapi_s_numbers() -> None:
+    nnapi = {code.name: code.value for code in nnvk.OperationCode}
+    for code in nnvk.ExtendedOperationCode:
+        assert code.value == nnapi[code.name] if code.value < 256 else code.name not in nnapi
+
+
 def test_an_operation_that_nnvk_s_extension_does_not_have() -> None:
     build = Builder()
     number = build.model.get_extension_operation_type(nnvk.EXTENSION, 999)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from builder import Builder
 from guarded import run_plan_guarded
+from random_graph import random_graph
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import lower
+from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
 from nnvk.driver.vulkan.running.recording import Recording, upload_constants
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
@@ -118,6 +120,15 @@ def run_both(
         assert not different.any(), (mine.reshape(-1)[different][:5], theirs.reshape(-1)[different][:5])
     assert len(fused.commands) <= len(plain.commands)
     return fused
+
+
+def run_random_graph(device: VulkanDevice, seed: int, codes: Sequence[Op]) -> None:
+    """`run_both` of a random graph of these operations."""
+    graph = random_graph(seed, 12, codes)
+    try:
+        run_both(device, graph.frozen, graph.inputs)
+    except NeedsValue:
+        pytest.skip("a parameter comes with the execution: there is no one plan")
 
 
 def _outputs(model: Model, plan: Plan) -> list[np.ndarray]:

@@ -189,7 +189,7 @@ def test_sequences(vulkan: VulkanDevice, way: str, case: Case) -> None:
 
 def test_loops_are_cut(vulkan: VulkanDevice, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As llvmpipe ends them after 65,535 rounds: here after some hundreds."""
-    monkeypatch.setattr(recurrent, "MAX_ITERATIONS", 100)
+    monkeypatch.setattr(recurrent, "MOST_ROUNDS", 100)
     for case in (lstm(23, 2, 3, 8, both=True), lstm(23, 2, 3, 5, 3, norm=True), draw_case(WideDraw(4), Op.RNN, F32)):
         check_like_the_reference(vulkan, drawn(case))
     if way == "loop":

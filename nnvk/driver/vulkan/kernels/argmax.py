@@ -6,7 +6,7 @@ import math
 
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -14,8 +14,8 @@ from nnvk.types.codes import OperationCode
 
 ARGMAX = Shader("argmax", KIND=("max", "min"), DTYPE=("f32", "f16", "i32", "q8"))
 LOCAL = 64
-LONGEST = 60_000
-"""Elements that an invocation searches at most: Mesa's llvmpipe ends loops after 65,535 rounds."""
+LONGEST = MOST_ROUNDS
+"""Elements that an invocation searches at most."""
 
 _KINDS = {OperationCode.ARGMAX: "max", OperationCode.ARGMIN: "min"}
 

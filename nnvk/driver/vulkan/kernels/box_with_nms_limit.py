@@ -6,7 +6,7 @@ from nnvk.driver.vulkan.lowering.boxes import order_flag
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import of
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -25,7 +25,7 @@ IMAGES = 400
 """Images that a workgroup selects from at most."""
 ROUNDS = 40_000
 """Of all loops of a dispatch: Mesa's llvmpipe ends them after 65,535."""
-MOST_BOXES = 60_000
+MOST_BOXES = MOST_ROUNDS
 MOST = 6_000_000
 """Boxes of a class, and of all classes, for the same reason."""
 SAVED = 6

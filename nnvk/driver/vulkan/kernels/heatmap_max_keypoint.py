@@ -6,7 +6,7 @@ from nnvk.driver.vulkan.lowering.boxes import order_flag
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import F16, dtype, of
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -18,8 +18,6 @@ HEATMAP = Shader("heatmap_max_keypoint", DTYPE=("f32", "f16", "q8"))
 LOCAL = 64
 EACH = 4
 """Elements that an invocation looks at in a round."""
-ROUNDS = 60_000
-"""Of an invocation: Mesa's llvmpipe ends loops after 65,535."""
 
 
 def _together(keypoints: int, most: int) -> int:
@@ -31,7 +29,7 @@ def _together(keypoints: int, most: int) -> int:
 def refuse(call: Call) -> str:
     """Heatmaps that are too large for a workgroup."""
     size = nhwc_shape(call.heatmap.shape, call.nchw)[1]
-    most = LOCAL * EACH * ROUNDS
+    most = LOCAL * EACH * MOST_ROUNDS
     return f"heatmap has {size} x {size} elements, the shader searches at most {most}" if size * size > most else ""
 
 
@@ -40,7 +38,7 @@ def lower(call: Call, g: Lowering) -> None:
     """A workgroup for a box, and as many keypoints as lie side by side."""
     heatmap = call.heatmap
     count, size, _, keypoints = nhwc_shape(heatmap.shape, call.nchw)
-    together = 1 if call.nchw else _together(keypoints, LOCAL * EACH * ROUNDS // (size * size))
+    together = 1 if call.nchw else _together(keypoints, LOCAL * EACH * MOST_ROUNDS // (size * size))
     peaks, places = float32_result(g, call.scores), float32_result(g, call.keypoints)
     quantised = {"zero": zero_point(heatmap), "scale": heatmap.scale} if is_quantised(heatmap.code) else {}
     g.dispatch(

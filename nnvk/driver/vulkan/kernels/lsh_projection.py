@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -20,15 +20,13 @@ LSH_PROJECTION = Shader(
 LOCAL = 64
 SEED = 4
 """Bytes of a seed, with which keys begin."""
-ROUNDS = 60_000
-"""Of an invocation: Mesa's llvmpipe ends loops after 65,535."""
 MOST_TERMS = 4 << 20
 """That are kept at once; more items come one after the other."""
 
 
 def refuse(call: Call) -> str:
     """Items that are too long for an invocation."""
-    length, most = _length(call), 64 * ROUNDS
+    length, most = _length(call), 64 * MOST_ROUNDS
     return f"input has items of {length} bytes, the shader takes at most {most}" if length > most else ""
 
 
@@ -62,7 +60,7 @@ def _add_up(call: Call, g: Lowering, sums: TensorRef) -> None:
     count, items = call.hash.size, call.input.shape[0]
     weights = {} if call.weight is None else {"weights": as_float32(g, call.weight)}
     seeds = as_float32(g, call.hash)
-    each = min(items, ROUNDS, max(1, MOST_TERMS // count))
+    each = min(items, MOST_ROUNDS, max(1, MOST_TERMS // count))
     for first in range(0, items, each):
         number = min(each, items - first)
         terms = g.scratch(8 * count * number)

@@ -35,7 +35,7 @@ from nnvk.ops.sequence_lstm import lstm_linking
 from nnvk.types.codes import FuseCode, OperationCode
 
 _MOST_NORMALISED = 80_000
-"""Units that the loops of one workgroup get through: see `MAX_ITERATIONS`."""
+"""Units that the loops of one workgroup get through: see `MOST_ROUNDS`."""
 
 
 class _Layer:

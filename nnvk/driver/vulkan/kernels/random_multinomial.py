@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -27,7 +27,7 @@ MOST_SUMS = 4 << 20
 def refuse(call: Call) -> str:
     """Rows of which an invocation can't add up the parts."""
     classes = call.input.shape[1]
-    most = 60_000 * SPAN
+    most = MOST_ROUNDS * SPAN
     return f"input has {classes} classes, the shader takes at most {most}" if classes > most else ""
 
 

@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
@@ -52,8 +52,6 @@ _ROWS = {"subgroup": 16, "shared": 4}
 LOOP_WEIGHTS, LOOP_READS = 1 << 14, 1 << 16
 """Recurrent weights, and reads of them by all batches, up to which one workgroup takes all steps of a batch."""
 _LOOP_INVOCATIONS = 128
-MAX_ITERATIONS = 60_000
-"""Of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
 
 # --- activations ---------------------------------------------------------------------------------------------
@@ -252,7 +250,7 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
         of_step += rounds(hidden, squeezed)
     if norm:
         of_step += 5 * (2 + -(-quads // lanes)) + 4 * (2 + lanes.bit_length())
-    return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MAX_ITERATIONS // of_step))
+    return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MOST_ROUNDS // of_step))
 
 
 def takes_loop(device: DeviceProfile, size: LoopSize, batches: int, weights: int) -> bool:

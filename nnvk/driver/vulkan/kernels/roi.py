@@ -8,7 +8,7 @@ from nnvk.driver.vulkan.lowering.boxes import BOX, batch_flag, order_flag
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.commands import TensorRef
@@ -25,9 +25,8 @@ ROI_REGIONS = Shader("roi_regions", KIND=("align", "pool"))
 ROI_ALIGN = Shader("roi_align", FOURS=_FOURS, DTYPE=_DTYPES)
 ROI_POOLING = Shader("roi_pooling", FOURS=_FOURS, DTYPE=_DTYPES)
 LOCAL = 64
-MOST_POINTS = 30_000
-"""Sampling points of a bin: 32 bits hold the sum, and Mesa's llvmpipe ends loops after 65,535 rounds."""
-ROUNDS = 60_000
+MOST_POINTS = MOST_ROUNDS // 2
+"""Sampling points of a bin: 32 bits hold the sum."""
 _ZERO = np.zeros((), np.uint32)
 
 
@@ -45,7 +44,9 @@ def refuse_pooling(call: Call) -> str:
     """Rows of a bin that are too long for an invocation."""
     columns = nhwc_shape(call.input.shape, call.nchw)[2]
     return (
-        f"input has rows of {columns} elements, the shader takes at most {4 * ROUNDS}" if columns > 4 * ROUNDS else ""
+        f"input has rows of {columns} elements, the shader takes at most {4 * MOST_ROUNDS}"
+        if columns > 4 * MOST_ROUNDS
+        else ""
     )
 
 
@@ -78,7 +79,7 @@ def lower_pooling(call: Call, g: Lowering) -> None:
         return
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     quantised = {"zero": zero_point(call.input)} if is_quantised(call.input.code) else {}
-    rows = max(1, ROUNDS // (-(-width // 4) + 1))
+    rows = max(1, MOST_ROUNDS // (-(-width // 4) + 1))
     # Regions are rounded to whole elements, and so are their bins.
     most = min(height, -(-(height + 1) // call.output_height) + 1)
     for done in range(0, most, rows):

@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import BOOL, MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
 from nnvk.driver.vulkan.lowering.places import FINDING, sorted_places
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -28,8 +28,8 @@ SCATTER_ND = Shader(
     DTYPE=(*_NUMBERS, BOOL.name, *MOVED),
 )
 LOCAL = 64
-MOST = 60_000
-"""Updates at most: Mesa's llvmpipe ends loops after 65,535 rounds, and all may be for one place."""
+MOST = MOST_ROUNDS
+"""Updates at most: all may be for one place."""
 
 
 def refuse(call: Call) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernels.recurrent import MAX_ITERATIONS, SHADERS, Limits, drive, refuse_long
+from nnvk.driver.vulkan.kernels.recurrent import SHADERS, Limits, drive, refuse_long
 from nnvk.driver.vulkan.lowering.convert import finish_float32, float32_result, widened
 from nnvk.driver.vulkan.lowering.gates import matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.recurrent import present
@@ -19,8 +19,8 @@ LOCAL = 64
 def refuse(call: Call) -> str:
     """Inputs and memories that are too long."""
     remembered = call.rank * (2 + call.weights_time.shape[1])
-    if remembered > MAX_ITERATIONS:
-        return f"a unit sums {remembered} values that its filters remember, at most {MAX_ITERATIONS} are safe"
+    if remembered > MOST_ROUNDS:
+        return f"a unit sums {remembered} values that its filters remember, at most {MOST_ROUNDS} are safe"
     return refuse_long(call.input.shape[1])
 
 

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
+MOST_ROUNDS = 60_000
+"""Of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
 
 
 class Lowering:

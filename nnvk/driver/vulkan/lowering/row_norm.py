@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import LOCAL, lanes_of_row, take_rows_alone
+from nnvk.driver.vulkan.lowering.rows import shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
@@ -34,15 +34,12 @@ class RowNorm:
 def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
     rows = target.nbytes // 4 // norm.length
-    wide = not take_rows_alone(g.device, rows, norm.length)
-    local = lanes_of_row(g.device, norm.length) if wide else LOCAL
+    groups, shares = shared_out(g, rows, norm.length)
     return g.made(
         NORMALIZE_ROWS.variant(DTYPE="f32"),
-        groups=g.flat(rows, 1 if wide else LOCAL),
+        groups=groups,
         spec={
-            "local_x": local,
-            "LOCAL": local,
-            "WIDE": wide,
+            **shares,
             "CENTRED": norm.centred,
             "WEIGHTED": norm.weights is not None,
             "BIASED": norm.bias is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import LOCAL, lanes_of_row, take_rows_alone
+from nnvk.driver.vulkan.lowering.rows import shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
@@ -44,16 +44,13 @@ class RowSoftmax:
 def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
     count = target.nbytes // 4 // rows.length
-    wide = not take_rows_alone(g.device, count, rows.length)
-    local = lanes_of_row(g.device, rows.length) if wide else LOCAL
+    groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
     return g.made(
         SOFTMAX_ROWS.variant(DTYPE="f32"),
-        groups=g.flat(count, 1 if wide else local),
+        groups=groups,
         spec={
-            "local_x": local,
-            "LOCAL": local,
-            "WIDE": wide,
+            **shares,
             "SCALED": rows.scale is not None,
             "MASKED": rows.mask is not None,
             "SPREAD": mask.strides[3] == 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 LOCAL = 64
@@ -10,11 +11,18 @@ _LONGEST_ALONE = {True: 1 << 12, False: 64}
 """Elements of a row that an invocation takes by itself, on CPUs and on GPUs, where neighbours read different rows."""
 
 
-def take_rows_alone(device: DeviceProfile, rows: int, length: int) -> bool:
+def shared_out(g: Lowering, rows: int, length: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+    """Workgroups, and the specialisation constants that say who takes a row."""
+    wide = not _take_rows_alone(g.device, rows, length)
+    local = _lanes_of_row(g.device, length) if wide else LOCAL
+    return g.flat(rows, 1 if wide else LOCAL), {"local_x": local, "LOCAL": local, "WIDE": wide}
+
+
+def _take_rows_alone(device: DeviceProfile, rows: int, length: int) -> bool:
     """Whether rows are so many that an invocation for each keeps a device busy, or too short for more than one."""
     return length < 8 or (rows >= LOCAL * device.units and length <= _LONGEST_ALONE[device.is_cpu])
 
 
-def lanes_of_row(device: DeviceProfile, length: int) -> int:
+def _lanes_of_row(device: DeviceProfile, length: int) -> int:
     """Invocations that take a row together: a power of two, with four elements each at least."""
     return min(device.team, 1 << max(1, length // 4).bit_length() - 1)

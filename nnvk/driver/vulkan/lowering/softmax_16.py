@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -10,8 +10,8 @@ from nnvk.ops.interpolated import EXPONENTIALS, RECIPROCALS, softmax_multiplier
 
 SOFTMAX_16 = Shader("softmax_16", PASS=("statistics", "apply"))
 LOCAL = 64
-LONGEST = 30_000
-"""Elements of a slice at most, of which an invocation has two loops: Mesa's llvmpipe ends them after 65,535 rounds."""
+LONGEST = MOST_ROUNDS // 2
+"""Elements of a slice at most, of which an invocation has two loops."""
 
 
 def refuse_long(call: Call) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.filter_output import Operands
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.product import Product, Split
 from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -21,8 +21,6 @@ from nnvk.types.codes import OperandCode
 
 WIDE_PRODUCT = Shader("wide_product")
 LOCAL = 64
-MOST_ROUNDS = 60_000
-"""Of loops in an invocation: Mesa's llvmpipe ends them after 65,535."""
 
 
 class Way(IntEnum):
