@@ -122,9 +122,9 @@ def run_both(
     return fused
 
 
-def run_random_graph(device: VulkanDevice, seed: int, codes: Sequence[Op]) -> None:
-    """`run_both` of a random graph of these operations."""
-    graph = random_graph(seed, 12, codes)
+def run_random_graph(device: VulkanDevice, seed: int, codes: Sequence[Op], operations: int = 12) -> None:
+    """`run_both` of a random graph of so many operations out of these."""
+    graph = random_graph(seed, operations, codes)
     try:
         run_both(device, graph.frozen, graph.inputs)
     except NeedsValue:

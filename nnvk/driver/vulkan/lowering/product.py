@@ -133,6 +133,18 @@ class Product:
         return self.vertical, self.horizontal
 
     @property
+    def steps(self) -> dict[str, int]:
+        """How windows go along height and width, as push constants."""
+        return {
+            "stride_y": self.vertical.stride,
+            "stride_x": self.horizontal.stride,
+            "dilation_y": self.vertical.dilation,
+            "dilation_x": self.horizontal.dilation,
+            "pad_top": self.vertical.before,
+            "pad_left": self.horizontal.before,
+        }
+
+    @property
     def rows(self) -> int:
         """Output pixels of a part, or the most that one has."""
         batches, height, width, _ = self.target
@@ -259,12 +271,7 @@ def _by_tiles(
         parts=product.parts,
         kernel_height=vertical.window,
         kernel_width=horizontal.window,
-        stride_y=vertical.stride,
-        stride_x=horizontal.stride,
-        dilation_y=vertical.dilation,
-        dilation_x=horizontal.dilation,
-        pad_top=vertical.before,
-        pad_left=horizontal.before,
+        **product.steps,
         **output_push(operands),
         **bytes_,
         **halves,
