@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import history
 import numpy as np
 
 import nnvk
@@ -27,7 +28,6 @@ from nnvk.cli.output import print_table, write_json
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.insight.limits import Limits
 
-RESULTS = Path(__file__).resolve().parent / "results"
 PACKAGES = ("nnvk", "numpy", "ai-edge-litert", "ncnn")
 SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "kernels")
 """The order of a report."""
@@ -211,7 +211,12 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a run or two of everything, to see that it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument(
-        "--save", nargs="?", type=Path, const=RESULTS, metavar="FOLDER", help="put the tables into the device's report"
+        "--save",
+        nargs="?",
+        type=Path,
+        const=history.RESULTS,
+        metavar="FOLDER",
+        help="put the tables into the device's report",
     )
     parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is not kept")
     return parser
@@ -285,7 +290,7 @@ def environment_of(device: nnvk.Device) -> dict[str, Any]:
 
 
 def save(section: Section, environment: Mapping[str, Any], folder: Path) -> None:
-    """Replace one section of the device's report, and write the report anew: JSON, and Markdown made from it."""
+    """Replace one section of the device's report, and write it anew: JSON, its history, and Markdown made from both."""
     name = device_name(environment["device"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(name)}.json"
@@ -293,7 +298,9 @@ def save(section: Section, environment: Mapping[str, Any], folder: Path) -> None
     content[section.name] = {**asdict(section), "environment": environment}
     content = {key: content[key] for key in SECTIONS if key in content}
     write_json(path, content)
-    path.with_suffix(".md").write_text(_markdown(name, content), encoding="utf-8")
+    new = history.records_of(section.name, section.figures, environment, history.version())
+    records = history.add(path.with_suffix(history.SUFFIX), new)
+    path.with_suffix(".md").write_text(_markdown(name, content, records), encoding="utf-8")
     print(f"\nWritten: {path.with_suffix('.md')}")
 
 
@@ -307,7 +314,7 @@ def file_name(device: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
-def _markdown(device: str, content: Mapping[str, Any]) -> str:
+def _markdown(device: str, content: Mapping[str, Any], records: Sequence[history.Record]) -> str:
     lines = [f"# {device}", "", "<!-- Written by the benchmarks (--save): don't edit, run them. -->"]
     for section in content.values():
         environment = section["environment"]
@@ -320,14 +327,19 @@ def _markdown(device: str, content: Mapping[str, Any]) -> str:
             f"{environment['load_average']}. Python {environment['python']}, {packages}.",
         ]
         for table in section["tables"]:
-            rule = ["---"] * table["left"] + ["--:"] * (len(table["columns"]) - table["left"])
-            rows = [table["columns"], rule, *table["rows"]]
-            lines += ["", f"### {table['title']}", "", *(f"| {' | '.join(row)} |" for row in rows)]
+            lines += ["", f"### {table['title']}", "", *_table(table["columns"], table["rows"], table["left"])]
             if table["note"]:
                 lines += ["", table["note"]]
         for failure in section["failures"]:
             lines += ["", f"**Limit not kept:** {failure}"]
+    rows = history.summary(records, {name: section["title"] for name, section in content.items()})
+    lines += ["", "## History", "", *_table(history.SUMMARY, rows, left=3)]
     return "\n".join(lines) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    rule = ["---"] * left + ["--:"] * (len(columns) - left)
+    return [f"| {' | '.join(row)} |" for row in (columns, rule, *rows)]
 
 
 def _version(package: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import every_type
+import history
 import numpy as np
 import operations
 import pytest
@@ -68,6 +69,40 @@ def test_models(benchmark: Benchmark, tmp_path: Path) -> None:
     (report,) = tmp_path.glob("*.md")
     assert "| digits_int8 |" in report.read_text()
     assert json.loads(report.with_suffix(".json").read_text())["models"]["name"] == "models"
+    kept = history.read(report.with_suffix(history.SUFFIX))
+    assert {record.case for record in kept} == {"digits_float", "digits_int8"}
+    assert {record.nnvk for record in kept} == {history.version()}
+
+
+def _medians(nnvk_version: str, measured: str, **medians: float) -> list[history.Record]:
+    """Records of two contenders for one case."""
+    figures = {"conv": {name: {"median_ms": value, "runs": 3} for name, value in medians.items()}, "counts": [1, 2]}
+    environment = {"measured": measured, "device": "a GPU, driver 1", "load_average": 0.5}
+    return history.records_of("layers", figures, environment, nnvk_version)
+
+
+def test_history_keeps_one_run_of_a_version(tmp_path: Path) -> None:
+    path = tmp_path / "a-gpu.history.csv"
+    history.add(path, _medians("0.2", "2026-02-01", nnvk=2.0, ncnn=8.0, ncnn_slow=9.0))
+    history.add(path, _medians("0.1", "2026-01-01", nnvk=3.0, ncnn=6.0))
+    history.add(path, _medians("0.2", "2026-03-01", nnvk=1.0, ncnn_fast=4.0, ncnn_slow=8.0))
+    records = history.read(path)
+    assert [(record.nnvk, record.contender) for record in records] == [
+        ("0.1", "nnvk"), ("0.1", "ncnn"), ("0.2", "nnvk"), ("0.2", "ncnn_fast"), ("0.2", "ncnn_slow"),
+    ]  # fmt: skip
+    assert [row[-1] for row in history.summary(records, {"layers": "Layers"})] == ["0.50", "0.25"]
+
+
+def test_history_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history.add(tmp_path / "a-gpu.history.csv", _medians("0.1", "2026-01-01", nnvk=3.0, ncnn=6.0))
+    for arguments, expected in (
+        ((), "nnvk / ncnn"),
+        (("--section", "layers"), "conv: ncnn"),
+        (("--section", "layers", "--contender", "nnvk", "--over", "ncnn"), "0.50"),
+    ):
+        assert history.main([*arguments, "--folder", str(tmp_path)]) == 0
+        assert expected in capsys.readouterr().out
+    assert history.main(["another", "--folder", str(tmp_path)]) == 2
 
 
 def test_delegate(benchmark: Benchmark) -> None:
