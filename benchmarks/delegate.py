@@ -63,7 +63,7 @@ def measure(path: Path, device: nnvk.Device, effort: Effort) -> Measured:
         CPU: cpu,
     }
     with suppress(RuntimeError):  # it takes no GPU that is there
-        contenders[GPU] = LiteRtGpuModel(path, inputs, cpu.outputs)
+        contenders[GPU] = LiteRtGpuModel(path, inputs)
     times = interleave({name: engine.run for name, engine in contenders.items()}, effort)
     expected = arrays(path.with_name("expected.npz")) or cpu.outputs
     differences = {name: largest_difference(engine.outputs, expected) for name, engine in contenders.items()}

@@ -121,8 +121,8 @@ class LiteRtModel:
 class LiteRtGpuModel:
     """A ``.tflite`` model in LiteRT on its GPU accelerator, in float32; the CPU has what that does not take."""
 
-    def __init__(self, model: Path | bytes, inputs: Sequence[np.ndarray], like: Sequence[np.ndarray]) -> None:
-        """``like`` are arrays as the outputs. RuntimeError: it takes no GPU that is there."""
+    def __init__(self, model: Path | bytes, inputs: Sequence[np.ndarray]) -> None:
+        """RuntimeError: it takes no GPU that is there."""
         began = time.perf_counter_ns()
         options = Options(
             hardware_accelerators=HardwareAccelerator.GPU | HardwareAccelerator.CPU,
@@ -136,7 +136,8 @@ class LiteRtGpuModel:
         self.alone = bool(self._model.is_fully_accelerated())
         """Whether all of it runs on the GPU."""
         self._inputs = list(zip(buffers, map(np.ascontiguousarray, inputs), strict=True))
-        self._like = like
+        details = [buffer.get_tensor_details() for buffer in self._outputs]
+        self._like = [np.empty(detail["shape"], detail["dtype"]) for detail in details]
         self.outputs: list[np.ndarray] = []
         self.run()
 
@@ -151,48 +152,68 @@ class LiteRtGpuModel:
         ]
 
 
-class NcnnLayer:
-    """One layer in ncnn on its Vulkan path, float32 throughout."""
+class NcnnModel:
+    """A model in ncnn on its Vulkan path, float32 throughout."""
 
-    def __init__(
-        self,
-        kind: str,
-        parameters: Mapping[int, int | float],
-        weights: Sequence[np.ndarray],
-        data: np.ndarray,
-        gpu: int,
-    ) -> None:
-        """``weights`` are written to the model's file as they are, ``data`` is the input, channels first."""
-        values = " ".join(f"{key}={value}" for key, value in parameters.items())
-        text = f"7767517\n2 2\nInput data 0 1 data\n{kind} layer 1 1 data out {values}\n"
-        with quiet(), tempfile.TemporaryDirectory() as folder:
+    def __init__(self, files: Path, inputs: Sequence[np.ndarray], gpu: int, threads: int) -> None:
+        """``files`` are a .param and a .bin; inputs are channels last, as the other engines have them."""
+        with quiet():
             self._net = ncnn.Net()
             self._net.opt.use_vulkan_compute = True
-            self._net.opt.num_threads = 1  # only packs on the way in and out, and is a little faster so on two cores
+            self._net.opt.num_threads = threads
             for option in dir(self._net.opt):
                 if option.startswith(("use_fp16_", "use_bf16_", "use_int8_")):
                     setattr(self._net.opt, option, False)
             self._net.set_vulkan_device(gpu)
-            Path(folder, "layer.param").write_text(text)
-            Path(folder, "layer.bin").write_bytes(b"".join(array.tobytes() for array in weights))
-            if self._net.load_param(f"{folder}/layer.param") or self._net.load_model(f"{folder}/layer.bin"):
-                raise RuntimeError(f"ncnn does not load the layer {kind} {values}")
-        self._input = ncnn.Mat(data)
-        self._output: Any = None
+            began = time.perf_counter_ns()
+            if self._net.load_param(str(files.with_suffix(".param"))) or self._net.load_model(
+                str(files.with_suffix(".bin"))
+            ):
+                raise RuntimeError(f"ncnn does not load {files}")
+            self.prepare_ns = time.perf_counter_ns() - began
+        self._arrays = [_planes(array) for array in inputs]  # a Mat doesn't own them
+        self._inputs = list(zip(self._net.input_names(), map(ncnn.Mat, self._arrays), strict=True))
+        self._results: list[Any] = []
         self.run()
 
     def run(self) -> None:
-        """From the input to the output."""
+        """From inputs to outputs."""
         extractor = self._net.create_extractor()
-        extractor.input("data", self._input)
-        status, self._output = extractor.extract("out")
-        if status:
-            raise RuntimeError(f"ncnn fails to compute: {status}")
+        for name, mat in self._inputs:
+            extractor.input(name, mat)
+        self._results = []
+        for name in self._net.output_names():
+            status, result = extractor.extract(name)
+            if status:
+                raise RuntimeError(f"ncnn fails to compute: {status}")
+            self._results.append(result)
 
     @property
     def outputs(self) -> list[np.ndarray]:
-        """Of the last run."""
-        return [np.array(self._output)]
+        """Of the last run, channels last."""
+        arrays = [np.array(result) for result in self._results]
+        return [array.transpose(1, 2, 0) if array.ndim == 3 else array for array in arrays]
+
+
+def _planes(array: np.ndarray) -> np.ndarray:
+    """Without the batch, which ncnn has not, and channels first."""
+    one = array[0] if array.ndim > 1 and len(array) == 1 else array
+    return np.ascontiguousarray(one.transpose(2, 0, 1) if one.ndim == 3 else one)
+
+
+def ncnn_layer(
+    kind: str, parameters: Mapping[int, int | float], weights: Sequence[np.ndarray], data: np.ndarray, gpu: int
+) -> NcnnModel:
+    """A model of one layer. ``weights`` are written to its file as they are; ``data`` is the input, channels last."""
+    values = " ".join(f"{key}={value}" for key, value in parameters.items())
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder, "layer")
+        files.with_suffix(".param").write_text(
+            f"7767517\n2 2\nInput data 0 1 data\n{kind} layer 1 1 data out {values}\n"
+        )
+        files.with_suffix(".bin").write_bytes(b"".join(array.tobytes() for array in weights))
+        # Threads only pack on the way in and out, and one is a little faster so on two cores.
+        return NcnnModel(files, [data], gpu, threads=1)
 
 
 def ncnn_gpu(device: nnvk.Device) -> int | None:

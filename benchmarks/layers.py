@@ -17,7 +17,7 @@ from typing import Any
 
 import engines
 import numpy as np
-from engines import LiteRtGpuModel, LiteRtModel, NcnnLayer, NnvkModel, ncnn_gpu, nnvk_graph
+from engines import LiteRtGpuModel, LiteRtModel, NcnnModel, NnvkModel, ncnn_gpu, ncnn_layer, nnvk_graph
 from graphs import FLOAT, INT8, Single, convolution, depthwise, fully_connected
 from harness import (
     Effort,
@@ -127,15 +127,14 @@ CASES = (
 )
 
 
-def ncnn_layer(kind: NcnnKind, single: Single, gpu: int) -> NcnnLayer:
-    """The layer of ncnn with the case's data, channels first."""
+def ncnn_case(kind: NcnnKind, single: Single, gpu: int) -> NcnnModel:
+    """The layer of ncnn with the case's data."""
     assert single.weights is not None and single.bias is not None
     (data,), weights = single.inputs, single.weights
     if data.ndim == 4:
-        data = data[0].transpose(2, 0, 1)
         weights = weights.transpose(0, 3, 1, 2) if weights.shape[0] > 1 else weights[0].transpose(2, 0, 1)
     arrays = [_RAW, np.ascontiguousarray(weights), *([_RAW] if kind.tagged_bias else []), single.bias]
-    return NcnnLayer(kind.name, kind.parameters, arrays, np.ascontiguousarray(data), gpu)
+    return ncnn_layer(kind.name, kind.parameters, arrays, data, gpu)
 
 
 def check(name: str, got: np.ndarray, expected: np.ndarray, allowed: float) -> float:
@@ -163,16 +162,14 @@ def contenders(case: Case, device: Any, gpu: int | None) -> tuple[dict[str, Any]
     allowed = FLOAT_TOLERANCE * float(np.abs(expected).max())
     found: dict[str, Any] = {"nnvk": nnvk_graph(single.graph, device, single.inputs)}
     if gpu is not None:
-        found |= {f"ncnn {kind.name}": ncnn_layer(kind, single, gpu) for kind in case.kinds}
+        found |= {f"ncnn {kind.name}": ncnn_case(kind, single, gpu) for kind in case.kinds}
     if engines.LITERT:
-        found["LiteRT"] = litert = LiteRtModel(single.graph, 2, single.inputs)
+        found["LiteRT"] = LiteRtModel(single.graph, 2, single.inputs)
         with suppress(RuntimeError):  # it takes no GPU that is there
-            found["LiteRT GPU"] = LiteRtGpuModel(single.graph, single.inputs, litert.outputs)
+            found["LiteRT GPU"] = LiteRtGpuModel(single.graph, single.inputs)
     differences = {}
     for name, engine in found.items():
         output = engine.outputs[0]
-        if name.startswith("ncnn") and output.ndim == 3:
-            output = output.transpose(1, 2, 0)
         difference = check(f"{case.name} by {name}", output.reshape(expected.shape), expected, allowed)
         differences[name] = difference / float(np.abs(expected).max())
     model: NnvkModel = nnvk_graph(quantised.graph, device, quantised.inputs)

@@ -1,9 +1,10 @@
-"""Latency of whole models on every device of nnvk beside LiteRT on the CPU, in one run, taking turns.
+"""Latency of whole models on every device of nnvk beside LiteRT on the CPU and GPU and ncnn, in one run, taking turns.
 
     python benchmarks/models.py FOLDER_OR_MODEL ... [--seconds S] [--save]
 
 A folder is searched for ``.tflite`` files. Where ``input.npz`` and ``expected.npz`` (arrays "0", "1", ...) lie beside
-a model, they are its input, and what its outputs are compared with.
+a model, they are its input, and what its outputs are compared with, else LiteRT's outputs on the CPU are. Where a
+``.param`` and a ``.bin`` of the model's name lie beside it, they are the same model for ncnn.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import engines
 import numpy as np
-from engines import LiteRtModel, NnvkModel, random_input
+from engines import LiteRtGpuModel, LiteRtModel, NcnnModel, NnvkModel, ncnn_gpu, random_input
 from harness import (
     Effort,
     Section,
@@ -40,7 +43,7 @@ from nnvk.cli.output import progress
 from nnvk.importers import tflite
 
 THREADS = (1, 2)
-"""Of LiteRT."""
+"""Of LiteRT on the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,10 @@ class Measured:
     """Operations that run on the device itself, of all."""
     differences: Mapping[str, str]
 
+    def finish_ns(self, name: str) -> tuple[float | None, float | None]:
+        """How long an engine takes to be ready, the first time and again; None where it has not the model."""
+        return self.preparation[name].finish if name in self.preparation else (None, None)
+
 
 def find_models(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """Name and file of every model."""
@@ -83,11 +90,10 @@ def arrays(path: Path) -> list[np.ndarray] | None:
 
 
 def measure(path: Path, devices: Sequence[nnvk.Device], effort: Effort) -> Measured:
-    """One model on every device, and in LiteRT."""
+    """One model on every engine."""
     load_ns = _elapsed(lambda: tflite.load(path))
     imported = tflite.load(path)
     inputs = arrays(path.with_name("input.npz")) or [random_input(port.type) for port in imported.inputs]
-    expected = arrays(path.with_name("expected.npz"))
     encoded = [port.encode(array) for port, array in zip(imported.inputs, inputs, strict=True)]
     engines_: dict[str, Any] = {}
     preparation: dict[str, Preparation] = {}
@@ -100,17 +106,32 @@ def measure(path: Path, devices: Sequence[nnvk.Device], effort: Effort) -> Measu
         preparation[device.name] = Preparation(load_ns, (model.prepare_ns, again))
         hardware[device.name] = model.hardware_ns(3 * effort.least)
         placed[device.name] = f"{model.operations_on_device} of {model.operations}"
-    for threads in THREADS if engines.LITERT else ():
-        litert = LiteRtModel(path, threads, inputs)
-        again = LiteRtModel(path, threads, inputs).prepare_ns
-        name = f"LiteRT x{threads}"
-        engines_[name] = litert
-        preparation[name] = Preparation(None, (litert.prepare_ns, again))
+    for name, make in rivals(path, devices, inputs).items():
+        with suppress(RuntimeError):  # it takes no GPU that is there
+            engines_[name] = make()
+            preparation[name] = Preparation(None, (engines_[name].prepare_ns, make().prepare_ns))
     times = interleave({name: engine.run for name, engine in engines_.items()}, effort)
+    expected = arrays(path.with_name("expected.npz"))
+    if expected is None and engines.LITERT:
+        expected = engines_["LiteRT x1"].outputs
     differences = {
         name: largest_difference(engine.outputs, expected) if expected else "-" for name, engine in engines_.items()
     }
     return Measured(times, preparation, hardware, placed, differences)
+
+
+def rivals(path: Path, devices: Sequence[nnvk.Device], inputs: Sequence[np.ndarray]) -> dict[str, Callable[[], Any]]:
+    """What makes the other engines' models, by their names."""
+    found: dict[str, Callable[[], Any]] = {}
+    if engines.LITERT:
+        found |= {f"LiteRT x{threads}": partial(LiteRtModel, path, threads, inputs) for threads in THREADS}
+        found["LiteRT GPU"] = partial(LiteRtGpuModel, path, inputs)
+    vulkan = next((device for device in devices if device.type is nnvk.DeviceTypeCode.GPU), None)
+    if engines.NCNN and vulkan is not None and path.with_suffix(".param").exists():
+        gpu = ncnn_gpu(vulkan)
+        if gpu is not None:
+            found["ncnn"] = partial(NcnnModel, path, inputs, gpu, os.cpu_count() or 1)
+    return found
 
 
 def _elapsed(action: Any) -> int:
@@ -131,9 +152,8 @@ def largest_difference(outputs: Sequence[np.ndarray], expected: Sequence[np.ndar
 
 def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Table]:
     """Medians with ratios, minima, preparation."""
-    names = list(next(iter(results.values())).times)
-    rivals = [name for name in names if name not in devices]
-    pairs = [(device, rival) for device in devices for rival in rivals]
+    names = list(dict.fromkeys(name for one in results.values() for name in one.times))
+    pairs = [(device, rival) for device in devices for rival in names if rival not in devices]
     gpus = [device for device in devices if device.startswith("vulkan")]
 
     def latency(title: str, attribute: str, note: str = "") -> Table:
@@ -143,8 +163,8 @@ def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Tabl
             rows.append(
                 [
                     model,
-                    *(milliseconds(values[name]) for name in names),
-                    *(ratio(values[device], values[rival]) for device, rival in pairs),
+                    *(milliseconds(values.get(name)) for name in names),
+                    *(ratio(values[device], values.get(rival, 0)) for device, rival in pairs),
                 ]
             )
         return Table(title, ["model", *names, *(f"{device} / {rival}" for device, rival in pairs)], rows, note=note)
@@ -154,7 +174,7 @@ def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Tabl
             model,
             *(one.placed[device] for device in gpus),
             *(milliseconds(one.hardware_ns[device]) for device in gpus),
-            *(one.differences[name] for name in names),
+            *(one.differences.get(name, "-") for name in names),
         ]
         for model, one in results.items()
     ]
@@ -168,7 +188,8 @@ def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Tabl
         ],
         rows,
         note="Placement: how many of the operations run on the device; the others run on the CPU reference device. "
-        "LiteRT's default kernels are not the reference kernels that the expected outputs are from.",
+        "LiteRT's default kernels are not the reference kernels that expected outputs are from; without such, its "
+        "outputs on the CPU stand for them.",
     )
     preparations = Table(
         "Preparation in ms",
@@ -177,7 +198,7 @@ def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Tabl
             [
                 model,
                 milliseconds(next((p.load for p in one.preparation.values()), None)),
-                *(milliseconds(value) for name in names for value in one.preparation[name].finish),
+                *(milliseconds(value) for name in names for value in one.finish_ns(name)),
             ]
             for model, one in results.items()
         ],
@@ -185,7 +206,11 @@ def tables(results: Mapping[str, Measured], devices: Sequence[str]) -> list[Tabl
         "compiled shader in the driver's cache but those of the models above, then again in the same process. LiteRT: "
         "interpreter and allocate_tensors().",
     )
-    note = "From host inputs to host outputs. LiteRT: its default kernels on the CPU, with one and with two threads."
+    note = (
+        "From host inputs to host outputs. LiteRT: its default kernels on the CPU, with one and with two threads. "
+        "LiteRT GPU: its WebGPU accelerator over Vulkan in float32, where it takes the device that is there; ncnn: its "
+        "Vulkan path in float32, where it has the model."
+    )
     return [latency("Medians in ms", "median", note), latency("Minima in ms", "minimum"), placement, preparations]
 
 
@@ -206,7 +231,7 @@ def figures(results: Mapping[str, Measured]) -> dict[str, Any]:
 
 def main() -> int:
     """Measure the models of the command line."""
-    parser = options("Latency of whole models on every device of nnvk beside LiteRT on the CPU.")
+    parser = options("Latency of whole models on every device of nnvk beside LiteRT and ncnn.")
     parser.add_argument("models", nargs="+", type=Path, metavar="FOLDER_OR_MODEL")
     arguments = parser.parse_args()
     models = list(find_models(arguments.models))
