@@ -68,6 +68,7 @@ layout(push_constant) uniform Push {
     uint tile_width;    // output columns per invocation
     int pad_top;
     int pad_left;
+    uint placed;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8

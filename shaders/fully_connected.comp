@@ -40,6 +40,7 @@ layout(push_constant) uniform Push {
 #endif
     uint inputs;     // K
     uint out_channels;
+    uint placed;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8

@@ -131,6 +131,7 @@ layout(push_constant) uniform Push {
     uint dilation_x;
     int pad_top;
     int pad_left;
+    uint placed;
     ACC low;
     ACC high;
 #ifdef ARITHMETIC_HALF

@@ -1,8 +1,9 @@
 // How convolutions and FULLY_CONNECTED begin and end the sums of four neighbouring output channels: bias, scale,
-// activation, store. To be included after the push constants (out_channels, low, high; sign_mask and output_zero
-// of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
+// activation, store. To be included after the push constants (out_channels, placed, low, high; sign_mask and
+// output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
 //
-// A pixel may consist of PIXEL_PARTS equal parts of out_channels each.
+// A pixel may consist of PIXEL_PARTS equal parts of out_channels each. It may itself be a part of a larger one: `placed` is
+// the channels of that, and times 65536 the first of ours; or 0.
 
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
@@ -57,10 +58,13 @@ Output output_of(uint part, uint channel) {
     ACC4 start = ACC4(bias[from + min(channel, last)], bias[from + min(channel + 1u, last)],
                       bias[from + min(channel + 2u, last)], bias[from + min(channel + 3u, last)]);
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
+    uint first = placed >> 16, larger = placed & 0xffffu;
 #ifdef STORED_ALONE
-    uint base = dst_offset * WORD_VALUES + part * out_channels + channel, stride = PIXEL_PARTS * out_channels;
+    uint base = dst_offset * WORD_VALUES + first + part * out_channels + channel;
+    uint stride = larger == 0u ? PIXEL_PARTS * out_channels : larger;
 #else
-    uint base = dst_offset / FOUR_WORDS + part * fours + (channel >> 2), stride = PIXEL_PARTS * fours;
+    uint base = dst_offset / FOUR_WORDS + (first >> 2) + part * fours + (channel >> 2);
+    uint stride = larger == 0u ? PIXEL_PARTS * fours : larger >> 2;
 #endif
 #ifdef IS_QUANTISED
     uint at = (multipliers_offset + END_WORDS >> 2) + (part * fours + (min(channel, last) >> 2) << 1);

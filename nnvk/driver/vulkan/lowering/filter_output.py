@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.convert import as_float32
-from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.linear import output_multipliers
 from nnvk.types.codes import FuseCode, OperationCode
+
+_MOST_CHANNELS = (1 << 16) - 1
+"""Of pixels that others are parts of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,27 @@ class Operands:
 
 
 def output_push(operands: Operands) -> dict[str, int | float]:
-    """Push constants: the range of the activation; zero points of q8 variants."""
-    limits = activation_push(operands.activation, operands.output)
+    """Push constants: where pixels lie, the range of the activation; zero points of q8 variants."""
+    common = {"placed": 0, **activation_push(operands.activation, operands.output)}
     if not operands.is_quantised:
-        return limits
+        return common
     return {
-        **limits,
+        **common,
         "input_zero": zero_point(operands.input),
         "weight_zero": zero_point(operands.filter),
         "output_zero": zero_point(operands.output),
     }
+
+
+def placed(product: Dispatch, whole: TensorRef, first: int, channels: int) -> Dispatch | None:
+    """A product whose pixels are those from ``first`` on of the ``channels`` of larger ones; None where it can't be."""
+    in_fours = product.shader.choice[0] != F32.name or product.shader.constant(product.specialization, "VECTOR_STORES")
+    if in_fours and any(number % 4 for number in (first, channels, product.push["out_channels"])):
+        return None
+    if channels > _MOST_CHANNELS:
+        return None
+    push = {**product.push, "placed": first << 16 | channels}
+    return replace(product, tensors={**product.tensors, "dst": whole}, push=push)
 
 
 def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1) -> dict[str, TensorRef]:

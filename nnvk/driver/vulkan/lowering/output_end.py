@@ -63,7 +63,7 @@ def is_extra(source: Source, channels: int) -> bool:
 def with_program(g: Lowering, product: Dispatch, program: Program, own: Source, result: TensorRef) -> Dispatch:
     """A product of floats that a program follows."""
     extra = next((source for source in program.sources if source != own), None)
-    spec = {"EXTRA": int(extra.spread if extra else Spread.EACH_ONE)}
+    spec = {"EXTRA": int(extra.spread if extra else Spread.SINGLE)}
     numbers = list(program.numbers)
 
     def number_of(value: Value) -> int:
@@ -79,11 +79,17 @@ def with_program(g: Lowering, product: Dispatch, program: Program, own: Source, 
 
 def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) -> Dispatch:
     """A product of bytes with what follows it."""
-    spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.EACH_ONE)}
+    spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.SINGLE)}
     spec["LOOK_UP"] = bool(end.table)
     if end.code is not None:
         spec["COMBINE"] = end.code
     return _ended(g, product, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
+
+
+def reads_each(product: Dispatch) -> bool:
+    """Whether a product has an end with another tensor that has an element for each of its results."""
+    has_end = "extra" in product.tensors
+    return has_end and product.shader.constant(product.specialization, "EXTRA") == Spread.EACH_ONE
 
 
 def _words(end: ByteEnd) -> np.ndarray:

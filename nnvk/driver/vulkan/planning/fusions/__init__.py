@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
+from nnvk.driver.vulkan.planning.fusions.columns import fuse_columns
 from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
 from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
@@ -35,6 +36,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):
                 fuse_chain(graph, g, group)
+        fuse_columns(graph)
         fuse_copies(graph)
     operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
     return graph.result(operations), graph.parts

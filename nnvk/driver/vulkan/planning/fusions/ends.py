@@ -37,7 +37,7 @@ def fuse_end(graph: Graph, g: Lowering, group: Group) -> bool:
     if not products or len(group.results) != 1:
         return False
     at, product, own = max(products, key=lambda each: each[0])
-    if not fits(group.program, own, _channels(product)):
+    if not fits(group.program, own, channels_of(product)):
         return False
     (result,) = group.results
     positions = [node.position for node in group.nodes]
@@ -69,7 +69,7 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     if not sides:
         return
     at, product, own, other, extra = max(sides, key=lambda side: side[0])
-    if extra.tensor == dispatch.tensors[own] or not is_extra(extra, _channels(product)):
+    if extra.tensor == dispatch.tensors[own] or not is_extra(extra, channels_of(product)):
         return
     signs = dict(zip(("lhs", "rhs"), _SIGNS[kind], strict=True))
     parameters: list[int] = []
@@ -126,7 +126,7 @@ def _is_open(product: Dispatch) -> bool:
     return bool(product.shader.constant(product.specialization, "VECTOR_STORES"))
 
 
-def _channels(product: Dispatch) -> int:
+def channels_of(product: Dispatch) -> int:
     """Of a pixel of what a product gives."""
     by_channels = (
         product.shader.family == "product"

@@ -1,0 +1,49 @@
+"""How much memory the tensors of a graph need while they are alive: none is laid into another one if that took more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef, padded
+
+
+class Alive:
+    """How many bytes of the arena are needed at each position, and what tensors take in others would change of that."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._spans: dict[TensorRef, tuple[int, int]] = {}
+        changes = np.zeros(len(graph.commands) + 1, np.int64)
+        for tensor in graph.tensors():
+            touched = (*graph.writers(tensor), *graph.readers(tensor))
+            if touched and tensor.storage is Storage.ARENA:
+                first, last = self._spans[tensor] = min(touched), max(touched)
+                changes[first] += padded(tensor.nbytes)
+                changes[last + 1] -= padded(tensor.nbytes)
+        self._bytes = np.cumsum(changes)
+        self._most = int(self._bytes.max(initial=0))
+
+    def may_lay(self, tensors: Sequence[TensorRef], whole: TensorRef) -> bool:
+        """Whether tensors can lie in another one without more memory being needed; then they are counted so."""
+        whole = self._graph.place_of(whole).whole
+        spans = [self._spans[tensor] for tensor in tensors]
+        if not spans:
+            return False
+        before = self._spans.get(whole, spans[0])
+        first, last = min(span[0] for span in (before, *spans)), max(span[1] for span in (before, *spans))
+        change = np.zeros(last + 1 - first, np.int64)
+        for tensor, span in zip(tensors, spans, strict=True):
+            change[span[0] - first : span[1] + 1 - first] -= padded(tensor.nbytes)
+        if whole.storage is Storage.ARENA:
+            change += padded(whole.nbytes)
+            change[before[0] - first : before[1] + 1 - first] -= padded(whole.nbytes)
+        now = self._bytes[first : last + 1] + change
+        if now.max() > self._most:
+            return False
+        self._bytes[first : last + 1] = now
+        if whole.storage is Storage.ARENA:
+            self._spans[whole] = first, last
+        return True
