@@ -14,8 +14,7 @@
 #define NNVK_PRODUCT_ARITHMETIC_GLSL
 
 #if defined(ARITHMETIC_DOT)
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4451)
-uint dot_of_bytes(uint a, uint b, spirv_literal int format);
+#include "../byte_dot.glsl"
 
 #define INPUT4 uint
 struct Weights4 { uvec4 outputs; };
@@ -122,9 +121,7 @@ Sum sum_from(ACC4 bias) {
 
 void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #ifdef ARITHMETIC_DOT
-    uvec4 w = weights.outputs;
-    sum.open += ivec4(dot_of_bytes(inputs, w.x, 0), dot_of_bytes(inputs, w.y, 0), dot_of_bytes(inputs, w.z, 0),
-                      dot_of_bytes(inputs, w.w, 0));
+    sum.open += ivec4(dots_of_bytes(inputs, weights.outputs));
 #else
     // Output by output, each product added at once: SwiftShader's compiler keeps in memory what waits.
     [[unroll]] for (uint o = 0; o < 4u; o++) {
@@ -157,7 +154,7 @@ const bool COUNTS = false;
 // With four inputs more.
 uint count_inputs(uint count, INPUT4 inputs) {
 #ifdef ARITHMETIC_DOT
-    return count + dot_of_bytes(inputs, 0x01010101u, 0);
+    return count + dot_of_bytes(inputs, ONES);
 #else
     return count;
 #endif
@@ -165,10 +162,7 @@ uint count_inputs(uint count, INPUT4 inputs) {
 
 uvec4 count_weights(uvec4 count, Weights4 weights) {
 #ifdef ARITHMETIC_DOT
-    uvec4 w = weights.outputs;
-    const uint ones = 0x01010101u;
-    return count + uvec4(dot_of_bytes(w.x, ones, 0), dot_of_bytes(w.y, ones, 0), dot_of_bytes(w.z, ones, 0),
-                         dot_of_bytes(w.w, ones, 0));
+    return count + dots_of_bytes(ONES, weights.outputs);
 #else
     return count;
 #endif

@@ -259,3 +259,20 @@ def test_extreme_steps(vulkan: VulkanDevice, code: OperationCode, leading: Opera
             inputs[place] = replace(inputs[place], data=np.array([1e-12, 1.0, 1e6, 2.0**-12][seed % 4], np.float32))
         case = replace(case, inputs=tuple(inputs))
     check_like_the_reference(vulkan, drawn(case))
+
+
+@pytest.mark.parametrize("seed", range(4000, 4004))
+@pytest.mark.parametrize(("code", "leading"), CASES[-2:])
+def test_bytes_are_shared_out_on_gpus(
+    own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, code: OperationCode, leading: OperandCode, seed: int
+) -> None:
+    """As devices are told to that are no CPU, with and without dot products."""
+    features = own.profile.features - ({"shaderIntegerDotProduct"} if seed % 2 else set())
+    monkeypatch.setattr(own.planner, "profile", replace(own.profile, is_cpu=False, features=features))
+    check_like_the_reference(own, drawn(draw_case((WideDraw, ExtremeDraw)[seed // 2 % 2](seed), code, leading)))
+
+
+def test_quantised_cell_is_one_dispatch(own: VulkanDevice) -> None:
+    """Sums and gates: models have one such cell behind the other."""
+    case = draw_case(WideDraw(1), Op.QUANTIZED_16BIT_LSTM, OperandCode.TENSOR_QUANT8_ASYMM)
+    assert len(plan_of(own, frozen(case)).commands) == 1

@@ -2,56 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, filters_of, packed
+from nnvk.driver.vulkan.lowering.filters import BLOCK, FILTER_SHADERS, filters_of, packed, unsigned_bytes
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import fill
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
 
-SUMS = Shader("quantized_sums")
+TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
+"""Axes of shaders that include `shaders/include/byte_sums.glsl`."""
+SUMS = Shader("quantized_sums", TILE=TILES, ARITHMETIC=ARITHMETICS)
 SUMS_SHADERS = (SUMS, *FILTER_SHADERS, *GATES_SHADERS)
 """All that this module may dispatch."""
 
 _LANES = 8
-_LOCAL = {"local_x": _LANES, "local_y": 16}
+_SLICES = 16
+"""Invocations that share K out."""
 
 
-def add_up(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None = None) -> TensorRef:
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How a shader that includes byte_sums.glsl is dispatched."""
+
+    axes: Mapping[str, str]
+    groups: tuple[int, int, int]
+    spec: Mapping[str, int | bool]
+    tensors: Mapping[str, TensorRef]
+    push: Mapping[str, int]
+
+
+def sums_of(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None = None) -> Sums:
     """Rows of ``source`` [rows, ...], those of ``behind`` after them, times weights [columns, K], less zero points.
 
-    Columns are padded to fours; sums wrap round.
+    Columns are a multiple of four, K is not 0; sums wrap round.
     """
     rows, split = source.shape
     columns, length = weights.shape
     second = source if behind is None or not behind.size else behind
+    of_subgroup = uses_subgroups(g.device)
+    filters = packed(g, filters_of(weights))
+    zero = zero_point(source)
+    due = filters
+    if weights.is_constant:
+        due = g.constant_form(weights, ("due", zero), lambda: _due(weights, zero))
+    return Sums(
+        axes={
+            "TILE": "subgroup" if of_subgroup else "shared",
+            "ARITHMETIC": "dot" if "shaderIntegerDotProduct" in g.device.features else "none",
+        },
+        groups=(-(-columns // BLOCK), rows, 1),
+        spec={
+            "local_x": _LANES,
+            "local_y": 1 if g.device.is_cpu else _SLICES,
+            "ALIGNED": split % 4 == 0 and length % 4 == 0,
+            "DUE": weights.is_constant,
+        },
+        tensors={
+            "src": g.tensor(source if source.size else second),
+            "behind": g.tensor(second),
+            "weights": filters,
+            "due": due,
+        },
+        push={
+            "length": length,
+            "split": split,
+            "sign_mask": sign_mask(source),
+            "zero": _wrapped(zero),
+            "weight_zero": zero_point(weights),
+        },
+    )
+
+
+def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
+    """`sums_of` as 32-bit integers, [rows, columns]."""
+    rows, (columns, length) = source.shape[0], weights.shape
     target = g.scratch(4 * rows * columns)
     if not length:
         fill(g, target, np.zeros(1, np.int32))
         return target
-    quads = columns // 4
+    sums = sums_of(g, weights, source)
     g.dispatch(
-        SUMS.variant(),
-        groups=(-(-quads // _LANES), rows, 1),
-        spec={**_LOCAL, "ALIGNED": split % 4 == 0 and length % 4 == 0},
-        tensors={
-            "src": g.tensor(source if source.size else second),
-            "behind": g.tensor(second),
-            "weights": packed(g, filters_of(weights)),
-            "dst": target,
-        },
-        length=length,
-        split=split,
-        quads=quads,
-        sign_mask=sign_mask(source),
-        zero=_wrapped(zero_point(source)),
-        weight_zero=zero_point(weights),
+        SUMS.variant(**sums.axes),
+        groups=sums.groups,
+        spec=sums.spec,
+        tensors={**sums.tensors, "dst": target},
+        **sums.push,
+        quads=columns // 4,
     )
     return target
+
+
+def _due(weights: Tensor, zero: int) -> np.ndarray:
+    """What zero points are due for each column, of all in its block: see byte_sums.glsl."""
+    columns, length = weights.shape
+    owed = np.zeros(round_up(columns, BLOCK), np.int64)
+    counts = unsigned_bytes(weights.data).sum(axis=1, dtype=np.int64)
+    owed[:columns] = zero * (length * zero_point(weights) - counts)
+    return owed.astype(np.int32)
 
 
 def _wrapped(number: int) -> int:

@@ -1,0 +1,123 @@
+// Sums of products of rows of bytes with packed weights (lowering/filters.py), less their zero points: what a quantised
+// cell makes of its input and of its state. A row may be of two tensors, one behind the other. A workgroup computes 32
+// columns of a row, four for each invocation along x; those along y share K out and add up in the end.
+//
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
+// workgroup is one subgroup, loads are by 64 bits, and what all lanes multiply by goes from lane to lane by shuffles.
+//
+// Bytes are multiplied as they are, and zero points come in at the end: sum (a - za) (w - zw) is sum a w - zw sum a +
+// due, where due, n za zw - za sum w, is known for constant weights. Sums wrap round.
+//
+// Declares bindings 0 to 3. To be included after the size of workgroups and the push constants (length, split, sign_mask,
+// zero, weight_zero, the tensors' offsets).
+
+#ifndef NNVK_BYTE_SUMS_GLSL
+#define NNVK_BYTE_SUMS_GLSL
+
+#include "byte_dot.glsl"
+#include "indexing.glsl"
+#include "quant.glsl"
+
+layout(constant_id = 3) const bool ALIGNED = false;    // rows of both tensors are whole words
+layout(constant_id = 4) const bool DUE = false;        // what is due to zero points is known
+
+layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
+layout(set = 0, binding = 1) readonly buffer Behind { uint behind[]; };
+layout(set = 0, binding = 2) readonly buffer Weights { uvec4 weights[]; };
+#ifdef TILE_SUBGROUP
+layout(set = 0, binding = 2) readonly buffer Weights_Pairs { u64vec2 weights_pairs[]; };
+#endif
+layout(set = 0, binding = 3) readonly buffer Due { ivec4 due[]; };
+
+const uint LANES = 8;    // invocations along x
+
+int load_byte(uint row, uint k) {
+    return k < split ? LOAD_BYTE(src, src_offset, row * split + k, sign_mask)
+                     : LOAD_BYTE(behind, behind_offset, row * (length - split) + k - split, sign_mask);
+}
+
+// Four steps of K. Past the last one the weights are their zero point.
+uint load_steps(uint row, uint four) {
+    uint k = 4u * four;
+    if (ALIGNED) {
+        uint word = k < split ? src[src_offset + (row * split + k >> 2)]
+                              : behind[behind_offset + (row * (length - split) + k - split >> 2)];
+        return word ^ sign_mask;
+    }
+    ivec4 steps;
+    [[unroll]] for (uint i = 0; i < 4u; i++) steps[i] = load_byte(row, min(k + i, length - 1u));
+    return pack_bytes(steps, 0u);
+}
+
+// Sums of raw bytes, and of what zero points are multiplied by.
+struct Raw {
+    uvec4 products;
+    uint inputs;
+    uvec4 weights;    // unless what is due is known
+    uint fours;
+};
+
+// Less zero points.
+ivec4 settled(Raw raw, uvec4 known) {
+    uvec4 owed = DUE ? known : uint(zero) * (raw.fours * 4u * uint(weight_zero) - raw.weights);
+    return ivec4(raw.products - uint(weight_zero) * raw.inputs + owed);
+}
+
+#ifdef TILE_SUBGROUP
+
+// The sums of a row for the four columns of this lane in a block.
+ivec4 sums_of(uint row, uint block) {
+    uint lane = gl_LocalInvocationID.x, fours = divide_up(length, 4u);
+    uint first = (weights_offset >> 2) + block * fours * LANES + lane;
+    uvec4 known = DUE ? uvec4(due[(due_offset >> 2) + block * LANES + lane]) : uvec4(0u);
+    Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), fours);
+    for (uint chunk = 0; chunk < fours; chunk += LANES) {
+        // Each lane loads another four steps of K, and gives them to all; past the last they are nothing.
+        uint mine = mix(0u, load_steps(row, min(chunk + lane, fours - 1u)), chunk + lane < fours);
+        raw.inputs += dot_of_bytes(mine, ONES);
+        [[unroll]] for (uint from = 0; from < LANES; from++) {
+            u64vec2 pairs = weights_pairs[first + min(chunk + from, fours - 1u) * LANES];
+            uvec4 words = uvec4(unpack32(pairs.x), unpack32(pairs.y));
+            raw.products += dots_of_bytes(subgroupShuffle(mine, from), words);
+            if (!DUE) raw.weights += dots_of_bytes(mix(0u, ONES, chunk + from < fours), words);
+        }
+    }
+    uint inputs = 0u;
+    [[unroll]] for (uint from = 0; from < LANES; from++) inputs += subgroupShuffle(raw.inputs, from);
+    raw.inputs = inputs;
+    return settled(raw, known);
+}
+
+#else
+
+const uint MAX_SLICES = 16;
+#define SLICES gl_WorkGroupSize.y
+
+shared ivec4 partial_sums[MAX_SLICES][LANES];
+
+// The sums of a row for the four columns of this invocation in a block; of those along y the first one has them whole.
+ivec4 sums_of(uint row, uint block) {
+    uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, fours = divide_up(length, 4u);
+    uint first = (weights_offset >> 2) + block * fours * LANES + lane;
+    uvec4 known = DUE && slice == 0u ? uvec4(due[(due_offset >> 2) + block * LANES + lane]) : uvec4(0u);
+    Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), 0u);
+    for (uint four = slice; four < fours; four += SLICES) {
+        uint steps = load_steps(row, four);
+        uvec4 words = weights[first + four * LANES];
+        raw.products += dots_of_bytes(steps, words);
+        raw.inputs += dot_of_bytes(steps, ONES);
+        if (!DUE) raw.weights += dots_of_bytes(ONES, words);
+        raw.fours++;
+    }
+    ivec4 sum = settled(raw, known);
+    if (SLICES == 1u) return sum;
+    partial_sums[slice][lane] = sum;
+    barrier();
+    if (slice == 0u)
+        for (uint other = 1; other < SLICES; other++) sum += partial_sums[other][lane];
+    return sum;
+}
+
+#endif
+
+#endif
