@@ -1,16 +1,17 @@
 #version 450
 // MEAN over any axes. The kept dimensions and the reduced ones are folded to at most four each. An invocation
-// computes four consecutive elements of the output, or (WIDE) a workgroup computes them together. Where very much
-// goes into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
+// computes four consecutive elements of the output, or several compute them together (fold.glsl). Where very much goes
+// into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
+#define FOLD_LANES_ID 3
+#include "include/fold.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool WIDE = false;
-layout(constant_id = 4) const uint LOCAL = 64;
 #ifdef PASS_SUM
 layout(constant_id = 5) const bool PARTIAL = false;
 layout(constant_id = 6) const uint FOLD_RANK = 4;     // the innermost reduced dimensions that there are
@@ -59,8 +60,6 @@ layout(push_constant) uniform Push {
 
 const uint BLOCK = 64;
 
-shared ACC4 partial[LOCAL];
-
 #ifdef PASS_SUM
 
 uint kept(uint index) {
@@ -97,42 +96,53 @@ ivec4 finish(ivec4 sum) {
 }
 #endif
 
+ACC4 added(ACC4 a, ACC4 b) { return a + b; }
+
 void main() {
-    uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    uint first = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
+    uint item = own_four();
 #ifdef PASS_SUM
-    if (item >= count * parts) return;    // whole workgroups where WIDE, so that the barriers below are uniform
-    uint i = item / parts;
-    uint start = item % parts * part;
+    uint items = count * parts;
+#else
+    uint items = count;
+#endif
+    if (LANES == 1 && item >= items) return;
+    uint own = min(item, items - 1), share = own_share(items);    // who has none goes on: barriers are uniform
+    ACC4 sum = ACC4(0);
+#ifdef PASS_SUM
+    uint i = own / parts;
+    uint start = own % parts * part;
     uint end = min(start + part, reduced);
     uvec4 at = uvec4(kept(4 * i), kept(4 * i + 1), kept(4 * i + 2), kept(4 * i + 3));
-    ACC4 sum = ACC4(0);
-    for (uint k = start + first; k < end;) {
+    for (uint k = start + share; k < end;) {
         ACC4 block = ACC4(0);    // sums of sums of few elements lose less than one long sum
-        for (uint stop = min(k + BLOCK * step, end); k < stop; k += step) block += load(at + folded(k)) - zero;
+        uint stop = min(k + BLOCK * LANES, end);
+        if (LANES > 1) {
+            // Four at once, as loads take long; beyond the end they are zero.
+            for (; k < stop; k += 4 * LANES) {
+                ACC4 some[4];
+                [[unroll]] for (uint j = 0; j < 4; ++j) {
+                    uint l = k + j * LANES;
+                    some[j] = load(at + folded(min(l, end - 1))) - zero;
+                    if (l >= end) some[j] = ACC4(0);
+                }
+                block += (some[0] + some[1]) + (some[2] + some[3]);
+            }
+        } else {
+            for (; k < stop; ++k) block += load(at + folded(k)) - zero;
+        }
         sum += block;
     }
 #else
-    uint i = item;
-    if (i >= count) return;
-    ACC4 sum = ACC4(0);
-    for (uint k = first; k < parts; k += step) sum += src[src_offset / 4 + i * parts + k];
+    for (uint k = share; k < parts; k += LANES) sum += src[src_offset / 4 + own * parts + k];
 #endif
-    if (WIDE) {
-        partial[first] = sum;
-        barrier();
-        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (first < half_) partial[first] += partial[first + half_];
-            barrier();
-        }
-        if (first != 0) return;
-        sum = partial[0];
-    }
+    FOLD_LANES(sum, added)
+    if (item >= items || own_lane() != 0) return;
 #ifdef PASS_SUM
     if (PARTIAL) {
         dst_sums[dst_offset / 4 + item] = sum;
         return;
     }
+    item /= parts;
 #endif
-    STORE4(dst, i, finish(sum));
+    STORE4(dst, item, finish(sum));
 }

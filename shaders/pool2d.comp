@@ -1,19 +1,20 @@
 #version 450
 // AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the
 // output: four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large
-// windows a workgroup computes them together (WIDE).
+// windows several compute them together (fold.glsl).
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/activation.glsl"
 #include "include/extremes.glsl"
 #include "include/indexing.glsl"
+#define FOLD_LANES_ID 4
+#include "include/fold.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
-layout(constant_id = 4) const bool WIDE = false;
-layout(constant_id = 5) const uint LOCAL = 64;
 layout(constant_id = 6) const bool SURROUNDED = false;    // the input lies amid elements of one value, which count as well
 
 READS(0, Src, src)
@@ -123,24 +124,32 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #endif
 #endif
 
-shared ACC4 partial[LOCAL];
-
-// The fold of what `load` gives under an output pixel's window, or of this invocation's share of it; and its size.
+// The fold of what `load` gives under an output pixel's window, or of this invocation's share of it; and its size. Who
+// shares loads four elements at once, as loads take long; beyond the window they are FIRST.
 #define POOL(type, load)                                                                                \
     type pool(uvec4 at, type folded, out uint area) {                                                   \
         uvec4 part = window(at.y, at.z, area);                                                          \
         uint wide = part.w - part.y, inside = (part.z - part.x) * wide;                                 \
-        if (WIDE) {                                                                                     \
-            for (uint k = gl_LocalInvocationID.x; k < inside; k += LOCAL) {                             \
-                uint y = part.x + k / wide, x = part.y + k % wide;                                      \
-                folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels)));     \
+        if (LANES > 1) {                                                                                \
+            for (uint k = own_share(count); k < inside; k += 4 * LANES) {                               \
+                type some[4];                                                                           \
+                [[unroll]] for (uint j = 0; j < 4; ++j) {                                               \
+                    uint l = min(k + j * LANES, inside - 1), y = wide == width ? 0u : l / wide;         \
+                    uvec2 place = uvec2(part.x + y, part.y + l - y * wide);                             \
+                    some[j] = load(nhwc_index(at.x, place.x, place.y, at.w, height, width, channels));  \
+                    if (k + j * LANES >= inside) some[j] = type(FIRST);                                 \
+                }                                                                                       \
+                folded = FOLD(folded, FOLD(FOLD(some[0], some[1]), FOLD(some[2], some[3])));            \
             }                                                                                           \
         } else {                                                                                        \
-            for (uint y = part.x; y < part.z; ++y)                                                      \
+            for (uint y = part.x; y < part.z; ++y) {                                                    \
+                type line = type(FIRST); /* sums of sums of few elements lose less than one long sum */ \
                 for (uint x = part.y; x < part.w; ++x)                                                  \
-                    folded = FOLD(folded, load(nhwc_index(at.x, y, x, at.w, height, width, channels))); \
+                    line = FOLD(line, load(nhwc_index(at.x, y, x, at.w, height, width, channels)));     \
+                folded = FOLD(folded, line);                                                            \
+            }                                                                                           \
         }                                                                                               \
-        bool counts = SURROUNDED && area > inside && (!WIDE || gl_LocalInvocationID.x == 0);            \
+        bool counts = SURROUNDED && area > inside && own_lane() == 0;                                   \
         if (counts) folded = FOLD(folded, AROUND(type, area - inside));                                 \
         return folded;                                                                                  \
     }
@@ -149,33 +158,24 @@ POOL(ACC4, load4)
 POOL(ACC, load1)
 
 void main() {
-    uint i = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    if (i >= count) return;    // whole workgroups where WIDE, so that the barriers below are uniform
+    uint i = own_four();
+    if (LANES == 1 && i >= count) return;
+    uint four = min(i, count - 1);    // whoever has none goes on, so that the barriers are uniform
     uvec3 magics = uvec3(magic_height, magic_width, magic_channels);
     ACC4 result;
     uvec4 areas;
     if (VECTOR) {
         uint area;
-        result = pool(nhwc_coordinates(4 * i, out_height, out_width, channels, magics), ACC4(FIRST), area);
+        result = pool(nhwc_coordinates(4 * four, out_height, out_width, channels, magics), ACC4(FIRST), area);
         areas = uvec4(area);
     } else {
         for (uint k = 0; k < 4; ++k) {
             uint area;
-            uint index = min(4 * i + k, elements - 1);    // the last four may be more than there are
+            uint index = min(4 * four + k, elements - 1);    // the last four may be more than there are
             result[k] = pool(nhwc_coordinates(index, out_height, out_width, channels, magics), FIRST, area);
             areas[k] = area;
         }
     }
-    if (WIDE) {
-        uint lane = gl_LocalInvocationID.x;
-        partial[lane] = result;
-        barrier();
-        for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-            if (lane < half_) partial[lane] = FOLD(partial[lane], partial[lane + half_]);
-            barrier();
-        }
-        if (lane != 0) return;
-        result = partial[0];
-    }
-    STORE4(dst, i, activate(RESULT(result, areas), low, high));
+    FOLD_LANES(result, FOLD)
+    if (i < count && own_lane() == 0) STORE4(dst, i, activate(RESULT(result, areas), low, high));
 }

@@ -61,10 +61,15 @@ def _covered(call: Call) -> np.ndarray:
     return windows(ones, vertical, horizontal, 0, unordered=True).sum(axis=(3, 4))
 
 
+def _summand(source: np.ndarray) -> np.ndarray:
+    """Floats as they are summed: sums of 16-bit ones are exact enough to be rounded but once, to 16 bits."""
+    return source.astype(np.float64 if source.dtype == np.float16 else np.float32)
+
+
 def _average(call: Call) -> np.ndarray:
     source = to_nhwc(call.input.data, call.nchw)
     if not is_quantised(call.input.code):
-        mean = windows(source.astype(np.float32), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
+        mean = windows(_summand(source), *pool_axes(call), 0, unordered=True).sum(axis=(3, 4)) / _covered(call)
     else:
         # Halves go away from the middle of the range, as TFLite has it for int8; uint8 then gives the same steps.
         middle = (sum(limits(call.input.code)) + 1) // 2
@@ -81,7 +86,7 @@ def _maximum(call: Call) -> np.ndarray:
 
 
 def _root_mean_square(call: Call) -> np.ndarray:
-    source = to_nhwc(call.input.data, call.nchw).astype(np.float32)
+    source = _summand(to_nhwc(call.input.data, call.nchw))
     squares = windows(source * source, *pool_axes(call), 0, unordered=True).sum(axis=(3, 4))
     return from_nhwc(activate(np.sqrt(squares / _covered(call)), call.activation, call.output), call.nchw)
 

@@ -49,13 +49,17 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     elif name == "depthwise_conv2d":
         _set(outer, min(push.get("tile_width", push["out_width"]), push["out_width"]))
     elif name == "pool2d":
-        _nest(found, [push["filter_height"], push["filter_width"]])
+        if constants["LANES"] > 1:
+            each = _up(push["filter_height"] * push["filter_width"], 4 * constants["LANES"])
+            for loop in outer:
+                loop.trips = each if loop.counts["vmem_read"] else constants["LANES"].bit_length() - 1
+        else:
+            _nest(found, [push["filter_height"], push["filter_width"]])
     elif name == "mean":
-        lanes = dispatch["local"][0] if constants.get("WIDE") else 1
-        each = _up(push["reduced"], lanes)
+        each = _up(push["reduced"], constants["LANES"])
         for loop in outer:
-            loop.trips = _up(each, 64) if loop.counts["vmem_read"] else 6
-        _set(inner, min(64, each))
+            loop.trips = _up(each, 64) if loop.counts["vmem_read"] else constants["LANES"].bit_length() - 1
+        _set(inner, _up(min(64, each), 4 if constants["LANES"] > 1 else 1))
     else:
         return not found
     return True

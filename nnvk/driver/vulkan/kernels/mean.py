@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.arrange import fold, folded_dimensions
 from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
@@ -15,9 +16,6 @@ from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperationCode
 
 MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8"))
-LOCAL = 64
-WIDE_FROM = 256
-"""Elements that go into one from which a workgroup sums them together, where few results keep a GPU busy."""
 PART = 1 << 14
 """Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
 MOST_BYTES = 2**23 - 1
@@ -34,7 +32,7 @@ def refuse(call: Call) -> str:
 
 @kernel(OperationCode.MEAN, shaders=(MEAN,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Four results an invocation, or four a workgroup where much goes into few."""
+    """Four results an invocation, or several invocations where much goes into few."""
     shape, axes, kind = call.input.shape, reduced_axes(call), dtype(call.input)
     strides = dense_strides(shape)
     keep = fold([(shape[axis], strides[axis]) for axis in range(len(shape)) if axis not in axes])
@@ -45,18 +43,11 @@ def lower(call: Call, g: Lowering) -> None:
     target = g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
     quantisation = {**sign_push(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
-    wide = reduced >= WIDE_FROM and count * parts < LOCAL and not g.device.is_cpu
+    groups, lanes = shared_out(g, count * parts, min(reduced, PART), PART)
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),
-        groups=g.flat(count * parts, 1 if wide else LOCAL),
-        spec={
-            "local_x": LOCAL,
-            "LOCAL": LOCAL,
-            "WIDE": wide,
-            "PARTIAL": parts > 1,
-            "FOLD_RANK": len(reduce),
-            "ROWS": rows,
-        },
+        groups=groups,
+        spec={**lanes, "PARTIAL": parts > 1, "FOLD_RANK": len(reduce), "ROWS": rows},
         tensors={"src": g.tensor(call.input), "dst": sums},
         count=count,
         elements=call.output.size,
@@ -68,11 +59,11 @@ def lower(call: Call, g: Lowering) -> None:
         **quantisation,
     )
     if parts > 1:
-        wide = parts >= WIDE_FROM and count < LOCAL
+        groups, lanes = shared_out(g, count, parts, PART)
         g.dispatch(
             MEAN.variant(PASS="combine", DTYPE=kind),
-            groups=g.flat(count, 1 if wide else LOCAL),
-            spec={"local_x": LOCAL, "LOCAL": LOCAL, "WIDE": wide},
+            groups=groups,
+            spec=lanes,
             tensors={"src": sums, "dst": target},
             count=count,
             reduced=reduced,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push
@@ -21,11 +22,8 @@ POOL = Shader(
     KIND=("avg", "l2", "max"),
     DTYPE=("f32", "f16", "q8", "q16"),
 )
-LOCAL = 64
-WIDE_FROM = 1024
-"""Elements under a window from which a workgroup takes it, where there are few results to keep a GPU busy."""
 LARGEST = 1 << 13
-"""Elements under a window from which a workgroup takes it, however many results there are."""
+"""Elements under a window that an invocation folds."""
 MOST = 1 << 19
 """Elements under a window that the shader folds."""
 MOST_WIDE = 1 << 15
@@ -62,12 +60,11 @@ def lower(call: Call, g: Lowering) -> None:
     result = g.tensor(call.output)
     target = g.scratch(result.nbytes) if call.nchw else result
     count = -(-call.output.size // 4)
-    area = _covered(vertical) * _covered(horizontal)
-    wide = area >= LARGEST or (area >= WIDE_FROM and count < LOCAL and not g.device.is_cpu)
+    groups, lanes = shared_out(g, count, _covered(vertical) * _covered(horizontal), LARGEST)
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
-        groups=g.flat(count, 1 if wide else LOCAL),
-        spec={"local_x": LOCAL, "LOCAL": LOCAL, "VECTOR": channels % 4 == 0, "WIDE": wide},
+        groups=groups,
+        spec={**lanes, "VECTOR": channels % 4 == 0},
         tensors={"src": source, "dst": target},
         count=count,
         elements=call.output.size,

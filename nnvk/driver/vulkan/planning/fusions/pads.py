@@ -101,7 +101,9 @@ def _value(pad: Dispatch, pool: Dispatch) -> int | float | None:
     if dtype == "q8":
         return word ^ int(pool.push["sign_mask"]) & 0xFF
     bits = np.uint32(word).view(np.float32) if dtype == "f32" else np.uint16(word).view(np.float16)
-    return float(bits) if kind == "max" or word == 0 else None  # sums of others depend on their order
+    # Sums depend on their order, which the padding changes where it is no zero, or where several share it out.
+    alone = pool.shader.constant(pool.specialization, "LANES") == 1
+    return float(bits) if kind == "max" or (word == 0 and alone) else None
 
 
 def _with_padding(convolution: Dispatch) -> tuple[int, ...]:

@@ -1,0 +1,33 @@
+"""Who folds elements into fours of results: an invocation alone, or several (`shaders/include/fold.glsl`)."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+
+_LOCAL = 64
+"""Invocations of a workgroup whose invocations fold alone."""
+_SIDE_BY_SIDE = 4
+"""Fours that a workgroup folds at least: neighbours read neighbours."""
+_SHARED_FROM = 32
+"""Elements from which they are shared out."""
+_LEAST = 8
+"""Elements of each share."""
+
+
+def shared_out(g: Lowering, fours: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+    """Workgroups, and the specialisation constants that say who folds what.
+
+    As many share a four as keep the device busy. ``folded``: elements that go into a result; an invocation takes
+    ``most`` of them at most.
+    """
+    device = g.device
+    busy = -(-_LOCAL * device.units // fours)
+    # Where a subgroup is a SIMD vector of the CPU, its lanes have fours of their own, or wait.
+    is_shared = folded >= _SHARED_FROM and not device.is_cpu
+    sharing = min(busy, folded // _LEAST, device.team) if is_shared else 1
+    wanted = max(sharing, -(-folded // most), device.team if folded > most else 1)
+    lanes = 1 << max(wanted - 1, 0).bit_length()
+    local = _LOCAL
+    while local < _SIDE_BY_SIDE * lanes and 2 * local <= device.max_invocations:
+        local *= 2
+    return g.flat(fours, local // lanes), {"local_x": local, "LOCAL": local, "LANES": lanes}
