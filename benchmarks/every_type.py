@@ -103,6 +103,11 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "DETECTION_POSTPROCESSING": [
         "T[1,1917,91] T[1,1917,4] T[1917,4]^9x7 10.0R 10.0R 5.0R 5.0R false 101 1 100 0.5R 0.5R false -> T T i32 i32",
     ],
+    "NON_MAX_SUPPRESSION": [
+        "T[1,2003,4]^500x400 T[1,1,2003] 101 T[1]=0.5 T[1]=0 0 false 0.0R -> i32 T i32",
+        "T[1,2003,4]^500x400 T[1,1,2003] 101 T[1]=0.5 T[1]=0 0 false 0.5R -> i32 T i32",
+        "T[1,8400,4]^500x400 T[1,5,8400] 301 T[1]=0.5 none 1 true 0.0R -> i32 T i32",
+    ],
     "LSH_PROJECTION": ["#T[4,8] i32[100003] T[100003] 1 -> i32", "#T[8,16] f32[1009,16] none 3 -> i32"],
     "RANDOM_MULTINOMIAL": ["T[1,32003] 16 (17,-9) -> i32", "T[64,1001] 1024 (17,-9) -> i32"],
 }

@@ -1,6 +1,6 @@
 #version 450
 // Hard suppression: of the boxes of a segment, the best first, those are picked that overlap none picked before by the
-// threshold or more. SPAN candidates are decided on at a time: PASS_TEST marks those that overlap one picked in an earlier
+// threshold or more (or, if asked for, by more). SPAN candidates are decided on at a time: PASS_TEST marks those that overlap one picked in an earlier
 // span, an invocation each, and PASS_PICK picks among the others, a workgroup for each segment.
 
 #extension GL_GOOGLE_include_directive : require
@@ -9,12 +9,16 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool ABOVE = false;    // the threshold itself is no reason
+layout(constant_id = 4) const bool AGAIN = false;    // a box that is not suppressed by itself is picked again
+layout(constant_id = 5) const bool EMPTY = false;    // the overlap of a box without area is 0, and not what 0 / 0 is
 
 const uint SPAN = 512, LOCAL = 64, PART = 1024;
 
 layout(set = 0, binding = 0) readonly buffer Entries { uvec2 entries[]; };    // sorted; key 0 is no candidate
 layout(set = 0, binding = 1) readonly buffer Sizes { uint sizes[]; };         // candidates of a segment
 layout(set = 0, binding = 2) readonly buffer Boxes { vec4 boxes[]; };         // by the positions of entries
+layout(set = 0, binding = 6) readonly buffer Threshold { float threshold[]; };
 #ifdef PASS_TEST
 layout(set = 0, binding = 3) readonly buffer Picks { uint picks[]; };
 layout(set = 0, binding = 4) readonly buffer Counts { uint counts[]; };
@@ -32,6 +36,7 @@ layout(push_constant) uniform Push {
     uint picks_offset;
     uint counts_offset;
     uint suppressed_offset;
+    uint threshold_offset;
     uint segments;
     uint sharing;     // segments that have the same boxes
     uint per_boxes;   // boxes of those
@@ -41,7 +46,6 @@ layout(push_constant) uniform Push {
 #ifdef PASS_TEST
     uint parts;       // in which earlier picks are tested
 #endif
-    float threshold;
 };
 
 uvec2 candidate_at(uint segment, uint candidate) {
@@ -49,6 +53,12 @@ uvec2 candidate_at(uint segment, uint candidate) {
 }
 vec4 box_at(uint segment, uint position) {
     return boxes[boxes_offset / 4 + segment / sharing * per_boxes + position];
+}
+// How many may be picked.
+uint limit_of(uint segment) { return min(min(sizes[sizes_offset + segment], length), limit); }
+// Whether a box that is picked suppresses one.
+bool suppresses(vec4 best, vec4 box, float least) {
+    return reach(EMPTY ? overlap_areas_or_0(best, box) : overlap_areas(best, box), least, ABOVE);
 }
 // How many candidates are decided on.
 uint candidates_of(uint segment) {
@@ -63,12 +73,13 @@ void main() {
     uint candidate = i % SPAN, part = i / SPAN % parts, segment = i / (SPAN * parts);
     if (segment >= segments) return;
     uint count = counts[counts_offset + segment], last = min(count, (part + 1) * PART);
-    if (count >= limit || candidate >= candidates_of(segment)) return;
+    if (count >= limit_of(segment) || candidate >= candidates_of(segment)) return;
     uvec2 entry = candidate_at(segment, candidate);
     if (entry.x == 0) return;
     vec4 box = box_at(segment, entry.y);
+    float least = threshold[threshold_offset];
     for (uint k = part * PART; k < last; ++k) {
-        if (overlaps(box_at(segment, picks[picks_offset + segment * limit + k]), box, threshold)) {
+        if (suppresses(box_at(segment, picks[picks_offset + segment * limit + k]), box, least)) {
             suppressed[suppressed_offset + segment * SPAN + candidate] = 1;
             break;
         }
@@ -95,7 +106,9 @@ void main() {
     if (segment >= segments) return;
     uint count = span == 0 ? 0 : counts[counts_offset + segment], size = candidates_of(segment);
     if (lane == 0 && span == 0) counts[counts_offset + segment] = 0;
-    if (count >= limit || size == 0) return;
+    uint most = limit_of(segment);
+    float least = threshold[threshold_offset];
+    if (count >= most || size == 0) return;
     if (lane < SPAN / 32) alive[lane] = 0;
     barrier();
     for (uint k = lane; k < SPAN; k += LOCAL) {
@@ -111,13 +124,18 @@ void main() {
     // An invocation clears the bits of its own candidates, and only of those behind the one that is picked, so that the
     // others find the same one whether they look before or after it.
     uint picked = next_alive(0);
-    while (picked < SPAN && count < limit) {
+    while (picked < SPAN && count < most) {
         if (lane == 0) picks[picks_offset + segment * limit + count] = candidate_at(segment, picked).y;
         ++count;
         vec4 best = candidates[picked];
+        if (AGAIN && !suppresses(best, best, least)) {
+            for (; count + lane < most; count += LOCAL)
+                picks[picks_offset + segment * limit + count + lane] = candidate_at(segment, picked).y;
+            count = most;
+        }
         for (uint k = picked / LOCAL * LOCAL + lane; k < size; k += LOCAL) {
             uint bit = 1u << (k & 31);
-            if (k > picked && (alive[k / 32] & bit) != 0 && overlaps(best, candidates[k], threshold))
+            if (k > picked && (alive[k / 32] & bit) != 0 && suppresses(best, candidates[k], least))
                 atomicAnd(alive[k / 32], ~bit);
         }
         barrier();

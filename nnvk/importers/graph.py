@@ -167,10 +167,6 @@ class Graph:
         self._sources[values[0].index] = self.source
         return values
 
-    def inner(self) -> Graph:
-        """The graph of a model that control flow in this one refers to."""
-        return Graph(self.budget, self._relaxed)
-
     def copy(self, value: Value) -> Value:
         """The same elements, written by an operation: what an output of the model must be."""
         if 0 in value.shape:

@@ -88,13 +88,17 @@ def refine(boxes: np.ndarray, deltas: np.ndarray, image: np.ndarray) -> np.ndarr
     return np.concatenate(corners, axis=-1)
 
 
+def areas(box: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What one box [4] shares with others [n, 4], its own area, and that of the others. Any order of axes."""
+    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
+    return np.maximum(sides, 0).prod(axis=1), (box[2:] - box[:2]).prod(), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+
+
 def overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Intersection over union of one box [4] with others [n, 4]; NaN where both are empty. Any order of axes."""
-    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
-    intersection = np.maximum(sides, 0).prod(axis=1)
-    union = (box[2:] - box[:2]).prod() + (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) - intersection
+    intersection, own, others = areas(box, boxes)
     with np.errstate(invalid="ignore", divide="ignore"):
-        overlap: np.ndarray = intersection / union
+        overlap: np.ndarray = intersection / (own + others - intersection)
     return overlap
 
 

@@ -59,6 +59,7 @@ class ExtendedOperationCode(Enum):
     REVERSE = 105
     GATHER_ND = 256
     SCATTER_ND = 257
+    NON_MAX_SUPPRESSION = 258
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -43,14 +43,22 @@ float overlap(vec4 a, vec4 b) {
     return exact_quotient(areas.x, areas.y);
 }
 
-// Whether boxes overlap by the threshold or more. They are divided only where the last bits decide, in a loop, because
-// some devices compute both sides of an if.
-bool overlaps(vec4 a, vec4 b, float threshold) {
-    vec2 areas = overlap_areas(a, b);
+// The same, but the overlap of a box without area is 0.
+vec2 overlap_areas_or_0(vec4 a, vec4 b) {
+    precise vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
+    bool is_empty = a_size.x * a_size.y <= 0.0 || b_size.x * b_size.y <= 0.0;
+    return is_empty ? vec2(0.0, 1.0) : overlap_areas(a, b);
+}
+
+// Whether areas have the threshold as their quotient or more, or if `above`, more. They are divided only where the last
+// bits decide, in a loop, because some devices compute both sides of an if.
+bool reach(vec2 areas, float threshold, bool above) {
     float limit = threshold * areas.y;
     bool result = areas.x >= limit;
-    for (bool unsure = !(limit > 1e-30 && abs(areas.x - limit) > 1e-6 * limit); unsure; unsure = false)
-        result = exact_quotient(areas.x, areas.y) >= threshold;
+    for (bool unsure = !(limit > 1e-30 && abs(areas.x - limit) > 1e-6 * limit); unsure; unsure = false) {
+        float quotient = exact_quotient(areas.x, areas.y);
+        result = quotient > threshold || (!above && quotient == threshold);
+    }
     return result;
 }
 

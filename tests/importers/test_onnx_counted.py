@@ -144,6 +144,10 @@ NMS: dict[str, tuple[np.ndarray, int, dict[str, np.ndarray], dict[str, Any]]] = 
     "centres": (boxes(1, 19, centres=True), 1, limits(9, 0.3), {"center_point_box": 1}),
     "turned": (boxes(1, 19, turned=True), 1, limits(9, 0.3), {}),
     "none": (boxes(1, 5), 1, limits(3, 0.5, 2.0), {}),
+    "no limit": (boxes(2, 19), 2, limits(2**62, 0.3, -np.inf), {}),
+    "all thresholds 0": (boxes(1, 19), 2, limits(9, 0.0, 0.0), {}),
+    "threshold 1": (boxes(1, 19), 2, limits(9, 1.0), {}),
+    "many": (boxes(1, 1301), 3, limits(700, 0.6, 0.1), {}),
 }
 
 
@@ -159,6 +163,38 @@ def test_non_max_suppression(case: str) -> None:
         parameters,
     )
     check(net, {"b": places, "s": scores})
+
+
+ODD: dict[str, tuple[Any, dict[str, Any]]] = {
+    "without area": ([[0, 0, 1, 1], [0.5, 0, 0.5, 1], [0.5, 0, 0.5, 1], [2, 2, 2, 2], [0, 0, 0.9, 1]], {}),
+    "overlaps that are the threshold": ([[0, 0, 4, 4], [0, 0, 4, 2], [0, 1, 4, 3], [0, 0, 2, 4], [0, 0, 4, 2.1]], {}),
+    "corners in any order": ([[1, 0, 0, 1], [0, 1, 0.9, 0], [1, 1, 0.1, 0], [5, 5, 4, 4], [4, 5, 5, 4]], {}),
+    "sizes below 0": (
+        [[1, 1, 1, 1], [1, 1, -1, -1], [1, 1, -1, 1], [1, 1, 1.1, 1], [1, 1, 0, 0]],
+        {"center_point_box": 1},
+    ),
+    "infinite": ([[0, 0, np.inf, 1], [0, 0, np.inf, 1], [0, 0, 1, 1], [-np.inf, 0, 1, 1], [0, 0, 1, 0.9]], {}),
+    "no numbers": ([[0, 0, np.nan, 1], [0, np.nan, 1, 1], [0, 0, 1, 1], [np.nan, 0, 1, 1], [0, 0, 1, 0.9]], {}),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_boxes(case: str) -> None:
+    rows, attributes = ODD[case]
+    places, scores = np.array([rows], F), np.linspace(1, 0.5, 5, dtype=F).reshape(1, 1, 5)
+    nodes = [op("NonMaxSuppression", "b s most overlap", "y", **attributes)]
+    net = model(nodes, {"b": (F, places.shape), "s": (F, scores.shape)}, ["y"], limits(5, 0.5))
+    for order in (slice(None), slice(None, None, -1)):
+        check(net, {"b": places[:, order], "s": scores})
+
+
+@pytest.mark.parametrize("least", [None, -np.inf, 0.0])
+def test_odd_scores(least: float | None) -> None:
+    places, scores = boxes(1, 19), np.random.default_rng(4).integers(-2, 3, (1, 2, 19)).astype(F)
+    scores[..., 3], scores[..., 8], scores[..., 11] = np.inf, -np.inf, np.finfo(F).min
+    parameters = limits(19, 0.4, least)
+    nodes = [op("NonMaxSuppression", " ".join(["b s", *parameters]), "y")]
+    check(model(nodes, {"b": (F, places.shape), "s": (F, scores.shape)}, ["y"], parameters), {"b": places, "s": scores})
 
 
 def test_equal_scores_and_boxes() -> None:

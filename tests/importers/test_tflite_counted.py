@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tflite_net import Net, T, write
@@ -107,19 +109,75 @@ def real(number: float) -> T:
     return T(data=np.float32(number))
 
 
-@pytest.mark.parametrize(("most", "overlap", "least"), [(5, 0.4, 0.3), (40, 0.2, 0.0), (3, 0.5, 2.0), (7, 1.0, 0.1)])
+LIMITS = [(5, 0.4, 0.3), (40, 0.2, 0.0), (3, 0.5, 2.0), (7, 1.0, 0.1), (9, 0.0, -1.0), (30, 1.5, 0.1)]
+
+
+@pytest.mark.parametrize(("most", "overlap", "least"), LIMITS)
 def test_non_max_suppression(most: int, overlap: float, least: float) -> None:
-    feeds = overlapping(19)
-    given = [f32(19, 4), f32(19), scalar(most), real(overlap), real(least)]
+    check_suppression(overlapping(19), most, overlap, least)
+
+
+def check_suppression(
+    feeds: list[np.ndarray],
+    most: int,
+    overlap: float,
+    least: float,
+    sigmas: Sequence[float] = (0, 0.5, 0.125, 1e-6, 1e-40),
+) -> None:
+    """Both operators, with scores that decay and scores that don't."""
+    given = [f32(*feeds[0].shape), f32(len(feeds[0])), scalar(most), real(overlap), real(least)]
     results = [out("INT32", (most,)), out("INT32", ())]
     check("NON_MAX_SUPPRESSION_V4", given, results, "NonMaxSuppressionV4Options", feed=feeds)
     results = [out("INT32", (most,)), out("FLOAT32", (most,)), out("INT32", ())]
-    check("NON_MAX_SUPPRESSION_V5", [*given, real(0)], results, "NonMaxSuppressionV5Options", feed=feeds)
+    for sigma in sigmas:
+        check("NON_MAX_SUPPRESSION_V5", [*given, real(sigma)], results, "NonMaxSuppressionV5Options", feed=feeds)
 
 
-def test_scores_that_decay_are_refused() -> None:
-    given = [f32(9, 4), f32(9), scalar(3), real(0.5), real(0), real(0.5)]
+def test_scores_that_would_grow() -> None:
+    given = [f32(9, 4), f32(9), scalar(3), real(0.5), real(0), real(-0.5)]
     net = Net(given[:2], [out("INT32", (3,)), out("FLOAT32", (3,)), out("INT32", ())])
     net.op("NON_MAX_SUPPRESSION_V5", given, net.outputs, "NonMaxSuppressionV5Options")
-    with pytest.raises(TfliteImportError, match="sigma, input 5, is not 0"):
+    with pytest.raises(TfliteImportError, match=r"sigma must be 0 or more, got -0\.5"):
         load(write(net))
+
+
+def test_boxes_without_area_are_picked_again() -> None:
+    boxes, scores = overlapping(19)
+    boxes[5, 2], boxes[7] = boxes[5, 0], np.nan
+    scores[[5, 7]] = 0.6, 0.5
+    check_suppression([boxes, scores], 12, 0.5, 0.1)
+
+
+def test_corners_in_any_order() -> None:
+    boxes, scores = overlapping(19)
+    boxes = np.where(DRAWN.random((19, 1)) < 0.5, boxes[:, [2, 1, 0, 3]], boxes[:, [2, 3, 0, 1]])
+    check_suppression([boxes, scores], 12, 0.3, 0.1)
+
+
+def test_scores_that_are_no_numbers() -> None:
+    boxes, scores = overlapping(19)
+    scores[[1, 4, 9, 13]] = np.nan, np.inf, -np.inf, -0.0
+    check_suppression([boxes, scores], 19, 0.3, -5.0, (0, 0.5))
+    check_suppression([boxes, scores], 19, 0.3, -np.inf, (0,))
+
+
+def test_overlaps_that_are_the_threshold() -> None:
+    boxes = np.array([[0, 0, 4, 4], [0, 0, 4, 2], [0, 1, 4, 3], [0, 0, 2, 4], [9, 9, 9, 9.5]], np.float32)
+    check_suppression([boxes, np.linspace(1, 0.5, 5, dtype=np.float32)], 4, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("device", ["vulkan-0", "nnapi-reference"])
+def test_of_equal_scores_the_first_comes_first(device: str) -> None:  # LiteRT has the order of its heap
+    boxes, scores = overlapping(19)
+    scores = np.floor(scores * 3)
+    results = [out("INT32", (19,)), out("INT32", ())]
+    net = Net([f32(19, 4), f32(19)], results)
+    given = [*net.inputs, scalar(19), real(1), real(-1)]
+    net.op("NON_MAX_SUPPRESSION_V4", given, results, "NonMaxSuppressionV4Options")
+    picks, count = computed(net, [boxes, scores], device)
+    assert (picks.tolist(), int(count)) == (np.argsort(-scores, kind="stable").tolist(), 19)
+
+
+def test_many_boxes() -> None:
+    """More than are decided on at a time, and than a dispatch lets decay."""
+    check_suppression(overlapping(1301), 400, 0.7, 0.05, (0, 0.5))

@@ -11,8 +11,8 @@ channel included. An input is
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
-  anything, ``<3`` ascending ones of 0 to 2, ``=200`` is 200 everywhere, and ``^40x30`` draws boxes on an image of this
-  width and height, in eighths;
+  anything, ``<3`` ascending ones of 0 to 2, ``=200`` or ``=0.5`` is that everywhere, and ``^40x30`` draws boxes on an
+  image of this width and height, in eighths;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * ``none``, a tensor of the first input's type that is omitted;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
@@ -70,7 +70,7 @@ _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
 _TYPE = "|".join(name for name in TYPES if name not in ("pc", "int32"))
 _TENSOR = re.compile(
     rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
-    r"(?:~(?P<draw>[0-9]+)|=(?P<all>[0-9]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
+    r"(?:~(?P<draw>[0-9]+)|=(?P<all>[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
 _OUTPUT = re.compile(rf"(?P<type>{_TYPE}|int32){_QUANTISATION}")
 _NAMES = {
@@ -185,7 +185,7 @@ def _type(match: re.Match[str], shape: tuple[int, ...]) -> OperandType:
 def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) -> np.ndarray:
     shape, dtype = type_.dimensions, type_.dtype
     if match["all"] is not None:
-        return np.full(shape, int(match["all"]), dtype)
+        return np.full(shape, float(match["all"]), dtype)
     if match["below"] is not None:
         return np.sort(rng.integers(0, int(match["below"]), shape)).astype(dtype)
     if match["width"] is not None:

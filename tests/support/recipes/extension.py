@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.ops.extension.non_max_suppression import Rule
 from nnvk.ops.extension.scatter_nd import Reduction
 from nnvk.ops.signature import F16, F32, I32, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode as Op
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import OperandType, Shape
-from recipes.draw import Arg, Case, Draw, given, i32, ints, like
+from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted, real
 from recipes.table import recipe
 
 
@@ -52,3 +53,15 @@ def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
         return Case(code, (indices, updates, ints(*source.shape)), (like(updates),))
     most = Reduction.MIN if t in (F32, F16, I32) else Reduction.ADD
     return Case(code, (source, indices, updates, i32(d.integer(0, most))), (like(source),))
+
+
+@recipe(Op.NON_MAX_SUPPRESSION)
+def _non_max_suppression(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    batches, classes, count = d.integer(1, 2), d.integer(1, 3), d.integer(1, 40)
+    floats, integers = OperandType(F32), OperandType(I32)
+    boxes = given(floats, d.rng.integers(0, 9, (batches, count, 4)) / 8)  # some are empty, or the wrong way round
+    scores = given(floats, d.rng.integers(0, 30, (batches, classes, count)) / 16)
+    overlap, sigma = given(floats, [d.pick((0.0, 0.25, 0.5, 1.0))]), d.pick((0.0, 0.0, 0.5))
+    least = omitted() if not sigma and d.chance(0.3) else given(floats, [0.5])
+    options = i32(d.integer(0, max(Rule))), boolean(d.chance(0.3)), real(t, sigma)
+    return Case(code, (boxes, scores, i32(d.integer(0, 12)), overlap, least, *options), (integers, floats, integers))

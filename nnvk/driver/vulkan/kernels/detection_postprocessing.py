@@ -55,7 +55,7 @@ def lower(call: Call, g: Lowering) -> None:
     _list(g, sizes, "classes" if regular else "anchors", found, {"scores": scores}, threshold=call.score_threshold)
     ordered = sort_entries(g, found, found.length)
     candidates = Candidates(ordered, found.sizes, found.rows, found.length, boxes, sizes.batches, sizes.anchors)
-    picks, counts = suppress(g, candidates, call.iou_threshold, sizes.limit)
+    picks, counts = suppress(g, candidates, g.constant(np.array([call.iou_threshold], np.float32)), sizes.limit)
     picked = {"scores": scores, "picks": picks, "counts": counts}
     if regular:
         found, keep = Entries.new(g, sizes.batches, classes * sizes.limit), call.max_detections

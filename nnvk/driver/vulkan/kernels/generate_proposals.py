@@ -61,7 +61,7 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("boxes", batches * keep, placed, keep=keep, min_size=call.min_size, **strides)
     sizes = g.constant(np.full(batches, keep, np.uint32))
     candidates = Candidates(entries, sizes, batches, keep, boxes, batches, every)
-    picks, counts = suppress(g, candidates, call.iou_threshold, limit)
+    picks, counts = suppress(g, candidates, g.constant(np.array([call.iou_threshold], np.float32)), limit)
     kept, rois = float32_result(g, call.scores_out), float32_result(g, call.rois_out)
     written = {
         "scores": scores,

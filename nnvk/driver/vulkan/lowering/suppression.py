@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.extension.non_max_suppression import Rule
 
 NMS = Shader("nms", PASS=("test", "pick"))
 LOCAL = 64
@@ -33,8 +34,13 @@ class Candidates:
     """Boxes of a group, which the same number of consecutive segments share."""
 
 
-def suppress(g: Lowering, candidates: Candidates, threshold: float, limit: int) -> tuple[TensorRef, TensorRef]:
-    """Positions of the boxes that are picked [segments, limit], in order, and how many they are [segments]."""
+def suppress(
+    g: Lowering, candidates: Candidates, threshold: TensorRef, limit: int, rule: Rule | None = None
+) -> tuple[TensorRef, TensorRef]:
+    """Positions of the boxes that are picked [segments, limit], in order, and how many they are [segments].
+
+    ``threshold`` is one number. Without a rule it is NNAPI's: a box goes that overlaps by the threshold or more.
+    """
     segments, length = candidates.segments, candidates.length
     picks, counts = g.scratch(4 * segments * limit), g.scratch(4 * segments)
     tensors = {
@@ -44,14 +50,20 @@ def suppress(g: Lowering, candidates: Candidates, threshold: float, limit: int) 
         "picks": picks,
         "counts": counts,
         "suppressed": g.scratch(4 * segments * SPAN),
+        "threshold": threshold,
     }
-    push: dict[str, int | float] = {
+    spec = {
+        "local_x": LOCAL,
+        "ABOVE": rule is Rule.ABOVE,
+        "AGAIN": rule is Rule.AT_LEAST,
+        "EMPTY": rule is not None,
+    }
+    push = {
         "segments": segments,
         "sharing": segments // candidates.groups,
         "per_boxes": candidates.per_group,
         "length": length,
         "limit": limit,
-        "threshold": threshold,
     }
     for span in range(-(-length // SPAN)):
         if span:
@@ -59,7 +71,7 @@ def suppress(g: Lowering, candidates: Candidates, threshold: float, limit: int) 
             g.dispatch(
                 NMS.variant(PASS="test"),
                 groups=g.flat(segments * parts * SPAN, LOCAL),
-                spec={"local_x": LOCAL},
+                spec=spec,
                 tensors=tensors,
                 span=span,
                 parts=parts,
@@ -68,7 +80,7 @@ def suppress(g: Lowering, candidates: Candidates, threshold: float, limit: int) 
         g.dispatch(
             NMS.variant(PASS="pick"),
             groups=g.flat(segments, 1),
-            spec={"local_x": LOCAL},
+            spec=spec,
             tensors=tensors,
             span=span,
             **push,

@@ -8,13 +8,13 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from nnvk.api import OperationCode
-from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
+from nnvk.importers.emitter import F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.boxes import from_corners, picked
-from nnvk.importers.idioms.moving import gathered, joined_integers
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
+from nnvk.ops.extension.non_max_suppression import Rule
+from nnvk.types.extension import ExtendedOperationCode
 
 _LEAST_SCORE = 1e-30
 """What a score of 0 becomes where it counts as one."""
@@ -96,38 +96,27 @@ def non_max_suppression(c: Context) -> Sequence[Value]:
         raise Unmapped(f"boxes of shape {list(boxes.shape)} and scores of {list(scores.shape)} do not fit together")
     most = c.integer(2, "the maximum")
     has_scores = _SCORES[c.operator.name]
-    if has_scores and ((sigma := c.input(5).array) is None or np.any(sigma)):
-        raise Unmapped("NNAPI decays no scores (sigma, input 5, is not 0)")
-    count = min(most, scores.size)
-    if count < 1:
-        raise Unmapped(f"the maximum (input 2) must be positive, got {most}")
-    parts = c.emit_many(OperationCode.SPLIT, boxes, 1, 4, outs=[F32] * 4)
-    top, left, bottom, right = (c.reshape(part, (1, 1, scores.size)) for part in parts)
-    picks = picked(
-        c,
-        from_corners(c, (top, left), (bottom, right)),
+    if not most:
+        raise Unmapped("the maximum (input 2) is 0, and NNAPI has no outputs without elements")
+    rows, kept, count = c.emit_many(
+        ExtendedOperationCode.NON_MAX_SUPPRESSION,
+        c.reshape(boxes, (1, *boxes.shape)),
         c.reshape(scores, (1, 1, scores.size)),
-        count,
+        most,
         c.reshape(c.input(3), (1,)),
         c.reshape(c.input(4), (1,)),
-        suppresses=OperationCode.GREATER_EQUAL,
+        int(Rule.AT_LEAST),
+        False,
+        _sigma(c) if has_scores else 0.0,
+        outs=[I32, F32, I32],
     )
-    picks = c.reshape(picks, (count,))
-    is_one = c.emit(OperationCode.GREATER_EQUAL, picks, c.constant(0, I32), out=BOOL8)
-    places = c.emit(OperationCode.MAXIMUM, picks, c.constant(0, I32), out=I32)
-    numbers = c.emit(OperationCode.REDUCE_SUM, c.as_number(is_one, F32), np.array([0]), True, out=F32)
-    results = [_filled_up(c, places, most), c.emit(OperationCode.CAST, numbers, out=I32)]
-    if has_scores:
-        best = c.emit(OperationCode.SELECT, is_one, gathered(c, scores, 0, places), c.filled(0, F32, (count,)), out=F32)
-        results.insert(1, _filled_up(c, best, most))
-    return results
+    picked = c.reshape(c.keep(OperationCode.SLICE, rows, np.array([0, 2]), np.array([most, 1])), (most,))
+    return [picked, kept, count] if has_scores else [picked, count]
 
 
-def _filled_up(c: Context, row: Value, size: int) -> Value:
-    """A row with zeros behind it."""
-    if row.size == size:
-        return row
-    zeros = c.filled(0, row.type, (size - row.size,))
-    if row.code is I32.code:
-        return joined_integers(c, [row, zeros], 0)
-    return c.emit(OperationCode.CONCATENATION, row, zeros, 0, out=row.type)
+def _sigma(c: Context) -> float:
+    """How slowly scores decay; 0 where they don't."""
+    array = c.input(5).array
+    if array is None or array.size != 1 or array.dtype.kind != "f":
+        raise Unmapped("sigma (input 5) must be one real number, and a constant")
+    return float(array.reshape(()))
