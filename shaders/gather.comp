@@ -1,6 +1,7 @@
 #version 450
 // GATHER, and what else takes rows of a tensor by their numbers: of (outer, size, inner) elements, with the middle
-// dimension in the order that indices say. An invocation writes four consecutive elements, and checks an index.
+// dimension in the order that indices say, and zeros for rows that there are not. An invocation writes four consecutive
+// elements, and checks their indices; rows of whole quads of words are copied by gather_rows.comp.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -10,7 +11,9 @@
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool ROWS = false;    // `inner` is a multiple of four
+layout(constant_id = 3) const bool SINGLE = false;    // `inner` is 1
+layout(constant_id = 4) const bool OUTER = true;      // there is an outer dimension
+layout(constant_id = 5) const bool LONG = false;      // four consecutive elements are of two rows at most
 
 READS(0, Src, src)
 layout(set = 0, binding = 1) readonly buffer Indices { int indices[]; };
@@ -33,36 +36,57 @@ layout(push_constant) uniform Push {
     uint inner;
     uint magic_inner;
     uint magic_taken;
+#ifdef INDICES_CHECKED
+    uint unused;      // indices that are only checked, since rows have no elements
+#endif
 };
 
-// The element of the source for one of the output; OUTSIDE where a row is missing.
+bool is_wrong = false;
+uint wrong;
+
+// Where a row begins in the source; OUTSIDE if there is none.
 const uint OUTSIDE = 0xffffffffu;
 
-uint locate(uint index) {
-    uint row = divide(index, inner, magic_inner);
-    uint outer = divide(row, taken, magic_taken);
-    int found = indices[indices_offset + row - outer * taken];
-    bool inside = uint(found) < size;
-    return inside ? (outer * size + uint(found)) * inner + index - row * inner : OUTSIDE;
+uint begin(uint row) {
+    uint outer = OUTER ? divide(row, taken, magic_taken) : 0;
+    uint found = uint(indices[indices_offset + row - outer * taken]);
+    bool is_outside = found >= size;
+    is_wrong = is_wrong || is_outside;
+    wrong = is_outside ? found : wrong;
+    return is_outside ? OUTSIDE : (outer * size + found) * inner;
+}
+
+uint load(uint row_begin, uint at) {
+    uint element = LOAD(src, row_begin == OUTSIDE ? 0 : row_begin + at);
+    return row_begin == OUTSIDE ? 0 : element;
 }
 
 uint load(uint index) {
-    uint at = locate(min(index, elements - 1));    // the last four may be more than there are
-    return at == OUTSIDE ? 0u : LOAD(src, at);
+    index = min(index, elements - 1);    // the last four may be more than there are
+    uint row = SINGLE ? index : divide(index, inner, magic_inner);
+    return load(begin(row), index - row * inner);
 }
 
 void main() {
     uint i = flat_invocation();
 #ifdef INDICES_CHECKED
-    if (i < taken && uint(indices[indices_offset + i]) >= size) COMPLAIN(indices[indices_offset + i])
+    if (i < unused && uint(indices[indices_offset + i]) >= size) COMPLAIN(indices[indices_offset + i])
 #endif
     if (i >= count) return;
     uvec4 result;
-    if (ROWS) {
-        uint at = locate(4 * i);
-        result = at == OUTSIDE ? uvec4(0) : LOAD4(src, at / 4);
+    if (LONG) {
+        uint row = divide(4 * i, inner, magic_inner);
+        uint first = begin(row), next = begin(min(4 * i + 3, elements - 1) < (row + 1) * inner ? row : row + 1);
+        uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), uvec4(elements - 1)) - row * inner;
+        for (int k = 0; k < 4; ++k) {
+            bool is_next = at[k] >= inner;
+            result[k] = load(is_next ? next : first, is_next ? at[k] - inner : at[k]);
+        }
     } else {
         result = uvec4(load(4 * i), load(4 * i + 1), load(4 * i + 2), load(4 * i + 3));
     }
+#ifdef INDICES_CHECKED
+    if (is_wrong) COMPLAIN(wrong)
+#endif
     STORE4(dst, i, result);
 }

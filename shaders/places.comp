@@ -1,6 +1,7 @@
 #version 450
 // Places that rows of indices name: each row has an index of every one of some axes, which together are one axis
-// (nnvk/driver/vulkan/lowering/places.py). An invocation finds the place of one row, and complains of indices out of range.
+// (nnvk/driver/vulkan/lowering/places.py). An invocation finds the places of four rows, and complains of indices out of
+// range.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -8,10 +9,11 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool BATCHES = true;    // there are several
 
 layout(set = 0, binding = 0) readonly buffer Indices { int indices[]; };
 layout(set = 0, binding = 1) readonly buffer Sizes { uvec2 sizes[]; };    // of each axis, and from index to index
-layout(set = 0, binding = 2) writeonly buffer Dst { uint dst[]; };
+layout(set = 0, binding = 2) writeonly buffer Dst { uvec4 dst[]; };
 FLAG(3)
 
 layout(push_constant) uniform Push {
@@ -28,23 +30,27 @@ layout(push_constant) uniform Push {
 };
 
 void main() {
-    uint row = flat_invocation();
-    if (row >= count) return;
-    uint place = divide(row, per_batch, magic_per_batch) * whole;
-    bool inside = true;
+    uint i = flat_invocation();
+    if (4 * i >= count) return;
+    uvec4 row = min(4 * i + uvec4(0, 1, 2, 3), uvec4(count - 1)), place = uvec4(0);    // the last four may be more
+    if (BATCHES) for (int k = 0; k < 4; ++k) place[k] = divide(row[k], per_batch, magic_per_batch) * whole;
+    bvec4 outside = bvec4(false);
+    ivec2 wrong;
     for (uint axis = 0; axis < depth; ++axis) {
         uvec2 size = sizes[sizes_offset / 2 + axis];
-        int index = indices[indices_offset + row * depth + axis];
-        uint at = uint(index) + (index < 0 ? size.x : 0u);
-        if (at >= size.x) {
-            inside = false;
-            COMPLAIN_AT(flag, index, first + axis)
+        for (int k = 0; k < 4; ++k) {
+            int index = indices[indices_offset + row[k] * depth + axis];
+            uint at = uint(index) + (index < 0 ? size.x : 0u);
+            bool is_outside = at >= size.x;
+            wrong = is_outside ? ivec2(index, first + axis) : wrong;
+            outside[k] = outside[k] || is_outside;
+            place[k] += at * size.y;
         }
-        place += at * size.y;
     }
+    if (any(outside)) COMPLAIN_AT(flag, wrong.x, wrong.y)
 #ifdef GIVES_KEYS
-    dst[dst_offset + row] = inside ? ~place : 0u;    // to be sorted: the first places first, what has none last
+    dst[dst_offset / 4 + i] = mix(~place, uvec4(0), outside);    // to be sorted: the first places first, what has none last
 #else
-    dst[dst_offset + row] = inside ? place : 0xffffffffu;
+    dst[dst_offset / 4 + i] = mix(place, uvec4(0xffffffffu), outside);
 #endif
 }

@@ -1,94 +1,93 @@
 #version 450
-// SCATTER_ND: each slice of the output is what was there, combined with the updates for it in their order, which are found
-// by searching in the updates' entries, sorted by places (include/sort.glsl). An invocation computes four consecutive
-// elements.
+// SCATTER_ND onto what the output is at first. Updates of one slice are combined with it in their order, by the invocations
+// of the first of them, which finds the others behind it: entries are sorted by places (include/sort.glsl). Where only
+// the last one counts, the places of the others were dropped (winners.comp). An invocation writes CHUNK fours of elements
+// that follow each other, or CHUNK elements.
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/extremes.glsl"
 #include "include/indexing.glsl"
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const bool FOURS = false;    // slices are whole fours
+layout(constant_id = 4) const uint CHUNK = 1;
 
 READS(0, Updates, updates)
+#ifdef KIND_NONE
+layout(set = 0, binding = 1) readonly buffer Places { uint places[]; };
+#else
 layout(set = 0, binding = 1) readonly buffer Entries { uvec2 entries[]; };    // ~place, number of the update
-WRITES(2, Dst, dst)
-#ifdef ONTO_INPUT
-READS(3, Src, src)
 #endif
+CHANGES(2, Dst, dst)
 
 layout(push_constant) uniform Push {
     uint updates_offset;
+#ifdef KIND_NONE
+    uint places_offset;
+#else
     uint entries_offset;
-    uint dst_offset;
-#ifdef ONTO_INPUT
-    uint src_offset;
 #endif
-    uint count;       // of fours of the output
-    uint elements;    // of the output
-    uint rows;        // updates
-    uint inner;       // elements of a slice
-    uint magic_inner;
+    uint dst_offset;
+    uint count;     // of chunks of all updates
+    uint rows;      // updates
+    uint chunks;    // of an update
+    uint magic_chunks;
 };
 
-ACC combine(ACC before, ACC update) {
-#if defined(KIND_NONE)
-    return update;
-#elif defined(KIND_MUL)
-    ACC result = before * update;
+#ifdef KIND_NONE
+const uint NOWHERE = 0xffffffffu;
+#else
+
+ACC4 combine(ACC4 before, ACC4 update) {
+#if defined(KIND_MUL)
+    return ROUNDED(before * update);
 #elif defined(KIND_ADD)
-    ACC result = before + update;
-#elif defined(IS_FLOAT)
-    // NaN stays.
-#ifdef KIND_MAX
-    return update > before || isnan(update) ? update : before;
-#else
-    return update < before || isnan(update) ? update : before;
-#endif
-#elif defined(KIND_MAX)
-    return max(before, update);
-#else
-    return min(before, update);
-#endif
-#if defined(KIND_ADD) || defined(KIND_MUL)
-#if defined(DTYPE_F16)
-    return unpack_halves(pack_halves(vec4(result))).x;
-#elif defined(DTYPE_BOOL)
+    ACC4 result = before + update;
+#if defined(DTYPE_BOOL)
     return min(result, 1);
 #elif defined(DTYPE_B8)
     return result & 0xffu;
 #elif defined(DTYPE_B16)
     return result & 0xffffu;
 #else
-    return result;
+    return ROUNDED(result);
 #endif
+#elif defined(KIND_MAX)
+    return larger(update, before);
+#else
+    return smaller(update, before);
 #endif
 }
 
-ACC element(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
-    uint place = divide(index, inner, magic_inner), rest = index - place * inner;
-    uint low = 0, high = rows;
-    while (low < high) {
-        uint middle = (low + high) / 2;
-        if (entries[entries_offset / 2 + middle].x > ~place) low = middle + 1;
-        else high = middle;
-    }
-#ifdef ONTO_INPUT
-    ACC value = LOAD(src, index);
-#else
-    ACC value = ACC(0);
 #endif
-    for (; low < rows; ++low) {
-        uvec2 entry = entries[entries_offset / 2 + low];
-        if (entry.x != ~place) break;
-        value = combine(value, LOAD(updates, entry.y * inner + rest));
-    }
-    return value;
-}
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    STORE4(dst, i, ACC4(element(4 * i), element(4 * i + 1), element(4 * i + 2), element(4 * i + 3)));
+    uint row = divide(i, chunks, magic_chunks), from = (i - row * chunks) * CHUNK, size = chunks * CHUNK;
+#ifdef KIND_NONE
+    uint place = places[places_offset + row];
+    if (place == NOWHERE) return;
+    for (uint k = 0; k < CHUNK; ++k) {
+        uint to = place * size + from + k, at = row * size + from + k;
+        if (FOURS) STORE4(dst, to, LOAD4(updates, at));
+        else STORE(dst, to, LOAD(updates, at));
+    }
+#else
+    uint first = entries_offset / 2, key = entries[first + row].x, end = row + 1;
+    if (key == 0 || (row > 0 && entries[first + row - 1].x == key)) return;
+    while (end < rows && entries[first + end].x == key) ++end;
+    for (uint k = 0; k < CHUNK; ++k) {
+        uint to = ~key * size + from + k;
+        ACC4 value = FOURS ? LOAD4(dst, to) : ACC4(LOAD(dst, to));
+        for (uint entry = row; entry < end; ++entry) {
+            uint at = entries[first + entry].y * size + from + k;
+            value = combine(value, FOURS ? LOAD4(updates, at) : ACC4(LOAD(updates, at)));
+        }
+        if (FOURS) STORE4(dst, to, value);
+        else STORE(dst, to, value.x);
+    }
+#endif
 }

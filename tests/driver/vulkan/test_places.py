@@ -60,10 +60,36 @@ def test_many_updates_of_one_place_are_added_in_their_order(vulkan: VulkanDevice
     np.testing.assert_array_equal(outputs, reference(row))
 
 
+@pytest.mark.parametrize("indices", ["i32[70001,1]~2", "#i32[70001,1]~2"])
+def test_of_any_number_of_updates_the_last_counts(vulkan: VulkanDevice, indices: str) -> None:
+    check_like_the_reference(vulkan, f"SCATTER_ND f32[3] {indices} f32[70001] 0 -> same")
+
+
+ROWS = [(3, 64), (7, 66), (5, 63), (11, 8), (2, 1), (2, 2), (2, 5)]
+
+
+@pytest.mark.parametrize("type_", ["f32{}", "f16{}", "u8{}*0.5+120"])
+def test_rows_of_any_units(vulkan: VulkanDevice, type_: str) -> None:
+    for size, inner in ROWS:
+        source, updates = type_.format(f"[{size},3,{inner}]"), type_.format(f"[23,{inner}]")
+        check_like_the_reference(vulkan, f"GATHER {source} 1 i32[29]<3")
+        check_like_the_reference(vulkan, f"GATHER {source} 0 #i32[29]<{size}")
+        indices = f"i32[23,2]~{min(size, 3) - 1}"
+        check_like_the_reference(vulkan, f"GATHER_ND {source} {indices}")
+        for reduction in range(2):
+            check_like_the_reference(vulkan, f"SCATTER_ND {source} {indices} {updates} {reduction} -> same")
+
+
+def test_indices_of_rows_without_elements(vulkan: VulkanDevice) -> None:
+    row = parse("GATHER f32[3,0] 0 @(0,3) -> f32")
+    with pytest.raises(NnapiError, match="got 3"):
+        execute(vulkan, row, [np.zeros(4, np.float32)])
+
+
 def test_more_updates_than_an_invocation_may_combine(vulkan: VulkanDevice) -> None:
     row = parse(f"SCATTER_ND f32[3] i32[{MOST + 1},1]~1 f32[{MOST + 1}] 1 -> same")
     (support,) = vulkan.get_supported_operations(row.model)
-    assert support.reason == f"there are {MOST + 1} updates, the shader takes at most {MOST}"
+    assert support.reason == f"there are {MOST + 1} updates, the shader combines at most {MOST}"
 
 
 @pytest.mark.parametrize(

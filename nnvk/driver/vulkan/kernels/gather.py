@@ -5,32 +5,36 @@ from __future__ import annotations
 import math
 
 from nnvk.driver.vulkan.lowering.divide import divisors
-from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
+from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.units import units_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
 GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
+GATHER_ROWS = Shader("gather_rows", INDICES=("checked", "known"))
+GATHERING = (GATHER, GATHER_ROWS)
+"""All shaders that taking rows dispatches."""
 HASHTABLE_LOOKUP = Shader("hashtable_lookup")
 LOCAL = 64
 
 
-@kernel(OperationCode.GATHER, shaders=(GATHER,), checks_data=True)
+@kernel(OperationCode.GATHER, shaders=GATHERING, checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
     """Lower GATHER."""
     _gather_checked(g, call.input, call.axis % call.input.rank, call.indices, call.output)
 
 
-@kernel(OperationCode.EMBEDDING_LOOKUP, shaders=(GATHER,), checks_data=True)
+@kernel(OperationCode.EMBEDDING_LOOKUP, shaders=GATHERING, checks_data=True)
 def lower_embedding(call: Call, g: Lowering) -> None:
     """GATHER along the first axis."""
     _gather_checked(g, call.value, 0, call.lookup, call.output)
 
 
-@kernel(OperationCode.HASHTABLE_LOOKUP, shaders=(HASHTABLE_LOOKUP, GATHER), checks_data=True)
+@kernel(OperationCode.HASHTABLE_LOOKUP, shaders=(HASHTABLE_LOOKUP, *GATHERING), checks_data=True)
 def lower_hashtable(call: Call, g: Lowering) -> None:
     """Keys become rows, -1 for those that are not there, whose elements are zeros."""
     lookups, keys = call.lookup.size, call.key.size
@@ -75,22 +79,39 @@ def gather_rows(
 
     With a flag, such rows are complained of.
     """
-    count = -(-output.size // 4)
-    checked = 0 if flag is None else taken
+    units = units_of(output, inner)
+    elements = output.size // max(inner, 1) * units.inner
+    spec: dict[str, int | bool] = {"local_x": LOCAL, "OUTER": elements > taken * units.inner}
+    tensors = {"src": g.tensor(source), "indices": rows, "dst": g.tensor(output)}
+    push, indices, unused = {"taken": taken, "size": size, **divisors(taken=taken)}, "known", 0
+    if flag is not None:
+        indices, tensors["flag"] = "checked", flag
+    if units.are_quads and elements:
+        chunk = units.chunk(g.device)
+        count, chunks = elements // (4 * chunk), units.inner // (4 * chunk)
+        g.dispatch(
+            GATHER_ROWS.variant(INDICES=indices),
+            groups=g.flat(count, LOCAL),
+            spec={**spec, "CHUNK": chunk},
+            tensors=tensors,
+            count=count,
+            chunks=chunks,
+            **push,
+            **divisors(chunks=chunks),
+        )
+        return
+    count = -(-elements // 4)
+    if flag is not None:
+        unused = 0 if elements else taken
+        push["unused"] = unused
     g.dispatch(
-        GATHER.variant(INDICES="known" if flag is None else "checked", DTYPE=moved(source)),
-        groups=g.flat(max(count, checked), LOCAL),
-        spec={"local_x": LOCAL, "ROWS": inner % 4 == 0},
-        tensors={
-            "src": g.tensor(source),
-            "indices": rows,
-            "dst": g.tensor(output),
-            **({} if flag is None else {"flag": flag}),
-        },
+        GATHER.variant(INDICES=indices, DTYPE=units.dtype),
+        groups=g.flat(max(count, unused), LOCAL),
+        spec={**spec, "SINGLE": units.inner == 1, "LONG": units.inner >= 4},
+        tensors=tensors,
         count=count,
-        elements=output.size,
-        taken=taken,
-        size=size,
-        inner=inner,
-        **divisors(inner=inner, taken=taken),
+        elements=elements,
+        inner=units.inner,
+        **push,
+        **divisors(inner=units.inner),
     )

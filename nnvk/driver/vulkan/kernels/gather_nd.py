@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.kernels.gather import GATHER, gather_rows
+from nnvk.driver.vulkan.kernels.gather import GATHERING, gather_rows
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.places import PLACES, places
@@ -13,7 +13,7 @@ from nnvk.ops.extension.gather_nd import split_shape
 from nnvk.types.extension import ExtendedOperationCode
 
 
-@kernel(ExtendedOperationCode.GATHER_ND, shaders=(PLACES, GATHER), checks_data=True)
+@kernel(ExtendedOperationCode.GATHER_ND, shaders=(PLACES, *GATHERING), checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
     """Lower GATHER_ND."""
     batches, sizes, rest = split_shape(call)

@@ -1,4 +1,4 @@
-"""SCATTER_ND: updates sorted by their places, and then each element of the output with its updates."""
+"""SCATTER_ND: what was there, and at its places the updates, combined with it in their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from nnvk.driver.vulkan.lowering.dtypes import BOOL, MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.places import FINDING, sorted_places
+from nnvk.driver.vulkan.lowering.places import FINDING, last_places, sorted_places
+from nnvk.driver.vulkan.lowering.units import Units, units_of
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.extension.scatter_nd import Reduction, reduction_of
@@ -24,60 +25,61 @@ SCATTER_ND = Shader(
     "scatter_nd",
     where=lambda choice: choice["DTYPE"] in _COMPUTED.get(choice["KIND"], _NUMBERS),
     KIND=tuple(reduction.name.lower() for reduction in Reduction),
-    ONTO=("zeros", "input"),
     DTYPE=(*_NUMBERS, BOOL.name, *MOVED),
 )
 LOCAL = 64
 MOST = MOST_ROUNDS
-"""Updates at most: all may be for one place."""
+"""Updates that are combined at most: all may be for one place."""
 
 
 def refuse(call: Call) -> str:
     """More updates than an invocation may have to combine."""
     rows = call.indices.size // call.indices.shape[-1]
-    return f"there are {rows} updates, the shader takes at most {MOST}" if rows > MOST else ""
+    if reduction_of(call) is Reduction.NONE or rows <= MOST:
+        return ""
+    return f"there are {rows} updates, the shader combines at most {MOST}"
 
 
 @kernel(ExtendedOperationCode.SCATTER_ND, shaders=(SCATTER_ND, FILL, *FINDING), refuse=refuse, checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
-    """Four elements of the output an invocation."""
+    """What was there, and then the slices of the updates."""
     output, updates, depth = call.output, call.updates, call.indices.shape[-1]
     sizes, inner = output.shape[:depth], math.prod(output.shape[depth:])
     rows = call.indices.size // depth
-    source = call.input if call.has("input") else None
-    if not rows:
-        if source is None:
-            fill(g, g.tensor(output), np.zeros((), output.dtype))
-        else:
-            g.alias(source, output)
+    reduction = reduction_of(call)
+    if not rows and call.has("input"):
+        g.alias(call.input, output)
         return
-    entries = sorted_places(g, call.indices, sizes)
+    if call.has("input"):
+        g.copy(g.tensor(call.input), g.tensor(output), output.size * output.dtype.itemsize)
+    else:
+        fill(g, g.tensor(output), np.zeros((), output.dtype))
+    if not rows:
+        return
+    found = (last_places if reduction is Reduction.NONE else sorted_places)(g, call.indices, sizes)
     if not output.size:
         return  # nothing but the indices' check
-    count = -(-output.size // 4)
-    reduction = reduction_of(call)
+    units, chunk = Units(_dtype(updates), inner), 1
+    if reduction is Reduction.NONE:
+        units = units_of(updates, inner)
+        chunk = units.chunk(g.device)
+    chunks = units.inner // ((4 if units.are_fours else 1) * chunk)
     g.dispatch(
-        SCATTER_ND.variant(
-            KIND=reduction.name.lower(), ONTO="zeros" if source is None else "input", DTYPE=_dtype(reduction, updates)
-        ),
-        groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL},
+        SCATTER_ND.variant(KIND=reduction.name.lower(), DTYPE=units.dtype),
+        groups=g.flat(rows * chunks, LOCAL),
+        spec={"local_x": LOCAL, "FOURS": units.are_fours, "CHUNK": chunk},
         tensors={
             "updates": g.tensor(updates),
-            "entries": entries,
+            "places" if reduction is Reduction.NONE else "entries": found,
             "dst": g.tensor(output),
-            **({} if source is None else {"src": g.tensor(source)}),
         },
-        count=count,
-        elements=output.size,
+        count=rows * chunks,
         rows=rows,
-        inner=inner,
-        **divisors(inner=inner),
+        chunks=chunks,
+        **divisors(chunks=chunks),
     )
 
 
-def _dtype(reduction: Reduction, updates: Tensor) -> str:
+def _dtype(updates: Tensor) -> str:
     """Steps are added as the whole numbers that they are, and wrap."""
-    if reduction is Reduction.NONE or is_quantised(updates.code):
-        return moved(updates)
-    return dtype(updates)
+    return moved(updates) if is_quantised(updates.code) else dtype(updates)

@@ -16,8 +16,9 @@ from nnvk.ops.call import Tensor
 from nnvk.ops.extension.places import complaint, flat_places, strides_of
 
 PLACES = Shader("places", GIVES=("places", "keys"))
-FINDING = (PLACES, *SORTING)
-"""All shaders that finding places in order dispatches."""
+WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
+FINDING = (PLACES, WINNERS, *SORTING)
+"""All shaders that finding places dispatches, in order or of the last rows."""
 LOCAL = 64
 
 
@@ -30,6 +31,32 @@ def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1,
         form = "places", tuple(sizes), batches
         return g.constant_form(indices, form, lambda: flat_places(indices.data, sizes, batches).astype(np.uint32))
     return _found(g, "places", indices, sizes, batches, first)
+
+
+def last_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
+    """`places`, but of several rows that name one only the last has it; the others have none (2^32 - 1)."""
+    if indices.is_constant:
+        return g.constant_form(indices, ("last places", tuple(sizes)), lambda: _last(indices.data, sizes))
+    rows, found = indices.size // len(sizes), places(g, indices, sizes)
+    tensors = {"places": found, "owners": g.scratch(4 * math.prod(sizes))}
+    for which in ("clear", "claim", "drop") if rows > 1 else ():
+        g.dispatch(
+            WINNERS.variant(PASS=which),
+            groups=g.flat(rows, LOCAL),
+            spec={"local_x": LOCAL},
+            tensors=tensors,
+            count=rows,
+        )
+    return found
+
+
+def _last(indices: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    found = flat_places(indices, sizes).astype(np.uint32)
+    _, from_the_end = np.unique(found[::-1], return_index=True)
+    result = np.full(found.shape, 0xFFFFFFFF, np.uint32)
+    last = found.size - 1 - from_the_end
+    result[last] = found[last]
+    return result
 
 
 def sorted_places(g: Lowering, indices: Tensor, sizes: Sequence[int]) -> TensorRef:
@@ -53,8 +80,8 @@ def _found(
     found = g.scratch(4 * rows)
     g.dispatch(
         PLACES.variant(GIVES=gives),
-        groups=g.flat(rows, LOCAL),
-        spec={"local_x": LOCAL},
+        groups=g.flat(-(-rows // 4), LOCAL),
+        spec={"local_x": LOCAL, "BATCHES": batches > 1},
         tensors={
             "indices": g.tensor(indices),
             "sizes": g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T),

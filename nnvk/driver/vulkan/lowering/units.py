@@ -1,0 +1,44 @@
+"""Rows of a tensor that are moved as a whole, in the largest units that they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnvk.driver.vulkan.lowering.dtypes import moved
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+
+_CHUNK = 8
+"""What an invocation copies at most on a CPU. Those of a GPU copy one each, so that neighbours' lie side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a row is made of."""
+
+    dtype: str
+    """The value of the axis DTYPE: whole words where they are some."""
+    inner: int
+    """Units of a row."""
+
+    @property
+    def are_fours(self) -> bool:
+        """Whether they are whole fours."""
+        return self.inner % 4 == 0
+
+    @property
+    def are_quads(self) -> bool:
+        """Whether they are whole quads of words."""
+        return self.are_fours and self.dtype == "b32"
+
+    def chunk(self, device: DeviceProfile) -> int:
+        """How many units, or fours of them, an invocation copies."""
+        count = self.inner // 4 if self.are_fours else self.inner
+        most = _CHUNK if device.is_cpu else 1
+        return max(chunk for chunk in range(1, most + 1) if count % chunk == 0)
+
+
+def units_of(tensor: Tensor, inner: int) -> Units:
+    """The units of rows of ``inner`` elements of a tensor's."""
+    words, rest = divmod(inner * tensor.dtype.itemsize, 4)
+    return Units(moved(tensor), inner) if rest else Units("b32", words)

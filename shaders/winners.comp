@@ -1,0 +1,39 @@
+#version 450
+// Which of several rows that name one place is the last (nnvk/driver/vulkan/lowering/places.py): PASS_CLEAR forgets who had
+// the places, PASS_CLAIM has rows claim theirs, of which the last one wins, and PASS_DROP drops the others' places.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+const uint NOWHERE = 0xffffffffu;
+
+#ifdef PASS_DROP
+layout(set = 0, binding = 0) buffer Places { uint places[]; };
+layout(set = 0, binding = 1) readonly buffer Owners { uint owners[]; };
+#else
+layout(set = 0, binding = 0) readonly buffer Places { uint places[]; };
+layout(set = 0, binding = 1) buffer Owners { uint owners[]; };
+#endif
+
+layout(push_constant) uniform Push {
+    uint places_offset;
+    uint owners_offset;
+    uint count;    // rows
+};
+
+void main() {
+    uint row = flat_invocation();
+    if (row >= count) return;
+    uint place = places[places_offset + row];
+    if (place == NOWHERE) return;
+#if defined(PASS_CLEAR)
+    owners[owners_offset + place] = 0;
+#elif defined(PASS_CLAIM)
+    atomicMax(owners[owners_offset + place], row + 1);
+#else
+    if (owners[owners_offset + place] != row + 1) places[places_offset + row] = NOWHERE;
+#endif
+}
