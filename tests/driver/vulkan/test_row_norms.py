@@ -57,12 +57,20 @@ def with_weights_first(net: Net, x: int, length: int) -> int:
     return net.op(Op.ADD, net.op(Op.MUL, x, scale), net.op(Op.SUB, net.weights(length), net.op(Op.MUL, mid, scale)))
 
 
+def by_difference(net: Net, x: int, length: int) -> int:
+    """As TFLite has it, whose SQUARED_DIFFERENCE takes the mean away once more."""
+    mid = mean(net, x)
+    less, again = (net.op(Op.SUB, x, mid) for _ in range(2))
+    return net.op(Op.MUL, net.op(Op.MUL, less, inverse(net, again)), net.weights(length))
+
+
 def root_mean_square(net: Net, x: int, length: int) -> int:
     return net.op(Op.MUL, net.op(Op.MUL, x, inverse(net, x)), net.weights(length))
 
 
 FORMS: dict[str, Callable[[Net, int, int], int]] = {
-    each.__name__: each for each in (layer_norm, without_bias, plain, by_root, with_weights_first, root_mean_square)
+    each.__name__: each
+    for each in (layer_norm, without_bias, plain, by_root, with_weights_first, by_difference, root_mean_square)
 }
 
 

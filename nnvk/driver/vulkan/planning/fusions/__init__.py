@@ -9,6 +9,7 @@ from __future__ import annotations
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
 from nnvk.driver.vulkan.planning.fusions.columns import fuse_columns
+from nnvk.driver.vulkan.planning.fusions.duplicates import fuse_duplicates
 from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
 from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
@@ -27,6 +28,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     commands = g.commands
     graph = Graph(commands, g.constants)
     if g.device.fusion:
+        fuse_duplicates(graph)
         fuse_orders(graph, g)
         fuse_pads(graph)
         fuse_rounding(graph, g)
