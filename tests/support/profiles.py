@@ -19,3 +19,22 @@ DISCRETE = DeviceProfile(
     fusion=False,  # what kernels dispatch is seen as it is
 )
 UNIFIED = replace(DISCRETE, unified_memory=True)
+
+SUBGROUPS = frozenset({"subgroupShuffle", "subgroupQuad", "shaderInt64", "shaderIntegerDotProduct"})
+GPU = DeviceProfile(
+    name="",
+    is_cpu=False,
+    unified_memory=False,
+    subgroup_size=32,
+    max_buffer=1 << 30,
+    max_groups=65535,
+    max_invocations=1024,
+    max_shared_memory=32768,
+    features=SUBGROUPS,
+    units=64,
+)
+EIGHT_LANES = replace(GPU, is_cpu=True, unified_memory=True, subgroup_size=8, units=2)
+FOUR_LANES = replace(EIGHT_LANES, subgroup_size=4)
+SMALLEST = replace(GPU, subgroup_size=1, max_invocations=128, max_shared_memory=16 << 10, features=frozenset(), units=4)
+DEVICES = {"gpu": GPU, "eight lanes": EIGHT_LANES, "four lanes": FOUR_LANES, "smallest": SMALLEST}
+"""What strategies are chosen for: GPUs, and CPUs whose vectors have eight lanes or four."""

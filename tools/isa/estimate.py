@@ -149,7 +149,8 @@ def _seconds(
         resident = max(1, min(resident, gpu.lds // statistics["LDS size"]))
     moved = run.read + run.written
     everything = groups * waves * wave * moved
-    nbytes = sum(tensor["bytes"] for tensor in dispatch["tensors"])
+    left_out = trips.unread(dispatch)
+    nbytes = sum(tensor["bytes"] for tensor in dispatch["tensors"] if tensor["name"] not in left_out)
     through_l2 = everything if statistics["LDS size"] else min(everything, max(nbytes, everything / 4))
     alone = -(-most // resident) * run.alone / hz
     bounds = {

@@ -29,6 +29,11 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
     return 0
 
 
+def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of tensors that a dispatch is given and does not look at, but where something is rare."""
+    return ("weights", "src") if dispatch["shader"].startswith("winograd_output.") else ()
+
+
 def _steps(dispatch: Mapping[str, Any]) -> int:
     """Fours of K of a product."""
     push = dispatch["push_constants"]
@@ -55,6 +60,13 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
                 loop.trips = each if loop.counts["vmem_read"] else constants["LANES"].bit_length() - 1
         else:
             _nest(found, [push["filter_height"], push["filter_width"]])
+    elif name == "winograd_input":
+        _set(outer, _up(_up(push["channels"], 4), constants["ACROSS"]))
+        for loop in outer:
+            if loop.counts["barrier"] or not loop.counts["vmem_read"]:
+                loop.trips = 1  # shared memory is cleared
+    elif name == "winograd_output":
+        _set(found, 0)  # of tiles that are computed directly, which are rare
     elif name == "mean":
         each = _up(push["reduced"], constants["LANES"])
         for loop in outer:

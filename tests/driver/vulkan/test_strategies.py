@@ -6,27 +6,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
 from nnvk.driver.vulkan.lowering.strategies import Work, candidates, cost, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
-SUBGROUPS = frozenset({"subgroupShuffle", "subgroupQuad", "shaderInt64", "shaderIntegerDotProduct"})
-GPU = DeviceProfile(
-    name="",
-    is_cpu=False,
-    unified_memory=False,
-    subgroup_size=32,
-    max_buffer=1 << 30,
-    max_groups=65535,
-    max_invocations=1024,
-    max_shared_memory=32768,
-    features=SUBGROUPS,
-    units=64,
-)
-EIGHT_LANES = replace(GPU, is_cpu=True, unified_memory=True, subgroup_size=8, units=2)
-FOUR_LANES = replace(EIGHT_LANES, subgroup_size=4)
-SMALLEST = replace(GPU, subgroup_size=1, max_invocations=128, max_shared_memory=16 << 10, features=frozenset(), units=4)
-DEVICES = {"gpu": GPU, "eight lanes": EIGHT_LANES, "four lanes": FOUR_LANES, "smallest": SMALLEST}
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
 BYTES = replace(IMAGE, kind="q8")
 MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=True)

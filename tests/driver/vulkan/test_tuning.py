@@ -77,6 +77,21 @@ def test_the_fastest_is_chosen_and_kept(
     assert chosen(device_again(), row) == [choice.ways[0]]
 
 
+def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a convolution by Winograd's way those that transform, too."""
+    row = parse("CONV_2D f32[1,28,28,64] #f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc")
+    for direct, fastest in ((400, "winograd"), (200, "direct")):
+        device = device_again()
+
+        def measure(gpu: Gpu, plan: Plan, direct: int = direct) -> list[int]:
+            return [direct] if len(plan.commands) == 1 else [100] * len(plan.commands)
+
+        monkeypatch.setattr(tuning, "measure", measure)
+        monkeypatch.setattr(device.planner.winners, "_read", dict)
+        tune(device, row)
+        assert chosen(device, row)[0].startswith("winograd") == (fastest == "winograd")
+
+
 def test_every_way_computes_the_same_bits(
     device_again: Callable[[], VulkanDevice], slow_down: Callable[[str], None]
 ) -> None:

@@ -6,8 +6,9 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
+from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, convolve
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes, group_count
 from nnvk.ops.window import nhwc_shape
@@ -28,7 +29,7 @@ def seen(call: Call) -> Seen:
     return Seen(depth, outputs // group_count(call), height * width * depth, depth)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(*PRODUCT_SHADERS, WIDE_PRODUCT), refuse=refuse)
+@kernel(OperationCode.CONV_2D, shaders=(*PRODUCT_SHADERS, WIDE_PRODUCT, *WINOGRAD_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
@@ -36,4 +37,4 @@ def lower(call: Call, g: Lowering) -> None:
     if is_wide(call.input):
         multiply_wide(g, Operands.of_convolution(call), product, seen(call), call.nchw)
         return
-    multiply(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)
+    convolve(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)

@@ -197,7 +197,7 @@ def may_be_halved(g: Lowering, filters: Filters) -> bool:
     What such sums are off by grows with the length of a filter as a vector, and with the input, which nobody knows.
     With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum comes out near 0.
     """
-    return filters.tensor.is_constant and _length_and_largest(g, filters)[0] <= LONGEST  # False for what is no number
+    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= LONGEST  # False for what is no number
 
 
 def half_scale(g: Lowering, filters: Filters) -> float:
@@ -205,11 +205,11 @@ def half_scale(g: Lowering, filters: Filters) -> float:
 
     So many products with 16-bit floats then add up without overflow.
     """
-    _, exponent = math.frexp(_length_and_largest(g, filters)[1])
+    _, exponent = math.frexp(length_and_largest(g, filters)[1])
     return min(1.0, math.ldexp(1.0 / HALF_STEPS, -exponent))
 
 
-def _length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
+def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
     """The length of the longest filter as a vector, and the largest weight."""
 
     def measure() -> tuple[float, float]:

@@ -39,9 +39,13 @@ class Lowering:
         library: ShaderLibrary,
         values: Mapping[int, np.ndarray] | None = None,
         winners: Mapping[str, str] | None = None,
+        *,
+        relaxed: bool = False,
     ) -> None:
         self.device = device
         """Limits and kind of the device that the commands are for."""
+        self.relaxed = relaxed
+        """32-bit floats may be computed as if they had 16 bits."""
         self.operation = 0
         """Position in the model of the operation that is being lowered."""
         self._library = library

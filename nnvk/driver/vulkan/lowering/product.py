@@ -177,10 +177,24 @@ def multiply(
     nchw_output: bool = False,
 ) -> None:
     """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
-    source = nhwc_input(g, operands.input, product.source, nchw_input)
-    target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
     work = work_of(g, product, filters, dtype(operands.input))
     strategy = g.choose(f"{work} {product}", ranked(work, g.device))
+    multiply_by(g, strategy, operands, filters, product, work, nchw_input, nchw_output)
+
+
+def multiply_by(
+    g: Lowering,
+    strategy: Strategy,
+    operands: Operands,
+    filters: Filters,
+    product: Product,
+    work: Work,
+    nchw_input: bool = False,
+    nchw_output: bool = False,
+) -> None:
+    """The same by a strategy that was chosen for its work."""
+    source = nhwc_input(g, operands.input, product.source, nchw_input)
+    target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
     scale = half_scale(g, filters) if strategy.arithmetic == "half" else 1.0
     tensors = {
         "src": source,

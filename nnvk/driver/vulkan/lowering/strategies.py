@@ -358,9 +358,11 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     else:
         share = 4 if strategy.tile == "quads" else 1
         across = -(-fours // (local_x * strategy.fours))
-        down = -(-work.rows // strategy.rows)
+        # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
+        whole, left = divmod(work.rows, strategy.rows * local_y)
+        lines = whole * local_y + min(local_y, -(-left // share))
         groups = strategy.tiles(work)
-        busy = work.parts * across * -(-down // max(1, lanes // local_x)) * -(-local_x // lanes)
+        busy = work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes)
         rounds = work.steps
         read = strategy.fours * (loads if strategy.packed else 4) + strategy.rows // share
         sums = strategy.sums

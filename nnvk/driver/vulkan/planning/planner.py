@@ -142,7 +142,7 @@ def lower(
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``winners`` are preferred where there are several ways.
     """
-    g = Lowering(profile, library, values, winners)
+    g = Lowering(profile, library, values, winners, relaxed=model.relaxed)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE

@@ -19,7 +19,7 @@ from nnvk.driver.vulkan.planning.fusions.elementwise import operand
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
-PRODUCTS = ("product", "depthwise_conv2d", "fully_connected")
+PRODUCTS = ("product", "depthwise_conv2d", "fully_connected", "winograd_output")
 """Shaders that compute products, which may have an end."""
 _SIGNS = {"add": (1, 1), "sub": (1, -1), "mul": (1, 1)}
 """Kinds of binary.comp that bytes may be combined by, and the signs of their operands."""

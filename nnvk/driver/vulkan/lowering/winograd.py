@@ -1,0 +1,308 @@
+"""Convolutions of 3 x 3 with fewer multiplications, by Winograd's way (`shaders/include/winograd.glsl`).
+
+What a tile of output pixels sees is transformed to values at points; filters are too, beforehand. The sums over
+channels at each point are a product of matrices, all points together one batched product; and what they give is
+transformed to the pixels. A tile of 2 x 4 pixels takes 24 multiplications for 72.
+
+Rounding errors grow with the points. Tiles of 2 x 4 are as exact as direct sums: measured against 64-bit floats the
+largest error is about the same, at any number of channels. Tiles of 4 x 4, which take 36 for 144, are off by two to
+three times as much: they are for 16-bit floats and relaxed models, which are allowed a thousand times more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering import output_end
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
+from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
+from nnvk.driver.vulkan.lowering.filters import Filters, length_and_largest
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.product import POINT, Product, Split, multiply, multiply_by, work_of
+from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, costs_of, ranked
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+from nnvk.types.codes import OperandCode
+from nnvk.types.operand import OperandType
+
+WINOGRAD_INPUT = Shader("winograd_input", DTYPE=("f32", "f16"))
+WINOGRAD_OUTPUT = Shader("winograd_output", DTYPE=("f32", "f16"), END=output_end.ENDS)
+WINOGRAD_SHADERS = (WINOGRAD_INPUT, WINOGRAD_OUTPUT)
+"""What `convolve` may dispatch beside products."""
+
+_WINDOW = 3
+_ACROSS = 4
+"""Output pixels of a tile, along the width."""
+_POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
+"""By the pixels along a side of a tile; infinity beside."""
+LEAST_CHANNELS = 40
+"""Of input and output: below, transforms take longer than what they save."""
+_LARGEST = 1e30
+"""Of weights."""
+_HARMLESS = 1e-6
+"""What a value may add to the error of what does not see it: a tenth of what Android's tests allow."""
+_GROWTH = 4 * 2.0**-24
+"""Of errors, by the largest value of a tile and the length of a filter as a vector."""
+_LOCAL = 64
+_PRODUCTS = 4
+"""Strategies of the product that are thought of, the cheapest."""
+_LINE, _LANES = 100, 800
+"""Cycles in which a CPU's subgroup moves a vector that another core wrote, or will read: what it takes, and what a
+subgroup of one invocation would take beside. Measured on llvmpipe and SwiftShader, where both are in turn."""
+_SEEN, _TRANSFORMED = 70, 30
+"""Cycles in which a subgroup computes one point of four channels from the input, and pixels from one point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """One way to compute a convolution: tiles of a size, and a strategy for the product."""
+
+    down: int
+    """Output pixels of a tile along the height."""
+    strategy: Strategy
+
+    def __str__(self) -> str:
+        return f"winograd {self.down}x{_ACROSS} by {self.strategy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of a convolution."""
+
+    down: int
+    """Output pixels of one along the height."""
+    product: Product
+    """The convolution."""
+
+    @property
+    def rows(self) -> int:
+        """Of tiles, in an image."""
+        return -(-self.product.target[1] // self.down)
+
+    @property
+    def columns(self) -> int:
+        """Of tiles, in an image."""
+        return -(-self.product.target[2] // _ACROSS)
+
+    @property
+    def count(self) -> int:
+        """Of all images."""
+        return self.product.target[0] * self.rows * self.columns
+
+    @property
+    def points(self) -> int:
+        """At which a tile is seen."""
+        return (self.down + 2) * (_ACROSS + 2)
+
+    @property
+    def channels(self) -> int:
+        """Of the input, padded."""
+        return round_up(self.product.source[3], 4)
+
+    @property
+    def outputs(self) -> int:
+        """Output channels, padded."""
+        return round_up(self.product.target[3], 4)
+
+    @property
+    def matrices(self) -> Product:
+        """The product at the points."""
+        source, target = ((self.points, self.count, 1, channels) for channels in (self.channels, self.outputs))
+        return Product(source, target, POINT, POINT, Split.BATCHES, self.points)
+
+    @property
+    def work(self) -> Work:
+        """What its strategies are chosen by."""
+        sizes = self.count, self.outputs, self.points, 1, self.channels
+        return Work(F32.name, *sizes, constant=True, in_order=True, matrix=False)
+
+
+def convolve(
+    g: Lowering, operands: Operands, filters: Filters, product: Product, nchw_input: bool, nchw_output: bool
+) -> None:
+    """Compute a convolution, in the way that is thought or was measured to be the fastest."""
+    work = work_of(g, product, filters, dtype(operands.input))
+    downs = sizes(g, filters, product, work)
+    if not downs:
+        multiply(g, operands, filters, product, nchw_input, nchw_output)
+        return
+    way = g.choose(f"{work} {product} by tiles of {downs}", ways(work, product, downs, g.device))
+    if isinstance(way, Strategy):
+        multiply_by(g, way, operands, filters, product, work, nchw_input, nchw_output)
+    else:
+        _by_tiles(g, way, operands, filters, Tiles(way.down, product), nchw_input, nchw_output)
+
+
+def ways(work: Work, product: Product, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
+    """All that a device can run for a convolution, the cheapest first: directly, and by tiles of these sizes."""
+    costs: dict[Strategy | Winograd, float] = {way: cost(way, work, device) for way in ranked(work, device)}
+    for tiles in (Tiles(down, product) for down in downs):
+        costs.update((Winograd(tiles.down, strategy), whole) for strategy, whole in _ranked(tiles, device))
+    return sorted(costs, key=costs.__getitem__)
+
+
+def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[int, ...]:
+    """Of tiles by which a convolution can be computed, along the height; none where it can't."""
+    if (
+        work.kind not in (F32.name, F16.name)
+        or not work.constant
+        or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in product.axes)
+        or any(max(axis.before, axis.after) > 1 for axis in product.axes)  # windows' middles could lie in it
+        or min(work.depth, work.columns) < LEAST_CHANNELS
+        or not length_and_largest(g, filters)[1] <= _LARGEST  # NaN is not
+    ):
+        return ()
+    rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
+    all_ = (2, 4) if work.kind == F16.name or g.relaxed else (2,)
+    return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _fits(Tiles(down, product), g.device))
+
+
+def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
+    return 4 * tiles.points * tiles.count * max(tiles.channels, tiles.outputs) <= device.max_buffer
+
+
+# --- costs ---------------------------------------------------------------------------------------------------
+
+
+def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, float]]:
+    """The strategies for the product that cost the least, with the costs of all three steps."""
+    around = _transforms(tiles, device)
+    for strategy in itertools.islice(ranked(tiles.work, device), _PRODUCTS):
+        yield strategy, around + cost(strategy, tiles.work, device)
+
+
+def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
+    """Cycles that the device is thought to take for the first and the last step."""
+    costs = costs_of(device)
+    lanes = device.subgroup_size if device.is_cpu else 64
+    load = _LINE + _LANES / lanes if device.is_cpu else costs.load
+    pixels = tiles.down * _ACROSS
+    total = 2 * costs.launch
+    for channels, moved, computed in (
+        (tiles.channels, 2 * tiles.points, _SEEN),
+        (tiles.outputs, tiles.points + pixels, _TRANSFORMED),
+    ):
+        invocations = tiles.count * channels // 4
+        most = -(-invocations // (lanes * device.units))
+        alone = costs.begin + moved * load + tiles.points * computed
+        through_cache = 16 * invocations * moved / (costs.cache * device.units)
+        total += max(most * alone, through_cache, alone + costs.latency)
+    return total
+
+
+# --- dispatches ----------------------------------------------------------------------------------------------
+
+
+def _by_tiles(
+    g: Lowering,
+    way: Winograd,
+    operands: Operands,
+    filters: Filters,
+    tiles: Tiles,
+    nchw_input: bool,
+    nchw_output: bool,
+) -> None:
+    product = tiles.product
+    _, height, width, channels = product.source
+    kind = dtype(operands.input)
+    source = nhwc_input(g, operands.input, product.source, nchw_input)
+    target = nhwc_output(g, operands.output, product.target, nchw_output)
+    seen = {
+        "tiles": tiles.count,
+        "tiles_down": tiles.rows,
+        "tiles_across": tiles.columns,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "pad_top": product.vertical.before,
+        "pad_left": product.horizontal.before,
+    }
+    spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
+    at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
+    weights = transformed(g, filters, tiles)
+    sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
+    across, local = _together(tiles, g.device), g.device.team
+    g.dispatch(
+        WINOGRAD_INPUT.variant(DTYPE=kind),
+        groups=g.flat(tiles.count * across, local),
+        spec={"local_x": local, **spec, "ACROSS": across, "LOCAL": local},
+        tensors={"src": source, "dst": g.tensor(at_points)},
+        harmless=_harmless(length_and_largest(g, filters)[0]),
+        **seen,
+    )
+    multiply_by(
+        g,
+        way.strategy,
+        Operands(operands.code, at_points, weights.tensor, None, sums),
+        weights,
+        tiles.matrices,
+        tiles.work,
+    )
+    g.dispatch(
+        WINOGRAD_OUTPUT.variant(DTYPE=kind, END="plain"),
+        groups=g.flat(tiles.count * tiles.outputs // 4, _LOCAL),
+        spec={"local_x": _LOCAL, **spec, "VECTOR_STORES": product.columns % 4 == 0},
+        tensors={
+            "sums": g.tensor(sums),
+            "weights": accumulated(g, filters.tensor),
+            "src": source,
+            "dst": target,
+            **output_tensors(g, operands, product.columns),
+        },
+        out_height=product.target[1],
+        out_width=product.target[2],
+        out_channels=product.columns,
+        **seen,
+        **output_push(operands),
+    )
+    finish_output(g, target, operands.output, product.target, nchw_output)
+
+
+def _at_points(g: Lowering, name: str, shape: Sequence[int], data: np.ndarray | None = None) -> Tensor:
+    return g.intermediate(name, OperandType(OperandCode.TENSOR_FLOAT32, tuple(shape)), data)
+
+
+def _together(tiles: Tiles, device: DeviceProfile) -> int:
+    """Invocations that go through the channels of a tile together; where a CPU has tiles enough, one alone."""
+    if device.is_cpu and tiles.count >= 2 * device.units * device.team:
+        return 1
+    return min(device.team, 1 << (tiles.channels // 4 - 1).bit_length())
+
+
+def _harmless(length: float) -> float:
+    """The largest value that can't drown anything, by filters whose longest is so long as a vector."""
+    return min(_HARMLESS / (_GROWTH * max(length, 1e-30)), 1e30)
+
+
+# --- filters -------------------------------------------------------------------------------------------------
+
+
+def transformed(g: Lowering, filters: Filters, tiles: Tiles) -> Filters:
+    """Constant filters at the points, [points, channels, output channels], both padded to fours with zeros."""
+
+    def transform() -> Tensor:
+        down, across = _to_points(tiles.down), _to_points(_ACROSS)
+        weights = filters.weights()[0].astype(np.float64)
+        outputs, taps, channels = weights.shape
+        along = np.kron(down, across) @ weights.transpose(1, 2, 0).reshape(taps, -1)
+        padded = np.zeros((tiles.points, tiles.channels, tiles.outputs), np.float32)
+        padded[:, :channels, :outputs] = along.reshape(-1, channels, outputs)
+        return _at_points(g, "filters at points", padded.shape, padded)
+
+    tensor = g.once((filters.tensor.index, "at points", tiles.down), transform)
+    points, channels, outputs = tensor.shape
+    return Filters(tensor, points, outputs, 1, channels, (channels * outputs, 1, 0, outputs))
+
+
+def _to_points(pixels: int) -> np.ndarray:
+    """The matrix that takes three weights along a side of a tile to the points."""
+    points = np.array(_POINTS[pixels])
+    apart = [np.prod([point - other for other in points if other != point]) for point in points]
+    powers = points[:, None] ** np.arange(_WINDOW) / np.array(apart)[:, None]
+    return np.concatenate([powers, np.eye(_WINDOW)[-1:]])

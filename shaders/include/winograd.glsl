@@ -1,0 +1,70 @@
+// Winograd's way to convolve by 3 x 3: a tile of DOWN x 4 output pixels is seen at (DOWN + 2) x 6 points, where each product
+// of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels the points
+// are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along one of two 0, +-1 and infinity.
+
+#ifndef NNVK_WINOGRAD_GLSL
+#define NNVK_WINOGRAD_GLSL
+
+layout(constant_id = 3) const uint DOWN = 2;        // output pixels of a tile, along the height; 2 or 4
+layout(constant_id = 4) const bool VECTORS = true;    // the input's channels are a multiple of four
+
+const uint RIGHT = 4;                                 // and along the width
+const uint TALL = DOWN + 2u, WIDE = RIGHT + 2u;       // of the input that a tile sees
+const uint MOST = 6;
+const float NEAR = 0.70710678118654752, FAR = 1.41421356237309505;    // points
+
+// Where a tile is: an image, and the first output pixel in it.
+struct Tile {
+    uint image;
+    uint y;
+    uint x;
+};
+
+Tile tile_of(uint tile, uint tiles_down, uint tiles_across) {
+    uint row = tile / tiles_across, image = row / tiles_down;
+    return Tile(image, (row - image * tiles_down) * DOWN, (tile - row * tiles_across) * RIGHT);
+}
+
+// The values along a side of the input that a tile sees, at the points.
+void to_six_points(inout vec4 v[MOST]) {
+    vec4 even = v[4] - 2.0 * v[2], odd = NEAR * (v[3] - 2.0 * v[1]);
+    vec4 even_far = v[4] - 0.5 * v[2], odd_far = FAR * (v[3] - 0.5 * v[1]);
+    v[0] = v[4] - 2.5 * v[2] + v[0];
+    v[5] = v[5] - 2.5 * v[3] + v[1];
+    v[1] = even + odd;
+    v[2] = even - odd;
+    v[3] = even_far + odd_far;
+    v[4] = even_far - odd_far;
+}
+
+void to_four_points(inout vec4 v[MOST]) {
+    vec4 second = v[1];
+    v[0] = v[2] - v[0];
+    v[1] = v[2] + second;
+    v[3] = v[3] - second;
+    v[2] = v[2] - second;
+}
+
+// The pixels along a side of a tile, of sums at the points.
+void from_six_points(inout vec4 v[MOST]) {
+    vec4 near = v[1] + v[2], near_odd = NEAR * (v[1] - v[2]), far = v[3] + v[4], far_odd = FAR * (v[3] - v[4]);
+    v[0] = v[0] + near + far;
+    v[1] = near_odd + far_odd;
+    v[2] = 0.5 * near + 2.0 * far;
+    v[3] = 0.5 * near_odd + 2.0 * far_odd + v[5];
+}
+
+void from_four_points(inout vec4 v[MOST]) {
+    vec4 odd = v[1] - v[2];
+    v[0] = v[0] + v[1] + v[2];
+    v[1] = odd + v[3];
+}
+
+// Without the sign: as whole numbers magnitudes are in the order of the floats, NaN above all.
+uvec4 magnitudes(vec4 v) { return floatBitsToUint(v) & 0x7fffffffu; }
+
+uint largest_of(uvec4 v) { return max(max(v.x, v.y), max(v.z, v.w)); }
+
+const uint INFINITE = 0x7f800000u;
+
+#endif

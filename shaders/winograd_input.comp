@@ -1,0 +1,135 @@
+#version 450
+// The first step of a convolution by Winograd's way (include/winograd.glsl): what tiles see of an NHWC tensor, at the
+// points. dst is [points, tiles, channels padded to fours], of 32-bit floats.
+//
+// ACROSS invocations go through the channels of a tile together. Sums at the points mix the values of all windows of a
+// tile: a value that is much larger than the others would drown what does not see it. So a tile is marked by a NaN, which
+// all of its sums become, where the largest value of all channels is no number, or is RATIO times as large as the largest
+// one in some window and larger than `harmless`; winograd_output.comp computes such tiles directly. Of each window a
+// cell is looked at that lies in it: two neighbouring pixels each way, of which one is the window's middle. Cells in the
+// padding do not count: the middle of a window never lies there (lowering/winograd.py).
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+#include "include/winograd.glsl"
+
+layout(constant_id = 5) const uint ACROSS = 1;
+layout(constant_id = 6) const uint LOCAL = 64;
+
+READS(0, Src, src)
+layout(set = 0, binding = 1) writeonly buffer Dst { vec4 dst[]; };
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint dst_offset;
+    uint tiles;
+    uint tiles_down;
+    uint tiles_across;
+    uint height;
+    uint width;
+    uint channels;
+    int pad_top;
+    int pad_left;
+    float harmless;
+};
+
+const float RATIO = 16.0;
+const uint CELLS_DOWN = DOWN == 2u ? 1u : 3u, CELLS_RIGHT = 3u;
+const uint CELLS = CELLS_DOWN * CELLS_RIGHT, MOST_CELLS = 9;
+const uint REST = CELLS;    // what is in no cell
+const uint TILES = LOCAL / ACROSS;
+
+shared uint largest[ACROSS == 1u ? 1u : TILES * (MOST_CELLS + 1u)];
+
+// The number of the cell that a pixel of a tile lies in.
+uint cell_of(uint y, uint x) {
+    if (DOWN == 2u) return y == 1u || y == 2u ? x / 2u : REST;
+    return y / 2u * CELLS_RIGHT + x / 2u;
+}
+
+// Whether a cell has a pixel of the input, in a tile that sees it from a place on.
+bool is_inside(uint cell, ivec2 start) {
+    ivec2 first = start + 2 * ivec2(cell / CELLS_RIGHT, cell % CELLS_RIGHT) + ivec2(DOWN == 2u ? 1 : 0, 0);
+    return all(bvec4(greaterThanEqual(first + 1, ivec2(0)), lessThan(first, ivec2(height, width))));
+}
+
+bool is_drowned(uint highest, uint lowest) {
+    float high = uintBitsToFloat(min(highest, INFINITE - 1u)), low = uintBitsToFloat(min(lowest, INFINITE - 1u));
+    return highest >= INFINITE || (high > harmless && high > RATIO * low);
+}
+
+void main() {
+    uint lane = gl_LocalInvocationIndex % ACROSS, slot = gl_LocalInvocationIndex / ACROSS;
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, number = group * TILES + slot;
+    bool exists = number < tiles;
+    if (ACROSS == 1u && !exists) return;
+    Tile tile = tile_of(min(number, tiles - 1u), tiles_down, tiles_across);
+    uint fours = divide_up(channels, 4u);
+    uint image = tile.image * height * width * channels;
+    ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
+
+    uvec4 found[MOST_CELLS + 1];
+    [[unroll]] for (uint i = 0; i <= REST; i++) found[i] = uvec4(0u);
+    for (uint four = lane; four < fours; four += ACROSS) {
+        vec4 values[MOST][MOST];
+        [[unroll]] for (uint y = 0; y < TALL; y++) {
+            vec4 line[MOST];
+            [[unroll]] for (uint x = 0; x < WIDE; x++) {
+                uvec2 at = uvec2(start + ivec2(y, x));
+                bool inside = all(bvec2(at.x < height, at.y < width));
+                uint from = mix(0u, image + (at.x * width + at.y) * channels, inside) + four * 4u;
+                if (VECTORS) {
+                    line[x] = LOAD4_WITH(src, from >> 2, 0u);
+                } else {
+                    uint last = channels - four * 4u - 1u;
+                    uvec4 steps = uvec4(0u, 1u, 2u, 3u);
+                    line[x] = GATHER4_WITH(src, from + min(steps, uvec4(last)), 0u);
+                    line[x] = mix(vec4(0.0), line[x], lessThanEqual(steps, uvec4(last)));
+                }
+                line[x] = mix(vec4(0.0), line[x], bvec4(inside));
+                uint cell = cell_of(y, x);
+                found[cell] = max(found[cell], magnitudes(line[x]));
+            }
+            to_six_points(line);
+            [[unroll]] for (uint x = 0; x < WIDE; x++) values[y][x] = line[x];
+        }
+        uint to = dst_offset / 4u + number * fours + four;
+        [[unroll]] for (uint x = 0; x < WIDE; x++) {
+            vec4 line[MOST];
+            [[unroll]] for (uint y = 0; y < TALL; y++) line[y] = values[y][x];
+            if (DOWN == 2u) to_four_points(line);
+            else to_six_points(line);
+            if (ACROSS == 1u || exists) {
+                [[unroll]] for (uint y = 0; y < TALL; y++) dst[to + (y * WIDE + x) * tiles * fours] = line[y];
+            }
+        }
+    }
+
+    uint highest = 0u, lowest = INFINITE;
+    if (ACROSS == 1u) {
+        [[unroll]] for (uint i = 0; i <= REST; i++) {
+            uint here = largest_of(found[i]);
+            highest = max(highest, here);
+            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_inside(i, start));
+        }
+    } else {
+        for (uint i = gl_LocalInvocationIndex; i < TILES * (REST + 1u); i += LOCAL) largest[i] = 0u;
+        barrier();
+        [[unroll]] for (uint i = 0; i <= REST; i++) atomicMax(largest[slot * (REST + 1u) + i], largest_of(found[i]));
+        barrier();
+        [[unroll]] for (uint i = 0; i <= REST; i++) {
+            uint here = largest[slot * (REST + 1u) + i];
+            highest = max(highest, here);
+            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_inside(i, start));
+        }
+    }
+    // At a point that counts for all pixels, of channels that this invocation has stored.
+    if (all(bvec3(exists, lane == 0u, is_drowned(highest, lowest))))
+        dst[dst_offset / 4u + ((WIDE + 1u) * tiles + number) * fours] = vec4(uintBitsToFloat(0x7fc00000u));
+}

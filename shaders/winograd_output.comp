@@ -1,0 +1,132 @@
+#version 450
+// The last step of a convolution by Winograd's way (include/winograd.glsl): from sums at the points, [points, tiles, output
+// channels padded to fours], to the pixels of tiles, with the end that products have. An invocation computes four output
+// channels of a tile.
+//
+// Where a sum is no number, because the tile is marked or because of an overflow, the tile is computed directly from
+// `src`, an NHWC tensor, and the weights, [output channels, 3, 3, channels].
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+// There is a multiple of four output channels.
+layout(constant_id = 5) const bool VECTOR_STORES = true;
+
+#include "include/winograd.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Sums { vec4 sums[]; };
+layout(set = 0, binding = 1) readonly buffer Weights { float weights[]; };
+layout(set = 0, binding = 1) readonly buffer Weights_Fours { vec4 weights_fours[]; };
+#ifdef END_FUSED
+READS(6, Src, src)
+#else
+READS(4, Src, src)
+#endif
+
+layout(push_constant) uniform Push {
+    uint sums_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+#ifdef END_FUSED
+    uint extra_offset;
+    uint parameters_offset;
+#endif
+    uint src_offset;
+    uint tiles;
+    uint tiles_down;
+    uint tiles_across;
+    uint height;
+    uint width;
+    uint channels;
+    int pad_top;
+    int pad_left;
+    uint out_height;
+    uint out_width;
+    uint out_channels;
+    uint placed;
+    ACC low;
+    ACC high;
+};
+
+#include "include/filter_output.glsl"
+
+// Of the input's channels c to c + 3 of a pixel that begins at an index.
+vec4 load_channels(uint from, uint c) {
+    if (VECTORS) return LOAD4_WITH(src, (from + c) >> 2, 0u);
+    uvec4 steps = c + uvec4(0u, 1u, 2u, 3u);
+    vec4 loaded = GATHER4_WITH(src, from + min(steps, uvec4(channels - 1u)), 0u);
+    return mix(vec4(0.0), loaded, lessThan(steps, uvec4(channels)));
+}
+
+vec4 load_weights(uint from, uint c) {
+    if (VECTORS) return weights_fours[(from + c) >> 2];
+    uvec4 at = from + min(c + uvec4(0u, 1u, 2u, 3u), uvec4(channels - 1u));
+    return vec4(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+}
+
+// The sum over a window that begins at a place, which may lie in the padding, for four output channels.
+vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
+    vec4 sum = vec4(0.0);
+    for (uint tap = 0; tap < 9u; tap++) {
+        uvec2 at = uvec2(start + ivec2(tap / 3u, tap % 3u));
+        if (any(bvec2(at.x >= height, at.y >= width))) continue;
+        uint from = ((image * height + at.x) * width + at.y) * channels;
+        uvec4 filters = min(output_channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
+        filters = weights_offset + (filters * 9u + tap) * channels;
+        for (uint c = 0; c < channels; c += 4u) {
+            vec4 value = load_channels(from, c);
+            [[unroll]] for (uint i = 0; i < 4u; i++) sum[i] += dot(value, load_weights(filters[i], c));
+        }
+    }
+    return sum;
+}
+
+void main() {
+    uint fours = divide_up(out_channels, 4u), at = flat_invocation(), number = at / fours;
+    if (number >= tiles) return;
+    uint channel = (at - number * fours) * 4u;
+    Output target = output_of(channel);
+    Tile tile = tile_of(number, tiles_down, tiles_across);
+    ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
+    uint first = (tile.image * out_height + tile.y) * out_width + tile.x;
+
+    vec4 values[MOST][MOST];
+    [[unroll]] for (uint y = 0; y < TALL; y++) {
+        vec4 line[MOST];
+        [[unroll]] for (uint x = 0; x < WIDE; x++)
+            line[x] = sums[sums_offset / 4u + (y * WIDE + x) * tiles * fours + at];
+        from_six_points(line);
+        [[unroll]] for (uint x = 0; x < RIGHT; x++) values[y][x] = line[x];
+    }
+    uvec4 largest = uvec4(0u);
+    [[unroll]] for (uint x = 0; x < RIGHT; x++) {
+        vec4 line[MOST];
+        [[unroll]] for (uint y = 0; y < TALL; y++) line[y] = values[y][x];
+        if (DOWN == 2u) from_four_points(line);
+        else from_six_points(line);
+        [[unroll]] for (uint y = 0; y < DOWN; y++) {
+            values[y][x] = line[y];
+            largest = max(largest, magnitudes(line[y]));
+        }
+    }
+    if (largest_of(largest) >= INFINITE) {
+        for (uint i = 0; i < DOWN * RIGHT; i++) {
+            uint y = i / RIGHT, x = i % RIGHT;
+            if (any(bvec2(tile.y + y >= out_height, tile.x + x >= out_width))) continue;
+            store_output(first + y * out_width + x, target,
+                         target.bias + direct_sum(tile.image, start + ivec2(y, x), channel));
+        }
+        return;
+    }
+    [[unroll]] for (uint y = 0; y < DOWN; y++) {
+        [[unroll]] for (uint x = 0; x < RIGHT; x++) {
+            bool exists = all(bvec2(tile.y + y < out_height, tile.x + x < out_width));
+            store_output(mix(NO_PIXEL, first + y * out_width + x, exists), target, target.bias + values[y][x]);
+        }
+    }
+}
