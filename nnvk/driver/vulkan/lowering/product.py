@@ -22,7 +22,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import STAGE, Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
@@ -254,7 +254,8 @@ def _by_tiles(
     if strategy.pieces > 1:
         spec["PIECES"] = strategy.pieces
     if tile == "shared":
-        spec |= {"FOURS": strategy.fours, "STAGE": STAGE, "WHOLE_STAGES": product.depth % (4 * STAGE) == 0}
+        whole = product.depth % (4 * strategy.stage) == 0
+        spec |= {"FOURS": strategy.fours, "STAGE": strategy.stage, "WHOLE_STAGES": whole}
     if tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
         del spec["local_y"]

@@ -18,8 +18,8 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
-STAGE = 4
-"""Fours of K that the tile `shared` loads at once."""
+_STAGES = {"dot": (4, 8), "float": (4, 8)}
+"""Fours of K that the tile `shared` may load at once: bytes take little room. Others 4."""
 _SHARED = ((16, (16, 8), 1), (32, (16, 8), 1), (64, (16, 8), 1), (32, (8, 8), 2), (64, (8, 8), 2), (128, (8, 16), 2))
 """Sizes of the tile `shared`: pixels and invocations of a workgroup, fours of output channels of an invocation."""
 _VECTOR_LOCAL = 8, 16
@@ -95,6 +95,8 @@ class Strategy:
     """Weights are packed, not in order."""
     pieces: int = 1
     """Workgroups that share a tile's K."""
+    stage: int = 4
+    """Fours of K that the tile `shared` loads at once."""
 
     @property
     def sums(self) -> int:
@@ -122,7 +124,8 @@ class Strategy:
         arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
-        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{pieces}"
+        stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
+        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{pieces}"
 
 
 # --- what there is -------------------------------------------------------------------------------------------
@@ -155,8 +158,8 @@ def uses_subgroups(device: DeviceProfile) -> bool:
 
 
 def _shared(way: str) -> Iterator[Strategy]:
-    for rows, local, fours in _SHARED:
-        yield Strategy("shared", rows, local, fours, way)
+    for (rows, local, fours), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
+        yield Strategy("shared", rows, local, fours, way, stage=stage)
 
 
 def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
@@ -340,18 +343,19 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         own = strategy.sums
         groups = strategy.tiles(work)
         busy = groups * -(-local_x * local_y // lanes)
-        rounds = -(-work.steps // STAGE)
+        stage = strategy.stage
+        rounds = -(-work.steps // stage)
         down, across = strategy.size
         pixels, weights = (
-            -(-STAGE * down // (local_x * local_y)),
-            -(-STAGE * loads * across // 4 // (local_x * local_y)),
+            -(-stage * down // (local_x * local_y)),
+            -(-stage * loads * across // 4 // (local_x * local_y)),
         )
         brought = pixels + weights
         moved = rounds * (pixels * inputs + weights) + own
-        staged = brought + STAGE * (strategy.fours * loads + inputs * own / strategy.fours)
-        together = work.taps == 1 or work.depth % (4 * STAGE) == 0
+        staged = brought + stage * (strategy.fours * loads + inputs * own / strategy.fours)
+        together = work.taps == 1 or work.depth % (4 * stage) == 0
         step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
-        step += STAGE * own * products + STAGE * (strategy.fours + own / strategy.fours) * convert
+        step += stage * own * products + stage * (strategy.fours + own / strategy.fours) * convert
         staging = staged * costs.staged
         step = max(step, staging) if costs.resident > 1 else step + staging  # one subgroup multiplies, another stages
         end = own * stored
