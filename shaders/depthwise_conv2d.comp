@@ -48,7 +48,7 @@ layout(push_constant) uniform Push {
     uint weights_offset;
     uint bias_offset;
     uint dst_offset;
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint multipliers_offset;
 #endif
 #ifdef END_FUSED
@@ -82,6 +82,15 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
+// Of 16-bit steps the bias, of up to 64 bits, comes at the end.
+#ifdef DTYPE_Q16
+#define SUM_FROM(bias) ivec4(0)
+#define TOTAL_OF(sum) narrow_total(sum)
+#else
+#define SUM_FROM(bias) (bias)
+#define TOTAL_OF(sum) (sum)
+#endif
+
 // The part of the input that an invocation sees: four channels of an image.
 struct Input {
     uint base;    // index in src of the image's first pixel
@@ -100,10 +109,10 @@ Input input_of(uint image, uint channel) {
     if (!VECTOR_LOADS) seen = min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u)) / depth_multiplier;
     uint first = image * height * width * channels;
     uint base = src_offset * WORD_VALUES + first;
-#ifdef IS_FLOAT
-    return Input(base, height, width, channels, seen);
-#else
+#ifdef DTYPE_Q8
     return Input(base, height, width, channels, seen, sign_mask, input_zero);
+#else
+    return Input(base, height, width, channels, seen);
 #endif
 }
 
@@ -114,21 +123,30 @@ ACC4 load_input(Input from, int y, int x) {
     uint pixel = from.base + mix(0u, (uint(y) * from.width + uint(x)) * from.stride, inside);
     uvec4 at = pixel + from.channels;
     ACC4 loaded;
+#ifdef DTYPE_Q8
+    uint mask = from.sign_mask;
+#else
+    const uint mask = 0u;
+#endif
     if (VECTOR_LOADS) {
-        loaded = DECODE4_WITH(src_fours[at.x >> 2], from.sign_mask);
+        loaded = DECODE4_WITH(src_fours[at.x >> 2], mask);
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], from.sign_mask);
+        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], mask);
     }
-#ifdef IS_QUANTISED
+#if defined(DTYPE_Q8)
     loaded -= from.zero;
+#elif defined(DTYPE_Q16)
+    loaded = loaded << 16 >> 16;
 #endif
     return mix(ACC4(0), loaded, bvec4(inside));
 }
 
 ACC4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
-#ifdef IS_FLOAT
+#if defined(IS_FLOAT)
     return FROM_WEIGHT4(weights[weights_offset / WEIGHT_WORDS + at]);
+#elif defined(DTYPE_Q16)
+    return unpack_signed_bytes(weights[weights_offset + at]);
 #else
     return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;
 #endif
@@ -155,11 +173,12 @@ void main() {
     if (WINDOW_LOOPS) {
         if (!exists) return;
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
-            ACC4 sum = target.bias;
+            TOTAL sum = TOTAL_OF(SUM_FROM(target.bias));
             for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
-                for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                    sum += load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X)) *
-                           load_weights(ky * KERNEL_WIDTH + kx, tile.w);
+                for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
+                    ACC4 value = load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X));
+                    sum = with_total(sum, TOTAL_OF(value * load_weights(ky * KERNEL_WIDTH + kx, tile.w)));
+                }
             store_output(out_line * line_pixels + out_x, target, sum);
         }
         return;
@@ -178,11 +197,11 @@ void main() {
                 columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
                                                      : load_input(source, y + int(row), x + int(column));
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-            ACC4 sum = target.bias;
+            ACC4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, out_y + r < bottom), target, sum);
+            store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, out_y + r < bottom), target, TOTAL_OF(sum));
         }
     }
 }

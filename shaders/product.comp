@@ -24,7 +24,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
-#ifndef DTYPE_Q8
+#if !defined(DTYPE_Q8) && !defined(DTYPE_Q16)
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #endif
@@ -76,7 +76,6 @@ READS(0, Src, src)
 #ifdef IS_QUANTISED
 #define WEIGHTS4 uvec4
 #define WEIGHTS_WORDS 4
-#define LOADED4 uint
 layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
 layout(set = 0, binding = 1) readonly buffer Weights_Words { uint weights_words[]; };
 #else
@@ -92,16 +91,16 @@ layout(set = 0, binding = 1) readonly buffer Weights { WEIGHTS4 weights[]; };
 layout(set = 0, binding = 0) readonly buffer Src_Eights { EIGHT src_eights[]; };
 layout(set = 0, binding = 1) readonly buffer Weights_Eights { EIGHT weights_eights[]; };
 #endif
-// What is loaded of the input: 16-bit floats in words, which take a selection each, not two.
-#define LOADED4 FOUR
 #endif
+// What is loaded of the input: as it lies in memory, 16-bit elements in words, which take a selection each, not two.
+#define LOADED4 FOUR
 
 layout(push_constant) uniform Push {
     uint src_offset;
     uint weights_offset;
     uint bias_offset;
     uint dst_offset;
-#ifdef DTYPE_Q8
+#ifdef IS_QUANTISED
     uint multipliers_offset;
 #endif
 #ifdef END_FUSED
@@ -163,7 +162,7 @@ layout(push_constant) uniform Push {
 #define SUMS_BINDING 4
 #define COUNTERS_BINDING 5
 #endif
-layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { ACC4 left_sums[]; };
+layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { TOTAL left_sums[]; };
 layout(set = 0, binding = COUNTERS_BINDING) coherent buffer Counters { uint counters[]; };    // zero
 #endif
 
@@ -251,7 +250,7 @@ uint tap_number(Part part, uint down, uint right) {
 
 // What stands for four values outside.
 LOADED4 padding() {
-#ifdef IS_QUANTISED
+#ifdef DTYPE_Q8
     return (uint(input_zero) * 0x01010101u) ^ sign_mask;
 #else
     return LOADED4(0);
@@ -260,7 +259,7 @@ LOADED4 padding() {
 
 // One of two, without a branch.
 LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
-#ifdef IS_QUANTISED
+#ifdef DTYPE_Q8
     return mix(otherwise, loaded, condition);
 #else
     [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(otherwise[i], loaded[i], condition);
@@ -273,7 +272,7 @@ LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     bool inside = !PADDED || address != OUTSIDE;
     uint at = PADDED ? mix(0u, address + c, inside) : address + c;
-#ifdef IS_QUANTISED
+#ifdef DTYPE_Q8
     uint loaded = src[at >> 2];
     if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
     return PADDED ? where(inside, loaded, outside) : loaded;

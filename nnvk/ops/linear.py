@@ -26,7 +26,9 @@ from nnvk.ops.quant import (
     multiply_by_quantized_multiplier,
     multiply_once,
     multiply_wide,
+    once_factors,
     quantize_multipliers,
+    short_factors,
 )
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import (
@@ -160,6 +162,13 @@ def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Roun
     if code is OperationCode.TRANSPOSE_CONV_2D:
         return Rounding.SHORT
     return Rounding.SHORT if has_wide_bias(bias, channels) else Rounding.TWICE
+
+
+def factors_of(rounding: Rounding, mantissas: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What sums are multiplied by, and how far that is shifted to the right; of two roundings mantissas and shifts."""
+    if rounding is Rounding.TWICE:
+        return mantissas, shifts
+    return (short_factors if rounding is Rounding.SHORT else once_factors)(mantissas, shifts)
 
 
 _MULTIPLY = {

@@ -120,9 +120,18 @@ def multiply_wide(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.
 
     ``shift`` is at most `MOST_WIDE_SHIFT`. Products beyond 64 bits wrap round, and so do results beyond 32.
     """
-    reduced = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
-    right = 15 - shift
+    reduced, right = short_factors(mantissa, shift)
     return ((x * reduced + (np.int64(1) << (right - 1))) >> right).astype(np.int32).astype(np.int64)
+
+
+def short_factors(mantissa: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What `multiply_wide` multiplies by, and by how many bits it shifts to the right."""
+    return np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF), 15 - shift
+
+
+def once_factors(mantissa: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of `multiply_once`."""
+    return mantissa, 31 - shift
 
 
 _MOST_SUM = 2**47 - 1
@@ -134,7 +143,7 @@ def multiply_once(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.
 
     ``shift`` is at most `MOST_WIDE_SHIFT`.
     """
-    x, right = np.clip(x, -_MOST_SUM, _MOST_SUM), 31 - shift
+    x, (mantissa, right) = np.clip(x, -_MOST_SUM, _MOST_SUM), once_factors(mantissa, shift)
     low = ((x & 0xFFFF) * mantissa + (np.int64(1) << (right - 1))) >> 16
     product: np.ndarray = ((x >> 16) * mantissa + low) >> (right - 16)
     return product

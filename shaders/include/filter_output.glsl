@@ -1,6 +1,7 @@
 // How convolutions and FULLY_CONNECTED begin and end the sums of four neighbouring output channels: bias, scale,
 // activation, store. To be included after the push constants (out_channels, placed, low, high; sign_mask and
 // output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
+// Sums of products of 16-bit steps are of 64 bits (wide_sums.glsl).
 //
 // A pixel may consist of PIXEL_PARTS equal parts of out_channels each. It may itself be a part of a larger one: `placed` is
 // the channels of that, and times 65536 the first of ours; or 0.
@@ -29,6 +30,16 @@ const uint END_WORDS = 0;
 #ifdef END_FUSED
 #include "output_end.glsl"
 #endif
+// What sums are in the end, with_total is the sum of two.
+#ifdef DTYPE_Q16
+#include "wide_sums.glsl"
+#define TOTAL Wide4
+#define TOTAL_WORDS 8
+#else
+#define TOTAL ACC4
+#define TOTAL_WORDS 4
+#define with_total(a, b) ((a) + (b))
+#endif
 
 // What four output channels need, loaded once for all pixels. Push constants are among it because llvmpipe loads
 // them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
@@ -42,8 +53,13 @@ struct Output {
 #ifdef IS_QUANTISED
     ivec4 mantissa;
     ivec4 shift;
+#endif
+#ifdef DTYPE_Q8
     int zero;
     uint sign_mask;
+#endif
+#ifdef DTYPE_Q16
+    ivec4 bias_high;    // words, of biases of 64 bits
 #endif
 #ifdef END_FUSED
     uint first;    // index of the tensor's first element, in the unit of `base`
@@ -54,9 +70,16 @@ struct Output {
 // Of the channels from one on of a part.
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, fours = divide_up(out_channels, 4u);
-    uint from = bias_offset + part * out_channels;
-    ACC4 start = ACC4(bias[from + min(channel, last)], bias[from + min(channel + 1u, last)],
-                      bias[from + min(channel + 2u, last)], bias[from + min(channel + 3u, last)]);
+    uvec4 from = part * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
+#ifdef DTYPE_Q16
+    if (WIDE_BIAS) from *= 2u;
+#endif
+    from += bias_offset;
+    ACC4 start = ACC4(bias[from.x], bias[from.y], bias[from.z], bias[from.w]);
+#ifdef DTYPE_Q16
+    ivec4 start_high = start >> 31;
+    if (WIDE_BIAS) start_high = ivec4(bias[from.x + 1u], bias[from.y + 1u], bias[from.z + 1u], bias[from.w + 1u]);
+#endif
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint first = placed >> 16, larger = placed & 0xffffu;
 #ifdef STORED_ALONE
@@ -71,7 +94,13 @@ Output output_of(uint part, uint channel) {
 #endif
     return Output(stored, base, stride, start, low, high
 #ifdef IS_QUANTISED
-        , multipliers[at], multipliers[at + 1u], output_zero, sign_mask
+        , multipliers[at], multipliers[at + 1u]
+#endif
+#ifdef DTYPE_Q8
+        , output_zero, sign_mask
+#endif
+#ifdef DTYPE_Q16
+        , start_high
 #endif
 #ifdef END_FUSED
 #ifdef STORED_ALONE
@@ -91,13 +120,18 @@ const uint NO_PIXEL = 0xffffffffu;
 // Parts of pixels whose elements are packed in words are padded to fours. There is but one branch, which NO_PIXEL
 // leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
 // mix is none.
-void store_output(uint pixel, Output to, ACC4 sum) {
+void store_output(uint pixel, Output to, TOTAL sum) {
     bool exists = all(bvec2(to.stored > 0u, pixel != NO_PIXEL));
     uint at = to.base + pixel * to.stride;
+#if defined(DTYPE_Q16)
+    sum = with_total(sum, Wide4(to.bias, to.bias_high));
+    ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
+#else
 #ifdef IS_QUANTISED
     sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
 #endif
     ACC4 result = activate(sum, to.low, to.high);
+#endif
 #ifdef STORED_ALONE
     if (exists) {
         // What does not exist is the last one that does once more.
@@ -127,7 +161,13 @@ void store_output(uint pixel, Output to, ACC4 sum) {
 #elif defined(END_FUSED)
         result = ended(to.end, ROUNDED(result), EXTRA == OF_EACH ? LOAD4(extra, at - to.first) : ACC4(0));
 #endif
+#ifdef DTYPE_Q16
+        dst_fours[at] = ENCODE4_WITH(result & 0xffff, 0u);
+#elif defined(DTYPE_Q8)
         dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
+#else
+        dst_fours[at] = ENCODE4_WITH(result, 0u);
+#endif
     }
 #endif
 }

@@ -102,6 +102,31 @@ def test_fully_connected(scales: object, numbers: tuple[int, ...]) -> None:
     assert is_whole(check("FULLY_CONNECTED", inputs, q16(), "FullyConnectedOptions", steps=0))
 
 
+# What TFLite reads as numbers of 32 bits; it reads 64 where a file does not say so, whatever the bias's type is.
+OF_32_BITS = {"QuantizedBiasType": tflite.TensorType.INT32}
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+def test_a_bias_of_32_bits(scales: object, fused: int) -> None:
+    options = {"Padding": SAME, "StrideW": 1, "StrideH": 2, "DilationWFactor": 1, "DilationHFactor": 1}
+    options |= {"FusedActivationFunction": fused, **OF_32_BITS}
+    added = bias(-700, 0, 900, 123456789, type="INT32")
+    for scale in (0.0003, 0.002):
+        inputs = [q16(2, 17, 15, 3), q8c(4, 3, 2, 3, scale=scales), added]
+        assert is_whole(check("CONV_2D", inputs, q16(scale=scale), "Conv2DOptions", version=8, steps=0, **options))
+
+
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+def test_a_bias_of_32_bits_of_a_matrix(scales: object, fused: int) -> None:
+    added, options = bias(-700, 0, 900, 123456789, type="INT32"), {"FusedActivationFunction": fused, **OF_32_BITS}
+    for scale in (0.0003, 0.002):
+        inputs = [q16(301, 7), q8c(4, 7, scale=scales), added]
+        table = "FullyConnectedOptions"
+        assert is_whole(check("FULLY_CONNECTED", inputs, q16(scale=scale), table, version=11, steps=0, **options))
+
+
 def test_a_bias_of_64_bits_belongs_to_inputs_of_16() -> None:
     inputs = [T("INT8", (3, 7), scale=0.02), q8c(4, 7), bias(1, 2, 3, 4)]
     net = Net(inputs[:1], [T("INT8", scale=0.1)])

@@ -70,7 +70,7 @@ _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
 _TYPE = "|".join(name for name in TYPES if name not in ("pc", "int32"))
 _TENSOR = re.compile(
     rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
-    r"(?:~(?P<draw>[0-9]+)|=(?P<all>[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
+    r"(?:~(?P<draw>[0-9]+)|=(?P<all>-?[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
 _OUTPUT = re.compile(rf"(?P<type>{_TYPE}|int32){_QUANTISATION}")
 _NAMES = {

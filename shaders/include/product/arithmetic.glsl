@@ -7,15 +7,40 @@
 // as 2^(8 q) times itself, and byte 3 less 128, because signed words are converted by one instruction. What a factor is
 // too large by, the other is too small by: products are whole numbers below 2^16, and 256 add up exactly in 24 bits.
 //
+// 16-bit steps are multiplied with bytes as signed integers; every EXACT_FOURS fours of K the sums are carried to 64 bits,
+// unless it is known that 32 are enough (NARROW_SUMS). ARITHMETIC_DOT takes steps moved to the unsigned range apart into their
+// bytes, two dot products for each output channel; it is for sums of 32 bits alone.
+//
 // ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four or eight steps, which the host has
 // made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
 
 #ifndef NNVK_PRODUCT_ARITHMETIC_GLSL
 #define NNVK_PRODUCT_ARITHMETIC_GLSL
 
-#if defined(ARITHMETIC_DOT)
+#ifdef ARITHMETIC_DOT
 #include "../byte_dot.glsl"
+#endif
 
+#if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+#define INPUT4 uvec2    // four high bytes, and four low ones
+struct Weights4 { uvec4 outputs; };
+struct Sum { ivec4 open; };
+const int input_zero = 0x8000, weight_zero = 0x80;
+#elif defined(DTYPE_Q16)
+#ifdef TILE_SUBGROUP
+#define INPUT4 uvec2    // as in memory: less to pass round, and what is multiplied is seen to fit into 16 bits
+#define STEPS_OF(inputs) ivec4(ivec2(inputs) << 16 >> 16, ivec2(inputs) >> 16)
+#else
+#define INPUT4 ivec4
+#define STEPS_OF(inputs) inputs
+#endif
+struct Weights4 { ivec4 steps[4]; };
+struct Sum {
+    ivec4 open;
+    ivec4 low;     // carried, 16 bits of each time,
+    ivec4 high;    // and what is above these
+};
+#elif defined(ARITHMETIC_DOT)
 #define INPUT4 uint
 struct Weights4 { uvec4 outputs; };
 struct Sum { ivec4 open; };
@@ -45,7 +70,7 @@ struct Sum { ACC4 open; };
 // What is the same for all steps, read before the first loop: push constants are loaded lane by lane where invocations
 // may have parted.
 struct Zeros {
-#ifdef IS_QUANTISED
+#ifdef DTYPE_Q8
     uint sign_mask;
 #endif
 #ifdef ARITHMETIC_FLOAT
@@ -61,9 +86,12 @@ const vec4 PLACES = vec4(1.0, 256.0, 65536.0, 16777216.0);
 const uvec4 MASKS = uvec4(0xffu, 0xff00u, 0xff0000u, 0xff000000u);
 const uvec4 TOPS = uvec4(0u, 0u, 0u, 0x80000000u);
 const uint EXACT_FOURS = 64;    // after which sums are carried to integers
+#elif defined(DTYPE_Q16)
+const uint EXACT_FOURS = NARROW_SUMS ? 0x7fffffffu : 64;    // products are up to 2^22
 #else
 const uint EXACT_FOURS = 0x7fffffffu;
 #endif
+const bool CARRIES = EXACT_FOURS != 0x7fffffffu;
 #ifdef ARITHMETIC_HALF
 const bool EACH_ROUND_CARRIES = true;
 #else
@@ -77,7 +105,7 @@ Zeros zeros_of(bool packed) {
     vec4 top = vec4(0.0, 0.0, 0.0, 128.0);
     vec4 weights = packed ? (float(weight_zero) - top) * PLACES : vec4(weight_zero);
     return Zeros(sign_mask, (float(input_zero) - top) * PLACES, packed ? scales * scales : scales, weights, padding());
-#elif defined(IS_QUANTISED)
+#elif defined(DTYPE_Q8)
     return Zeros(sign_mask, padding());
 #else
     return Zeros(padding());
@@ -85,7 +113,16 @@ Zeros zeros_of(bool packed) {
 }
 
 INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
-#if defined(ARITHMETIC_DOT)
+#if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+    uvec2 low = loaded & 0x00ff00ffu, high = ((loaded >> 8) & 0x00ff00ffu) ^ 0x00800080u;
+    low |= low >> 8;
+    high |= high >> 8;
+    return uvec2((high.x & 0xffffu) | high.y << 16, (low.x & 0xffffu) | low.y << 16);
+#elif defined(DTYPE_Q16) && defined(TILE_SUBGROUP)
+    return loaded;
+#elif defined(DTYPE_Q16)
+    return ivec4(ivec2(loaded) << 16 >> 16, ivec2(loaded) >> 16);
+#elif defined(ARITHMETIC_DOT)
     return loaded ^ zeros.sign_mask;
 #elif defined(ARITHMETIC_FLOAT)
     uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
@@ -98,8 +135,11 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 #ifdef IS_QUANTISED
 // Of packed bytes.
 Weights4 weights_of(uvec4 words, Zeros zeros) {
-#ifdef ARITHMETIC_DOT
+#if defined(ARITHMETIC_DOT)
     return Weights4(words);
+#elif defined(DTYPE_Q16)
+    ivec4 bytes = ivec4(words ^ 0x80808080u);
+    return Weights4(ivec4[](bytes << 24 >> 24, bytes << 16 >> 24, bytes << 8 >> 24, bytes >> 24));
 #else
     Weights4 weights;
     [[unroll]] for (uint k = 0; k < 4u; k++)
@@ -114,13 +154,29 @@ Sum sum_from(ACC4 bias) {
     return Sum(vec4(0.0), bias);
 #elif defined(ARITHMETIC_HALF)
     return Sum(f16vec4(0.0), bias);
+#elif defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+    return Sum(ivec4(0));    // the bias, of up to 64 bits, comes at the end
+#elif defined(DTYPE_Q16)
+    return Sum(ivec4(0), ivec4(0), ivec4(0));
 #else
     return Sum(bias);
 #endif
 }
 
 void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
-#ifdef ARITHMETIC_DOT
+#if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+    sum.open += ivec4((dots_of_bytes(inputs.x, weights.outputs) << 8) + dots_of_bytes(inputs.y, weights.outputs));
+#elif defined(DTYPE_Q16)
+    ivec4 steps = STEPS_OF(inputs);    // 0 and 2, 1 and 3
+    [[unroll]] for (uint o = 0; o < 4u; o++) {
+        int open = sum.open[o];
+        open += weights.steps[0][o] * steps.x;
+        open += weights.steps[1][o] * steps.z;
+        open += weights.steps[2][o] * steps.y;
+        open += weights.steps[3][o] * steps.w;
+        sum.open[o] = open;
+    }
+#elif defined(ARITHMETIC_DOT)
     sum.open += ivec4(dots_of_bytes(inputs, weights.outputs));
 #else
     // Output by output, each product added at once: SwiftShader's compiler keeps in memory what waits.
@@ -140,6 +196,11 @@ void carry(inout Sum sum) {
 #elif defined(ARITHMETIC_HALF)
     sum.carried += vec4(sum.open) * weight_scale;
     sum.open = f16vec4(0.0);
+#elif defined(DTYPE_Q16) && !defined(ARITHMETIC_DOT)
+    if (NARROW_SUMS) return;
+    sum.low += sum.open & 0xffff;
+    sum.high += sum.open >> 16;
+    sum.open = ivec4(0);
 #endif
 }
 
@@ -153,7 +214,9 @@ const bool COUNTS = false;
 
 // With four inputs more.
 uint count_inputs(uint count, INPUT4 inputs) {
-#ifdef ARITHMETIC_DOT
+#if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+    return count + (dot_of_bytes(inputs.x, ONES) << 8) + dot_of_bytes(inputs.y, ONES);
+#elif defined(ARITHMETIC_DOT)
     return count + dot_of_bytes(inputs, ONES);
 #else
     return count;
@@ -177,8 +240,12 @@ ACC4 due_to_weights(uvec4 count, uint fours) {
 #endif
 }
 
-ACC4 total(Sum sum, uint input_count, ACC4 due) {
-#if defined(ARITHMETIC_DOT)
+TOTAL total(Sum sum, uint input_count, ACC4 due) {
+#if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
+    return narrow_total(sum.open - weight_zero * int(input_count) + due);
+#elif defined(DTYPE_Q16)
+    return NARROW_SUMS ? narrow_total(sum.open) : wide_total(sum.low, sum.high);
+#elif defined(ARITHMETIC_DOT)
     return sum.open - weight_zero * int(input_count) + due;
 #elif defined(ARITHMETIC_FLOAT) || defined(ARITHMETIC_HALF)
     return sum.carried;

@@ -41,10 +41,10 @@ const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
 
 // Neighbouring invocations write neighbouring vectors.
 uint place_of_sum(uint tile, uint piece, uint number, uint sums) {
-    return (sums_offset >> 2) + ((tile * PIECES + piece) * sums + number) * INVOCATIONS + gl_LocalInvocationIndex;
+    return sums_offset / TOTAL_WORDS + ((tile * PIECES + piece) * sums + number) * INVOCATIONS + gl_LocalInvocationIndex;
 }
 
-void leave_sum(Place place, uint number, uint sums, ACC4 sum) {
+void leave_sum(Place place, uint number, uint sums, TOTAL sum) {
     left_sums[place_of_sum(place.tile, place.piece, number, sums)] = sum;
 }
 
@@ -58,9 +58,10 @@ bool comes_last(Place place) {
     return last;
 }
 
-ACC4 whole_sum(Place place, uint number, uint sums) {
-    ACC4 sum = left_sums[place_of_sum(place.tile, 0u, number, sums)];
-    for (uint piece = 1; piece < PIECES; piece++) sum += left_sums[place_of_sum(place.tile, piece, number, sums)];
+TOTAL whole_sum(Place place, uint number, uint sums) {
+    TOTAL sum = left_sums[place_of_sum(place.tile, 0u, number, sums)];
+    for (uint piece = 1; piece < PIECES; piece++)
+        sum = with_total(sum, left_sums[place_of_sum(place.tile, piece, number, sums)]);
     return sum;
 }
 #endif

@@ -209,7 +209,7 @@ void main() {
         [[unroll]] for (uint f = 0; f < FOURS; f++) {
             uint number = r * FOURS + f;
             carry(sums[number]);
-            ACC4 sum = total(sums[number], input_counts[r], due[f]);
+            TOTAL sum = total(sums[number], input_counts[r], due[f]);
 #ifdef SUMS_SPLIT
             leave_sum(place, number, INVOCATION_ROWS * FOURS, sum);
         }
@@ -217,7 +217,7 @@ void main() {
     if (!comes_last(place)) return;
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) {
-            ACC4 sum = whole_sum(place, r * FOURS + f, INVOCATION_ROWS * FOURS);
+            TOTAL sum = whole_sum(place, r * FOURS + f, INVOCATION_ROWS * FOURS);
 #endif
             store_output(window_of(part, place.row + line + r * LINES).pixel, targets[f], sum);
         }

@@ -88,7 +88,7 @@ void main() {
     uint tap_loads = divide_up(depth, 4u) * FOUR_LOADS * LANES;
     uint block_loads = kernel_height * kernel_width * tap_loads;
     uint first = weights_offset * WEIGHT_VALUES / LOAD_VALUES + (first_block(part) + place.block) * block_loads + lane;
-    uint at = first;
+    uint at = first, open = 0u;    // fours since sums were carried
     for (uint ky = 0; ky < part.taps.x; ky++) {
         for (uint kx = 0; kx < part.taps.y; kx++) {
             uint addresses[MAX_GROUPS];
@@ -109,6 +109,10 @@ void main() {
                     [[unroll]] for (uint r = 0; r < ROWS; r++)
                         add_products(sums[r], subgroupShuffle(inputs[four][r / LANES], r % LANES), weight);
                 }
+                if (CARRIES && ++open == EXACT_FOURS) {
+                    open = 0u;
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) carry(sums[r]);
+                }
             }
         }
     }
@@ -118,6 +122,7 @@ void main() {
         uint pixel = mix(NO_PIXEL, first_pixel + r, place.row + r < rows);
         if (SPLIT == PHASES) pixel = subgroupShuffle(windows[r / LANES].pixel, r % LANES);
         uint count = COUNTS ? subgroupShuffle(input_counts[r / LANES], r % LANES) : 0u;
+        if (CARRIES) carry(sums[r]);
         store_output(pixel, target, total(sums[r], count, due));
     }
 }

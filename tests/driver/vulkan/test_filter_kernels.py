@@ -20,6 +20,7 @@ from nnvk.driver.vulkan.lowering.product import refuse_long_sums
 from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
+from nnvk.types.extension import EXTENSION, ExtendedOperationCode, KnownCode
 from nnvk.types.operand import ChannelQuant
 
 CONV, DEPTHWISE, FULL = OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.FULLY_CONNECTED
@@ -104,6 +105,8 @@ TYPES = {
     "q8": OperandCode.TENSOR_QUANT8_ASYMM,
     "q8_signed": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
     "per_channel": OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    "q16": OperandCode.TENSOR_QUANT16_SYMM,
+    "q16_per_channel": OperandCode.TENSOR_QUANT16_SYMM,
 }
 
 
@@ -120,7 +123,9 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
     """A model of one operation, and its inputs."""
     code = TYPES[kind]
     quantised = kind != "f32"
-    per_channel = kind == "per_channel" and case.code is not FULL
+    is_wide = code is OperandCode.TENSOR_QUANT16_SYMM
+    has_channels = kind.endswith("per_channel")
+    per_channel = has_channels and case.code is not FULL
     build, inputs, values = Builder(), [], []
 
     def operand(type_: OperandType, value: np.ndarray, *, is_input: bool) -> int:
@@ -143,10 +148,10 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
         return rng.integers(-127 if per_channel else limits.min, limits.max + 1, shape).astype(dtype)
 
     dtype = {"f32": np.float32, "q8": np.uint8}.get(kind, np.int8)
-    source = draw(case.source, dtype)
+    source = draw(case.source, np.int16 if is_wide else dtype)
     if case.nchw:
         source = np.ascontiguousarray(source.transpose(0, 3, 1, 2))
-    operands = [tensor(code, source, 0.05, 3, is_input=True)]
+    operands = [tensor(code, source, 0.05, 0 if is_wide else 3, is_input=True)]
     weights = draw(case.weights, dtype)
     if per_channel:
         scales = tuple(rng.uniform(0.01, 0.04, case.outputs).astype(np.float32).tolist())
@@ -154,10 +159,15 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
         type_ = OperandType(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, weights.shape, channel_quant=channels)
         operands.append(operand(type_, weights, is_input=case.at_run_time))
     else:
-        operands.append(tensor(code, weights, 0.02, -5 if dtype is np.int8 else 140, is_input=case.at_run_time))
+        zero, of_weights = (-5 if dtype is np.int8 else 140), code
+        if is_wide:
+            zero, of_weights = 0, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+        operands.append(tensor(of_weights, weights, 0.02, zero, is_input=case.at_run_time))
     bias = draw((case.outputs,), np.float32) if not quantised else rng.integers(-999, 999, case.outputs, np.int32)
     if case.extreme:
         bias[:] = np.iinfo(np.int32).max
+    if is_wide and has_channels:
+        bias = bias.astype(np.int64).view(np.int32)  # numbers of 64 bits
     bias_scale = 0.0 if per_channel else float(np.float32(0.05) * np.float32(0.02))
     bias_code = OperandCode.TENSOR_INT32 if quantised else code
     operands.append(tensor(bias_code, bias, bias_scale, 0, is_input=case.at_run_time))
@@ -170,8 +180,13 @@ def model_of(case: Filter, kind: str, rng: np.random.Generator) -> tuple[Model, 
     if case.code is not FULL:
         operands += [build.value(case.nchw), build.value(case.dilation[1]), build.value(case.dilation[0])]
     terms = weights.size // case.outputs
-    output_type = OperandType(code, (0,) * source.ndim, 0.1 * terms**0.5 if quantised else 0.0, 7 if quantised else 0)
-    return build.finish(inputs, [build.operation(case.code, operands, output_type)]), values
+    zero_point = 7 if quantised and not is_wide else 0
+    output_type = OperandType(code, (0,) * source.ndim, 0.1 * terms**0.5 if quantised else 0.0, zero_point)
+    operation: KnownCode | int = case.code
+    if is_wide:
+        number = ExtendedOperationCode[case.code.name].value
+        operation = build.model.get_extension_operation_type(EXTENSION, number)
+    return build.finish(inputs, [build.operation(operation, operands, output_type)]), values
 
 
 @pytest.mark.parametrize(

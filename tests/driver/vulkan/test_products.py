@@ -28,6 +28,9 @@ FILTERS = {
     "i8, at run time": ("i8{}*0.05-7", "i8{}*0.02+5 i32[{}]", " -> i8*0.08-20"),
     "u8, per channel": ("u8{}*0.05+120", "#pc0{} #i32[{}]", " -> u8*0.08+100"),
     "i8, per channel, at run time": ("i8{}*0.05-7", "pc0{} i32[{}]", " -> i8*0.08-20"),
+    "i16": ("i16{}*0.001", "#i8{}*0.02+0 #i32[{}]", " -> i16*0.03"),
+    "i16, per channel, 64 bits": ("i16{}*0.001", "#pc0{0} #i32[{2}]", " -> i16*3000"),
+    "i16, at run time": ("i16{}*0.001", "i8{0}*0.02+0 i32[{2}]", " -> i16*3000"),
 }
 CONVOLUTIONS = """
 GROUPED_CONV_2D T[1,5,5,3] C[4,3,3,3] SAME 1 1 1 NONE nhwc
@@ -86,7 +89,7 @@ def convolutions() -> Iterator[str]:
     for template in CONVOLUTIONS.strip().splitlines():
         shape, outputs = re.search(r"C(\[([0-9]+).*?\])", template).groups()
         for source, weights, output in FILTERS.values():
-            row = template.replace(f"C{shape}", weights.format(shape, outputs))
+            row = template.replace(f"C{shape}", weights.format(shape, outputs, 2 * int(outputs)))
             yield re.sub(r"T(\[.*?\])", lambda match, kind=source: kind.format(match[1]), row, count=1) + output
 
 
@@ -111,6 +114,14 @@ CONV_2D f32[1,9,17,32]~3 #f32[69,3,3,32]~3 #f32[69]~9 SAME 1 1 NONE nhwc
 CONV_2D i8[1,9,15,16]*0.05-7 #pc0[40,3,3,16] #i32[40] SAME 1 1 NONE nhwc -> i8*0.08-20
 GROUPED_CONV_2D f32[1,5,6,10]~3 #f32[74,3,2,5]~3 #f32[74]~9 SAME 1 1 2 NONE nhwc
 GROUPED_CONV_2D u8[1,5,6,16]*0.05+120 u8[10,3,2,8]*0.02+131 i32[10] SAME 1 1 2 NONE nhwc -> u8*0.08+100
+CONV_2D i16[1,7,5,13]*0.001 #i8[19,3,3,13]*0.02+0 #i32[38] SAME 1 1 RELU nhwc -> i16*3000
+CONV_2D i16[1,3,5,300]*0.001 #pc0[37,1,1,300] #i32[37] SAME 1 1 NONE nhwc -> i16*0.01
+CONV_2D i16[1,3,5,300]*0.001=-32768 #i8[21,3,1,300]*0.02+0=-127 #i32[42]=-1 SAME 1 1 NONE nhwc -> i16*30
+FULLY_CONNECTED i16[3,31]*0.001=-32768 #i8[23,31]*0.02+0=127 #i32[46] NONE -> i16*3000
+FULLY_CONNECTED i16[3,31]*0.001 #i8[23,31]*0.02+0 #i32[23]~9 NONE -> i16*0.03
+FULLY_CONNECTED i16[2,600]*0.001 i8[12,600]*0.02+0 i32[24] NONE -> i16*3000
+GROUPED_CONV_2D i16[1,5,6,16]*0.001 #i8[10,3,2,8]*0.02+0 #i32[20]=0 SAME 1 1 2 NONE nhwc -> i16*0.03
+TRANSPOSE_CONV_2D i16[2,4,5,3]*0.001 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i16*0.03
 TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~2 #f16[37]~9 1 0 2 1 2 3 NONE nhwc
 TRANSPOSE_CONV_2D f16[1,5,7,16]~3 #f16[37,3,4,16]~2 #f16[37]~9 1 0 2 1 2 3 NONE nhwc
 TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20

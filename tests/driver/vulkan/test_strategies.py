@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
 BYTES = replace(IMAGE, kind="q8")
+SHORTS = replace(IMAGE, kind="q16", narrow=True)
 MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=True)
 
 
@@ -22,10 +23,13 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
         (EIGHT_LANES, IMAGE, "subgroup 32 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 28 in 8x1"),
         (EIGHT_LANES, BYTES, "subgroup 32 in 8x1, bytes by dot"),
+        (EIGHT_LANES, replace(SHORTS, depth=16, columns=16), "quads 16x4 in 4x4"),
+        (EIGHT_LANES, replace(SHORTS, rows=196), "subgroup 28 in 8x1"),
         (EIGHT_LANES, MATRIX, "subgroup 1 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x16"),
         (FOUR_LANES, IMAGE, "quads 16x8 in 4x4"),
         (FOUR_LANES, BYTES, "quads 16x8 in 4x4, bytes by float"),
+        (FOUR_LANES, SHORTS, "quads 16x8 in 4x4"),
         (FOUR_LANES, MATRIX, "register 1x4 in 8x2"),
     ],
 )
@@ -34,7 +38,7 @@ def test_choices_that_were_measured(device: DeviceProfile, work: Work, chosen: s
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
-@pytest.mark.parametrize("kind", ["f32", "f16", "i32", "q8"])
+@pytest.mark.parametrize("kind", ["f32", "f16", "i32", "q8", "q16"])
 @pytest.mark.parametrize("rows", [1, 7, 50_000])
 @pytest.mark.parametrize("columns", [1, 5, 1001])
 def test_everything_has_a_strategy_that_the_device_can_run(
@@ -82,3 +86,8 @@ def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:
     assert ranked(deep, GPU)[0].pieces > 1
     assert ranked(replace(deep, rows=50_000), GPU)[0].pieces == 1
     assert {strategy.pieces for strategy in candidates(deep, EIGHT_LANES)} == {1}
+
+
+def test_dot_products_of_16_bit_steps_are_for_sums_of_32_bits() -> None:
+    for work in (SHORTS, replace(SHORTS, narrow=False)):
+        assert {way.arithmetic for way in candidates(work, GPU)} == ({"none", "dot"} if work.narrow else {"none"})

@@ -59,7 +59,7 @@ def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
     [
         (f"SOFTMAX i16[1,{LONGEST + 1}]*0.5 1.0f", f"axis -1 has {LONGEST + 1} elements"),
         ("AVERAGE_POOL_2D i16[1,257,257,1]*0.5 VALID 1 1 257 257 NONE", f"the shader folds at most {MOST_WIDE}"),
-        ("FULLY_CONNECTED i16[1,240001]*0.5 i8[3,240001]*0.5+0 i32[3] NONE -> i16*5000", "at most 60000"),
+        ("FULLY_CONNECTED i16[1,270001]*0.5 i8[3,270001]*0.5+0 i32[3] NONE -> i16*5000", "at most 65000"),
     ],
 )
 def test_what_is_refused(vulkan: VulkanDevice, text: str, reason: str) -> None:

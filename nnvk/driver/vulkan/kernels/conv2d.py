@@ -7,34 +7,22 @@ from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, refuse_long_sums
-from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
 from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, convolve
 from nnvk.ops.call import Call
-from nnvk.ops.conv2d import conv_axes, group_count
+from nnvk.ops.conv2d import conv_axes
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
 def refuse(call: Call) -> str:
     """Filters that are too large."""
-    outputs, height, width, depth = call.filter.shape
-    if is_wide(call.input):
-        return refuse_wide(height * width, depth, outputs // group_count(call))
+    _, height, width, depth = call.filter.shape
     return refuse_long_sums((height, width), depth)
 
 
-def seen(call: Call) -> Seen:
-    """What an output channel of a convolution sees."""
-    outputs, height, width, depth = call.filter.shape
-    return Seen(depth, outputs // group_count(call), height * width * depth, depth)
-
-
-@kernel(OperationCode.CONV_2D, shaders=(*PRODUCT_SHADERS, WIDE_PRODUCT, *WINOGRAD_SHADERS), refuse=refuse)
+@kernel(OperationCode.CONV_2D, shaders=(*PRODUCT_SHADERS, *WINOGRAD_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
     product = Product(source, target, *conv_axes(call))
-    if is_wide(call.input):
-        multiply_wide(g, Operands.of_convolution(call), product, seen(call), call.nchw)
-        return
     convolve(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)

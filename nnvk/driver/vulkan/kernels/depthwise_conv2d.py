@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_tensors
+from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperationCode
 
-SHADER = Shader("depthwise_conv2d", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
+SHADER = Shader("depthwise_conv2d", where=output_end.exists, DTYPE=("f32", "f16", "q8", "q16"), END=output_end.ENDS)
 CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
 """All that `multiply_by_channel` may dispatch."""
 
@@ -74,6 +73,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         SHADER.variant(DTYPE=kind, END="plain"),
         groups=g.flat(invocations, local),
         spec={
+            **output_spec(g, operands, filters),
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
@@ -111,12 +111,10 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
 
 def _refuse(call: Call) -> str:
     _, height, width, _ = call.filter.shape
-    if is_wide(call.input):
-        return refuse_wide(height * width, 1, call.depth_multiplier)
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=(*CHANNEL_SHADERS, WIDE_PRODUCT), refuse=_refuse)
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=CHANNEL_SHADERS, refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
     _, *window, outputs = call.filter.shape
@@ -124,7 +122,4 @@ def lower(call: Call, g: Lowering) -> None:
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
     product = Product(source, target, *depthwise_axes(call))
-    if is_wide(call.input):
-        multiply_wide(g, Operands.of_convolution(call), product, Seen(1, call.depth_multiplier, 1, outputs), call.nchw)
-    else:
-        multiply_by_channel(g, call, filters, product)
+    multiply_by_channel(g, call, filters, product)

@@ -7,24 +7,19 @@ from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
-from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
 
 def _refuse(call: Call) -> str:
-    outputs, depth = call.weights.shape
-    return refuse_wide(1, depth, outputs) if is_wide(call.input) else refuse_long_sums((1, 1), depth)
+    return refuse_long_sums((1, 1), call.weights.shape[1])
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=(*PRODUCT_SHADERS, WIDE_PRODUCT), refuse=_refuse)
+@kernel(OperationCode.FULLY_CONNECTED, shaders=PRODUCT_SHADERS, refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower FULLY_CONNECTED."""
     operands = Operands(call.code, call.input, call.weights, call.bias, call.output, call.activation)
     rows, outputs = call.output.shape
     depth = call.weights.shape[1]
     product = Product((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
-    if is_wide(call.input):
-        multiply_wide(g, operands, product, Seen(depth, outputs, depth, depth))
-        return
     multiply(g, operands, filters_of(call.weights), product)

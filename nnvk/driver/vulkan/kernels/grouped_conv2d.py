@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.kernels.conv2d import refuse, seen
+from nnvk.driver.vulkan.kernels.conv2d import refuse
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, Split, multiply
-from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, is_wide, multiply_wide
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes, group_count
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*PRODUCT_SHADERS, *CHANNEL_SHADERS, WIDE_PRODUCT), refuse=refuse)
+@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*PRODUCT_SHADERS, *CHANNEL_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower GROUPED_CONV_2D."""
     groups = group_count(call)
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
-    if is_wide(call.input):
-        product = Product(source, target, *conv_axes(call))
-        multiply_wide(g, Operands.of_convolution(call), product, seen(call), call.nchw)
-    elif 1 < groups == source[3]:
+    if 1 < groups == source[3]:
         multiply_by_channel(g, call, filters_of(call.filter), Product(source, target, *conv_axes(call)))
     else:
         product = Product(source, target, *conv_axes(call), Split.CHANNELS if groups > 1 else Split.NOTHING, groups)

@@ -7,7 +7,6 @@ from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, Split, multiply, refuse_long_sums
-from nnvk.driver.vulkan.lowering.wide_product import WIDE_PRODUCT, Seen, is_wide, multiply_wide, refuse_wide
 from nnvk.ops.call import Call
 from nnvk.ops.transpose_conv2d import transpose_conv_axes
 from nnvk.ops.window import nhwc_shape
@@ -16,23 +15,15 @@ from nnvk.types.codes import OperationCode
 
 def refuse(call: Call) -> str:
     """Filters of which too many taps reach a pixel."""
-    outputs, height, width, depth = call.filter.shape
-    if is_wide(call.input):
-        return refuse_wide(height * width, depth, outputs)
+    _, height, width, depth = call.filter.shape
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 
 
-@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=(*PRODUCT_SHADERS, WIDE_PRODUCT), refuse=refuse)
+@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=PRODUCT_SHADERS, refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
     vertical, horizontal = transpose_conv_axes(call)
-    if is_wide(call.input):
-        outputs, height, width, depth = call.filter.shape
-        seen = Seen(depth, outputs, height * width * depth, depth)
-        product = Product(source, target, vertical, horizontal, Split.PHASES)
-        multiply_wide(g, Operands.of_convolution(call), product, seen, call.nchw)
-        return
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
     product = Product(source, target, vertical, horizontal, Split.PHASES, phases)
     multiply(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.convert import as_float32
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
+from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import activation_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.linear import output_multipliers
+from nnvk.ops.fused import activation_range
+from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of
+from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
 _MOST_CHANNELS = (1 << 16) - 1
@@ -39,11 +42,19 @@ class Operands:
     @property
     def is_quantised(self) -> bool:
         """Whether steps are multiplied, not numbers."""
-        return of(self.input) is Q8
+        return self.is_wide or of(self.input) is Q8
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether they have 16 bits, and sums of their products 64."""
+        return of(self.input) is Q16
 
 
 def output_push(operands: Operands) -> dict[str, int | float]:
     """Push constants: where pixels lie, the range of the activation; zero points of q8 variants."""
+    if operands.is_wide:
+        low, high = activation_range(operands.activation, operands.output)
+        return {"placed": 0, "low": int(low), "high": int(high)}
     common = {"placed": 0, **activation_push(operands.activation, operands.output)}
     if not operands.is_quantised:
         return common
@@ -76,6 +87,9 @@ def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1
     if operands.is_quantised:
         pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
         every = np.stack(output_multipliers(operands.code, operands.input, operands.filter, operands.output))
+        if operands.is_wide:
+            pairs[1] = 1  # as far as what is not there is shifted
+            every = np.stack(factors_of(_rounding(operands, parts * outputs), *every))
         pairs[:, :, :outputs] = np.broadcast_to(every, (2, parts * outputs)).reshape(2, parts, outputs)
         tensors["multipliers"] = g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))
     return tensors
@@ -88,3 +102,43 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
     if tensor.is_constant:
         return g.constant_form(tensor, "float32", lambda: tensor.data.astype(np.float32))
     return as_float32(g, tensor)
+
+
+# --- 16-bit steps --------------------------------------------------------------------------------------------
+
+
+def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, int | bool]:
+    """Specialisation constants of variants with sums of 64 bits (``shaders/include/wide_sums.glsl``)."""
+    if not operands.is_wide:
+        return {}
+    channels = filters.outputs * filters.parts
+    return {
+        "NARROW_SUMS": has_narrow_sums(g, operands, filters),
+        "WIDE_BIAS": has_wide_bias(operands.bias, channels),
+        "ROUNDING": int(_rounding(operands, channels)),
+    }
+
+
+def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:
+    """Whether products of 16-bit steps add up to numbers of 32 bits with their bias, or come round there anyway."""
+    channels = filters.outputs * filters.parts
+    if _rounding(operands, channels) is Rounding.TWICE:
+        return True
+    bias, tensor = operands.bias, filters.tensor
+    if not tensor.is_constant or not (bias is None or bias.is_constant):
+        return False
+
+    def largest() -> int:
+        return int(np.abs(filters.weights(), dtype=np.int64).sum((2, 3)).max(initial=0))
+
+    products = g.once((tensor.index, "largest sum", filters.shape, filters.strides), largest) << 15
+    numbers = np.zeros(1, np.int64)
+    if bias is not None:
+        numbers = np.ascontiguousarray(bias.data)
+        numbers = numbers.view(np.int64) if has_wide_bias(bias, channels) else numbers.astype(np.int64)
+    # As Python's numbers: there is no magnitude of the least one.
+    return products + max(-int(numbers.min(initial=0)), int(numbers.max(initial=0))) <= INT32_MAX
+
+
+def _rounding(operands: Operands, channels: int) -> Rounding:
+    return rounding_of(operands.code, operands.bias, channels)

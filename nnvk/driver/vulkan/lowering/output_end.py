@@ -23,7 +23,7 @@ _TABLE = 16
 
 def exists(choice: Mapping[str, str]) -> bool:
     """Which data types have an end."""
-    return choice["END"] == "plain" or choice["DTYPE"] != "i32"
+    return choice["END"] == "plain" or choice["DTYPE"] not in ("i32", "q16")
 
 
 @dataclass(frozen=True, slots=True)

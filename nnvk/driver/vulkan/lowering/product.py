@@ -9,7 +9,13 @@ from enum import IntEnum
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import F16, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_tensors
+from nnvk.driver.vulkan.lowering.filter_output import (
+    Operands,
+    has_narrow_sums,
+    output_push,
+    output_spec,
+    output_tensors,
+)
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
@@ -30,7 +36,7 @@ from nnvk.types.operand import Shape
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes, and they alone, are multiplied in one of two ways; subgroups of eight have dot products of vectors.
+    """Bytes, and 16-bit steps with bytes, are multiplied in one of two ways; subgroups of eight have dot products.
 
     16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
     """
@@ -40,6 +46,8 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False  # those are a CPU's
     if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
+    if choice["DTYPE"] == "q16":
+        return choice["ARITHMETIC"] in ("none", "dot")
     if choice["DTYPE"] != "q8":
         return choice["ARITHMETIC"] == "none"
     return choice["ARITHMETIC"] == "dot" or (choice["ARITHMETIC"] == "float" and choice["TILE"] != "subgroup")
@@ -48,7 +56,7 @@ def _exists(choice: Mapping[str, str]) -> bool:
 PRODUCT = Shader(
     "product",
     where=_exists,
-    DTYPE=("f32", "f16", "i32", "q8"),
+    DTYPE=("f32", "f16", "i32", "q8", "q16"),
     TILE=("subgroup", "shared", "register", "quads"),
     ARITHMETIC=("none", "float", "dot", "half"),
     SUMS=("whole", "split"),
@@ -177,7 +185,7 @@ def multiply(
     nchw_output: bool = False,
 ) -> None:
     """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
-    work = work_of(g, product, filters, dtype(operands.input))
+    work = work_of(g, operands, product, filters)
     strategy = g.choose(f"{work} {product}", ranked(work, g.device))
     multiply_by(g, strategy, operands, filters, product, work, nchw_input, nchw_output)
 
@@ -205,12 +213,14 @@ def multiply_by(
     if strategy.tile == "vector":
         _matrix_by_vectors(g, operands, product, strategy, tensors)
     else:
-        _by_tiles(g, operands, product, work, strategy, tensors, scale)
+        end = output_spec(g, operands, filters)
+        _by_tiles(g, operands, product, work, strategy, tensors, end, scale)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
 
-def work_of(g: Lowering, product: Product, filters: Filters, kind: str) -> Work:
+def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters) -> Work:
     """What strategies are chosen by."""
+    kind = dtype(operands.input)
     vertical, horizontal = product.vertical, product.horizontal
     taps = vertical.window * horizontal.window
     if product.split is Split.PHASES:
@@ -226,6 +236,7 @@ def work_of(g: Lowering, product: Product, filters: Filters, kind: str) -> Work:
         in_order=filters.is_in_order(product.parts_outside, g.device),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
         halves=kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters),
+        narrow=operands.is_wide and has_narrow_sums(g, operands, filters),
     )
 
 
@@ -236,11 +247,13 @@ def _by_tiles(
     work: Work,
     strategy: Strategy,
     tensors: Mapping[str, TensorRef],
+    end: Mapping[str, int | bool],
     scale: float,
 ) -> None:
     kind, columns = work.kind, product.columns
     (local_x, local_y), tile = strategy.local, strategy.tile
     spec: dict[str, int | bool] = {
+        **end,
         "local_x": local_x,
         "local_y": local_y,
         "ROWS": strategy.rows,
@@ -268,8 +281,8 @@ def _by_tiles(
     tiles, sums = strategy.tiles(work), "whole"
     if strategy.pieces > 1:
         sums = "split"
-        left = tiles * strategy.pieces * strategy.sums * local_x * local_y
-        tensors = {**tensors, "sums": g.scratch(16 * left), "counters": g.counters(tiles * local_x * local_y)}
+        left = g.scratch((32 if operands.is_wide else 16) * tiles * strategy.pieces * strategy.sums * local_x * local_y)
+        tensors = {**tensors, "sums": left, "counters": g.counters(tiles * local_x * local_y)}
     g.dispatch(
         PRODUCT.variant(DTYPE=kind, TILE=tile, ARITHMETIC=strategy.arithmetic, SUMS=sums, END="plain"),
         groups=g.flat(tiles * strategy.pieces, 1),

@@ -40,7 +40,7 @@ _LEFT = 4
 _SHORTEST_PIECE = 8
 """Fours of K that are worth a workgroup of their own."""
 _CARRIED = 64
-"""Fours of K after which bytes as floats are carried to integers, in a loop of its own."""
+"""Fours of K after which sums are carried to larger integers, in a loop of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ class Work:
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
     halves: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
+    narrow: bool = False
+    """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
 
     @property
     def steps(self) -> int:
@@ -136,9 +138,11 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     ways: tuple[str, ...] = ("none",)
     if work.kind == "q8":
         ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
+    if work.narrow and "shaderIntegerDotProduct" in device.features:
+        ways = ("none", "dot")
     if work.halves:
         ways = ("none", "half")
-    if work.matrix and work.rows <= _VECTOR_ROWS and work.kind != "i32":
+    if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
         whole = list(_shared(way))
@@ -199,7 +203,8 @@ def _filled(groups: int, device: DeviceProfile) -> float:
 
 
 def _sums_are_short(work: Work, way: str) -> bool:
-    return way != "float" or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
+    carried = way == "float" or (work.kind == "q16" and not work.narrow)
+    return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
 # --- what it costs -------------------------------------------------------------------------------------------
@@ -228,7 +233,10 @@ class Costs:
     stored: Mapping[str, float]
     """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
     products: Mapping[str, float]
-    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane."""
+    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
+
+    `wide dot`: 16-bit steps by dot products of their bytes.
+    """
     convert: Mapping[str, float]
     """What a load of bytes takes before it can be multiplied."""
     swap: float
@@ -262,8 +270,8 @@ COSTS = {
         group=600,
         begin=500,
         stored={"any": 100},
-        products={"f32": 16, "f16": 16, "i32": 32, "float": 16, "dot": 100, "half": 100},
-        convert={"float": 20, "dot": 4},
+        products={"f32": 16, "f16": 16, "i32": 32, "q16": 20, "float": 16, "dot": 100, "wide dot": 24, "half": 100},
+        convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16},
         swap=0,
         latency=0,
         staged_latency=0,
@@ -283,9 +291,9 @@ COSTS = {
         launch=5000,
         group=60,
         begin=70,
-        stored={"any": 50, "q8": 155},
-        products={"f32": 16, "f16": 16, "i32": 64, "float": 16, "dot": 12, "half": 10},
-        convert={"float": 12, "dot": 2},
+        stored={"any": 50, "q8": 155, "q16": 200},
+        products={"f32": 16, "f16": 16, "i32": 64, "q16": 64, "float": 16, "dot": 12, "wide dot": 30, "half": 10},
+        convert={"float": 12, "dot": 2, "q16": 6, "wide dot": 10},
         swap=0.5,
         latency=650,
         staged_latency=520,
@@ -297,8 +305,8 @@ COSTS = {
 }
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
 COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
-_SUBGROUP_DOT = 9
-"""`Costs.products` of dot products in the tile `subgroup`: in vectors of eight they are vector instructions."""
+_SUBGROUP_PRODUCTS = {"dot": 9, "q16": 28, "wide dot": 30}
+"""`Costs.products` in the tile `subgroup`: in vectors of eight dot products are vector instructions."""
 _SUBGROUP_LOAD = 0.8
 """What loads take there: it loads floats by eights."""
 
@@ -317,10 +325,13 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
         costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2)
     way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
+    if work.kind == "q16" and way == "dot":
+        way = "wide dot"
     products = costs.products.get(way, costs.products["i32"])
     convert = costs.convert.get(way, 0.0)
-    loads = 1 if work.kind == "q8" else 4  # of the weights of four steps for four channels, where they are packed
-    inputs = 0.25 if work.kind == "q8" else 1.0  # vectors that four steps of a pixel are
+    of_bytes = work.kind in ("q8", "q16")  # the weights are
+    loads = 1 if of_bytes else 4  # of the weights of four steps for four channels, where they are packed
+    inputs = {"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0)  # vectors that four steps of a pixel are
     moved = 0.0  # vectors that an invocation gets from the cache which all units share, or leaves there
     stored = costs.stored.get(work.kind, costs.stored["any"])
     local_x, local_y = strategy.local
@@ -332,8 +343,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step = (loads + 1) * costs.load + products + convert
         end = costs.barrier + local_y * costs.staged
     elif strategy.tile == "subgroup":
-        if strategy.arithmetic == "dot":
-            products = _SUBGROUP_DOT
+        products = _SUBGROUP_PRODUCTS.get(way, products)
         groups = busy = strategy.tiles(work)
         rounds = work.steps
         read = loads + -(-strategy.rows // _LANES)
@@ -370,7 +380,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         rounds = work.steps
         read = strategy.fours * (loads if strategy.packed else 4) + strategy.rows // share
         sums = strategy.sums
-        words = 1 if way == "dot" else 4
+        words = {"dot": 1, "wide dot": 2}.get(way, 4)
         step = read * costs.load + sums * products * (1 if sums <= costs.sums else 2)
         step += strategy.rows * (share - 1) / share * words * costs.swap
         step += (strategy.fours + strategy.rows // share) * convert
@@ -399,7 +409,7 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
     """Putting weights in the strategy's order in every execution, where that is needed."""
     if work.constant or (work.in_order and not strategy.packed):
         return 0.0
-    vectors = work.parts * work.fours * work.steps * (1 if work.kind == "q8" else 4)
+    vectors = work.parts * work.fours * work.steps * (1 if work.kind in ("q8", "q16") else 4)
     return costs.launch + vectors / lanes * 5 * costs.load
 
 

@@ -127,7 +127,7 @@ def convolve(
     g: Lowering, operands: Operands, filters: Filters, product: Product, nchw_input: bool, nchw_output: bool
 ) -> None:
     """Compute a convolution, in the way that is thought or was measured to be the fastest."""
-    work = work_of(g, product, filters, dtype(operands.input))
+    work = work_of(g, operands, product, filters)
     downs = sizes(g, filters, product, work)
     if not downs:
         multiply(g, operands, filters, product, nchw_input, nchw_output)
