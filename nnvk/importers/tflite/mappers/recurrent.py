@@ -11,6 +11,7 @@ from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Value
+from nnvk.importers.tflite import wide_lstm
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import is_hybrid, real_weights
 from nnvk.importers.tflite.operands import operand_type
@@ -148,6 +149,8 @@ def sequence_lstm(c: Context) -> Value:
     """All steps of a sequence."""
     source = c.input(0)
     options = c.options("UnidirectionalSequenceLSTMOptions")
+    if source.code is OperandCode.TENSOR_QUANT16_SYMM:
+        return wide_lstm.sequence(c, options)
     if is_quantised(source):
         return _sequence_8bit(c, options)
     states = _OUTPUT_STATE, _CELL_STATE
@@ -196,7 +199,6 @@ _GATES = 4
 _INTERMEDIATES = 5
 _NORMLESS_SCALE = 2.0**-12
 """The scale of what enters a gate without a layer norm; the intermediate tensors have none then."""
-_MAX_STEPS = 256
 _SYMMETRIC = OperandCode.TENSOR_QUANT8_SYMM
 
 
@@ -258,7 +260,7 @@ def _sequence_8bit(c: Context, options: Any) -> Value:
         raise Unmapped(f"the input must have rank 3, got shape {list(source.shape)}")
     axis = 0 if options.TimeMajor() else 1
     count = source.shape[axis]
-    if count > _MAX_STEPS:
+    if count > wide_lstm.MOST_STEPS:
         raise Unmapped(f"NNAPI has the 8-bit kernel for one step, and {count} steps are too many to write out")
     parts = c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count) if count > 1 else [source]
     batches, size = source.shape[1 - axis], source.shape[2]
