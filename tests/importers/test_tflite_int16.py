@@ -239,6 +239,37 @@ def test_real_numbers_in_their_place_are_not_rounded_to_8_bits() -> None:
     assert not is_whole(imported)
 
 
+@pytest.mark.parametrize("pool", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_what_goes_into_products_and_pools_changes_nothing(pool: str) -> None:
+    """PAD before a convolution, CONCATENATION behind two, PAD before a pool."""
+    source, around, result = q16(1, 6, 7, 4), i32c([[0, 0], [1, 2], [2, 1], [0, 0]]), q16(1, 5, 5, 24)
+    padded, joined, framed = q16(1, 9, 10, 4), q16(1, 7, 8, 24), q16(1, 10, 11, 24)
+    parts = [q16(1, 7, 8, 16), q16(1, 7, 8, 8)]
+    net = Net([source], [result])
+    options = {"Padding": VALID, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    window = {"Padding": VALID, "StrideW": 2, "StrideH": 2, "FilterWidth": 2, "FilterHeight": 2}
+    net.op("PAD", [source, around], padded)
+    for part in parts:
+        count = part.shape[3]
+        inputs = [padded, q8c(count, 3, 3, 4, scale=0.003), bias(*range(count))]
+        net.op("CONV_2D", inputs, part, "Conv2DOptions", version=4, **options)
+    net.op("CONCATENATION", parts, joined, "ConcatenationOptions", Axis=3)
+    net.op("PAD", [joined, around], framed)
+    net.op(pool, [framed], result, "Pool2DOptions", **window)
+    feed = [random_input(source, np.random.default_rng(5))]
+    imported = compare(write(net), feed, steps=0)
+    outputs, _ = imported.decode(nnvk.run(on_gpu(imported), imported.encode(feed)))
+    np.testing.assert_array_equal(outputs[0], expected(write(net), feed)[0][0])
+
+
+def on_gpu(imported: ImportedModel) -> nnvk.Compilation:
+    """The model compiled, in one step, for a Vulkan device."""
+    compilation = nnvk.Compilation(imported.model, [nnvk.get_device("vulkan-0")])
+    compilation.finish()
+    assert len(compilation.steps) == 1
+    return compilation
+
+
 def test_a_network_runs_whole_on_a_gpu_and_is_equal_to_the_bit() -> None:
     source, mapped, activated, pooled = q16(1, 9, 7, 3), q16(1, 9, 7, 8), q16(1, 9, 7, 8), q16(1, 4, 3, 8)
     flat, scores, result = q16(1, 96), q16(1, 5, scale=0.001), q16(1, 5, scale=UNIT)
@@ -254,8 +285,5 @@ def test_a_network_runs_whole_on_a_gpu_and_is_equal_to_the_bit() -> None:
     net.op("SOFTMAX", [scores], result, "SoftmaxOptions", Beta=1.0)
     feed = [random_input(source, np.random.default_rng(3))]
     imported = compare(write(net), feed, steps=0)
-    compilation = nnvk.Compilation(imported.model, [nnvk.get_device("vulkan-0")])
-    compilation.finish()
-    assert len(compilation.steps) == 1
-    outputs, _ = imported.decode(nnvk.run(compilation, imported.encode(feed)))
+    outputs, _ = imported.decode(nnvk.run(on_gpu(imported), imported.encode(feed)))
     np.testing.assert_array_equal(outputs[0], expected(write(net), feed)[0][0])

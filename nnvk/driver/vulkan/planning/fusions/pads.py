@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 _CONVOLUTIONS = ("product", "depthwise_conv2d")
+_LAST_STEP = {"q8": 0xFF, "q16": 0xFFFF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ def _value(pad: Dispatch, pool: Dispatch) -> int | float | None:
         return None
     _, kind, dtype, *_ = pool.shader.name.split(".")
     word = int(pad.push["value"])
-    if dtype == "q8":
-        return word ^ int(pool.push["sign_mask"]) & 0xFF
+    if dtype in _LAST_STEP:
+        return word ^ int(pool.push["sign_mask"]) & _LAST_STEP[dtype]
     bits = np.uint32(word).view(np.float32) if dtype == "f32" else np.uint16(word).view(np.float16)
     # Sums depend on their order, which the padding changes where it is no zero, or where several share it out.
     alone = pool.shader.constant(pool.specialization, "LANES") == 1
