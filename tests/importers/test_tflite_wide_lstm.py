@@ -57,6 +57,7 @@ class Cell:
         result = T("INT16", (*self.source.shape[:2], self.units), scale=self.scale)
         net = Net([self.source], [result])
         inputs = [self.source, *self.weights, *self.recurrent, *[None] * 3, *self.biases, None, None, *self.states]
+        inputs += [None] * 4
         for position, tensor in changed.pop("inputs", {}).items():
             inputs[position] = tensor
         options = {"TimeMajor": self.time_major, "CellClip": self.clip, "FusedActivationFunction": TANH, **changed}
