@@ -6,8 +6,7 @@
 // tile: a value that is much larger than the others would drown what does not see it. So a tile is marked by a NaN, which
 // all of its sums become, where the largest value of all channels is no number, or is RATIO times as large as the largest
 // one in some window and larger than `harmless`; winograd_output.comp computes such tiles directly. Of each window a
-// cell is looked at that lies in it: two neighbouring pixels each way, of which one is the window's middle. Cells in the
-// padding do not count: the middle of a window never lies there (lowering/winograd.py).
+// cell is looked at that lies in it: two neighbouring pixels each way, of which one is the window's middle.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -36,6 +35,8 @@ layout(push_constant) uniform Push {
     uint channels;
     int pad_top;
     int pad_left;
+    uint out_height;
+    uint out_width;
     float harmless;
 };
 
@@ -53,10 +54,10 @@ uint cell_of(uint y, uint x) {
     return y / 2u * CELLS_RIGHT + x / 2u;
 }
 
-// Whether a cell has a pixel of the input, in a tile that sees it from a place on.
-bool is_inside(uint cell, ivec2 start) {
-    ivec2 first = start + 2 * ivec2(cell / CELLS_RIGHT, cell % CELLS_RIGHT) + ivec2(DOWN == 2u ? 1 : 0, 0);
-    return all(bvec4(greaterThanEqual(first + 1, ivec2(0)), lessThan(first, ivec2(height, width))));
+// Whether there is a window that a cell is looked at for: of four along a side the second and third share theirs.
+bool is_seen(uint cell, Tile tile) {
+    uvec2 at = uvec2(cell / CELLS_RIGHT, cell % CELLS_RIGHT);
+    return all(lessThan(uvec2(tile.y, tile.x) + at + at / 2u, uvec2(out_height, out_width)));
 }
 
 bool is_drowned(uint highest, uint lowest) {
@@ -116,7 +117,7 @@ void main() {
         [[unroll]] for (uint i = 0; i <= REST; i++) {
             uint here = largest_of(found[i]);
             highest = max(highest, here);
-            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_inside(i, start));
+            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
         }
     } else {
         for (uint i = gl_LocalInvocationIndex; i < TILES * (REST + 1u); i += LOCAL) largest[i] = 0u;
@@ -126,7 +127,7 @@ void main() {
         [[unroll]] for (uint i = 0; i <= REST; i++) {
             uint here = largest[slot * (REST + 1u) + i];
             highest = max(highest, here);
-            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_inside(i, start));
+            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
         }
     }
     // At a point that counts for all pixels, of channels that this invocation has stored.

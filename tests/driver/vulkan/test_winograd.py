@@ -175,6 +175,16 @@ def test_ends_are_fused(tiled: VulkanDevice, seed: int) -> None:
     assert "binary" not in families(plan)
 
 
+@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 1, 1, 0], [0, 2, 3, 1]])
+def test_pads_are_fused(tiled: VulkanDevice, pads: list[int]) -> None:
+    net = Net(3)
+    around = np.array([[0, 0], pads[:2], pads[2:], [0, 0]], np.int32)
+    padded = net.op(OperationCode.PAD, net.input(2, 9, 7, 12), around)
+    both = [net.conv(padded, outputs, 12, padding=PaddingCode.VALID) for outputs in (8, 5)]
+    plan = run_both(tiled, net.finish(*both), net.arrays)
+    assert families(plan).split() == 2 * ["winograd_input", "product", "winograd_output"]
+
+
 def test_channels_are_written_in_place(tiled: VulkanDevice) -> None:
     net = Net(4)
     source = net.input(1, 9, 7, 12)
@@ -233,7 +243,7 @@ def first(device: DeviceProfile, size: int, channels: int, outputs: int, downs: 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 def test_it_is_chosen_where_it_wins(device: DeviceProfile) -> None:
-    for size, channels in ((56, 64), (28, 128), (14, 256)):
+    for size, channels in ((112, 64), (28, 256), (14, 256)):
         assert first(device, size, channels, channels).startswith("winograd 2x4 by ")
         assert first(device, size, channels, channels, downs=(2, 4)).startswith("winograd ")
 

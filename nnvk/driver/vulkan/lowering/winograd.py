@@ -37,6 +37,8 @@ WINOGRAD_SHADERS = (WINOGRAD_INPUT, WINOGRAD_OUTPUT)
 """What `convolve` may dispatch beside products."""
 
 _WINDOW = 3
+_MOST_PADDING = 1
+"""Pixels around images. Windows that see nothing but padding would drown, and their tiles be computed directly."""
 _ACROSS = 4
 """Output pixels of a tile, along the width."""
 _POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
@@ -52,6 +54,8 @@ _GROWTH = 4 * 2.0**-24
 _LOCAL = 64
 _PRODUCTS = 4
 """Strategies of the product that are thought of, the cheapest."""
+_MARGIN = 1.08
+"""What costs are multiplied by: three dispatches in the place of one have to be clearly faster."""
 _LINE, _LANES = 100, 800
 """Cycles in which a CPU's subgroup moves a vector that another core wrote, or will read: what it takes, and what a
 subgroup of one invocation would take beside. Measured on llvmpipe and SwiftShader, where both are in turn."""
@@ -153,7 +157,7 @@ def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[
         work.kind not in (F32.name, F16.name)
         or not work.constant
         or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in product.axes)
-        or any(max(axis.before, axis.after) > 1 for axis in product.axes)  # windows' middles could lie in it
+        or any(max(axis.before, axis.after) > _MOST_PADDING for axis in product.axes)
         or min(work.depth, work.columns) < LEAST_CHANNELS
         or not length_and_largest(g, filters)[1] <= _LARGEST  # NaN is not
     ):
@@ -174,7 +178,7 @@ def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, flo
     """The strategies for the product that cost the least, with the costs of all three steps."""
     around = _transforms(tiles, device)
     for strategy in itertools.islice(ranked(tiles.work, device), _PRODUCTS):
-        yield strategy, around + cost(strategy, tiles.work, device)
+        yield strategy, _MARGIN * (around + cost(strategy, tiles.work, device))
 
 
 def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
@@ -222,6 +226,8 @@ def _by_tiles(
         "channels": channels,
         "pad_top": product.vertical.before,
         "pad_left": product.horizontal.before,
+        "out_height": product.target[1],
+        "out_width": product.target[2],
     }
     spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
@@ -255,8 +261,6 @@ def _by_tiles(
             "dst": target,
             **output_tensors(g, operands, product.columns),
         },
-        out_height=product.target[1],
-        out_width=product.target[2],
         out_channels=product.columns,
         **seen,
         **output_push(operands),

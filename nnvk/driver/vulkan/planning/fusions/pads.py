@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.lowering.surround import CONSTANT, RANK
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
-_CONVOLUTIONS = ("product", "depthwise_conv2d")
+_CONVOLUTIONS = ("product", "depthwise_conv2d", "winograd_input", "winograd_output")
 _LAST_STEP = {"q8": 0xFF, "q16": 0xFFFF}
 
 
@@ -134,7 +134,9 @@ def _is_signed(convolution: Dispatch) -> bool:
 def _shape(convolution: Dispatch) -> tuple[int, int, int, int] | None:
     """Of what a convolution reads, in NHWC; None where it is a product of another kind."""
     push = convolution.push
-    if "parts" in push:
+    if "tiles" in push:
+        batches = int(push["tiles"]) // int(push["tiles_down"] * push["tiles_across"])
+    elif "parts" in push:
         split = convolution.shader.constant(convolution.specialization, "SPLIT")
         if split not in (Split.NOTHING, Split.CHANNELS):
             return None
