@@ -214,6 +214,26 @@ def test_what_it_is_not_for_stays_direct(own: VulkanDevice, monkeypatch: pytest.
     assert "winograd" not in families(plan_of(own, row.model))
 
 
+def test_it_stays_direct_where_it_would_take_too_much_memory(
+    own: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of filters at the points, or of images."""
+    monkeypatch.setattr(winograd, "ways", forced)
+    row = convolution("f32[1,4,4,320] #f32[320,3,3,320] #f32[320] SAME 1 1 NONE nhwc")
+    filters = 24 * 320 * 320 * 4
+
+    def shaders(row: Row, most: int) -> str:
+        device = replace(own.profile, max_buffer=most)
+        shapes = [type_.dimensions for type_ in row.model.input_types()]
+        return families(lower(row.model, shapes, device, own.planner.library))
+
+    assert "winograd" in shaders(row, filters)
+    assert "winograd" not in shaders(row, filters - 1)
+    for height, taken in ((1700, True), (1900, False)):
+        image = convolution(f"f32[1,{height},64,48] #f32[48,3,3,48] #f32[48] SAME 1 1 NONE nhwc")
+        assert ("winograd" in shaders(image, 1 << 30)) == taken
+
+
 @pytest.mark.parametrize("weight", [np.nan, np.inf, 1e35])
 def test_weights_that_would_spread_stay_direct(
     own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, weight: float

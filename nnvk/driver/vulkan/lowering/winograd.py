@@ -20,7 +20,7 @@ import numpy as np
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
-from nnvk.driver.vulkan.lowering.filters import Filters, length_and_largest
+from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.product import POINT, Product, Split, multiply, multiply_by, work_of
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
@@ -47,6 +47,8 @@ LEAST_CHANNELS = 40
 """Of input and output: below, transforms take longer than what they save."""
 _LARGEST = 1e30
 """Of weights."""
+_MOST_BYTES = 64 << 20
+"""Of values at the points, which take two to three times the memory of images."""
 _HARMLESS = 1e-6
 """What a value may add to the error of what does not see it: a tenth of what Android's tests allow."""
 _GROWTH = 4 * 2.0**-24
@@ -168,7 +170,11 @@ def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[
 
 
 def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
-    return 4 * tiles.points * tiles.count * max(tiles.channels, tiles.outputs) <= device.max_buffer
+    """Whether the device can bind what is at the points, and that is not too much beside the images."""
+    values = tiles.count * max(tiles.channels, tiles.outputs)
+    weights = tiles.channels * round_up(tiles.outputs, BLOCK)
+    most = device.max_buffer // (4 * tiles.points)
+    return weights <= most and values <= min(most, _MOST_BYTES // (4 * tiles.points))
 
 
 # --- costs ---------------------------------------------------------------------------------------------------
