@@ -5,6 +5,9 @@
 // The geometry is in specialisation constants, so that windows lie in registers.
 //
 // Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to fours.
+//
+// Bytes are multiplied as floats, which is fast everywhere: the sums of a window that registers hold are exact. The
+// input's zero point is outside of them: sum (a - za) (w - zw) = sum a (w - zw) - za sum (w - zw).
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -82,11 +85,17 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-// Of 16-bit steps the bias, of up to 64 bits, comes at the end.
-#ifdef DTYPE_Q16
+// What is multiplied, and how sums begin and end. Of 16-bit steps the bias, of up to 64 bits, comes at the end.
+#if defined(DTYPE_Q8)
+#define FACTOR4 vec4
+#define SUM_FROM(bias) vec4(0.0)
+#define TOTAL_OF(sum) (target.bias + ivec4(sum))
+#elif defined(DTYPE_Q16)
+#define FACTOR4 ivec4
 #define SUM_FROM(bias) ivec4(0)
 #define TOTAL_OF(sum) narrow_total(sum)
 #else
+#define FACTOR4 ACC4
 #define SUM_FROM(bias) (bias)
 #define TOTAL_OF(sum) (sum)
 #endif
@@ -100,7 +109,7 @@ struct Input {
     uvec4 channels;
 #ifdef DTYPE_Q8
     uint sign_mask;
-    int zero;
+    uint padding;    // four zero points
 #endif
 };
 
@@ -110,45 +119,48 @@ Input input_of(uint image, uint channel) {
     uint first = image * height * width * channels;
     uint base = src_offset * WORD_VALUES + first;
 #ifdef DTYPE_Q8
-    return Input(base, height, width, channels, seen, sign_mask, input_zero);
+    return Input(base, height, width, channels, seen, sign_mask, uint(input_zero) * 0x01010101u);
 #else
     return Input(base, height, width, channels, seen);
 #endif
 }
 
-// The four values at (y, x), less the zero point; zeros in the padding. Without a branch: this is unrolled many times, and
+// The four values at (y, x); in the padding zeros, or zero points. Without a branch: this is unrolled many times, and
 // SwiftShader's compiler tries every way through branches, of which ?: and && are two.
-ACC4 load_input(Input from, int y, int x) {
+FACTOR4 load_input(Input from, int y, int x) {
     bool inside = all(lessThan(uvec2(y, x), uvec2(from.height, from.width)));
     uint pixel = from.base + mix(0u, (uint(y) * from.width + uint(x)) * from.stride, inside);
     uvec4 at = pixel + from.channels;
-    ACC4 loaded;
 #ifdef DTYPE_Q8
-    uint mask = from.sign_mask;
-#else
-    const uint mask = 0u;
-#endif
+    uint word = 0u;
     if (VECTOR_LOADS) {
-        loaded = DECODE4_WITH(src_fours[at.x >> 2], mask);
+        word = src_fours[at.x >> 2] ^ from.sign_mask;
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], mask);
+        [[unroll]] for (uint i = 0; i < 4u; i++) word |= uint(LOAD_FROM_WITH(src, at[i], from.sign_mask)) << (8u * i);
     }
-#if defined(DTYPE_Q8)
-    loaded -= from.zero;
-#elif defined(DTYPE_Q16)
+    return vec4(unpack_bytes(mix(from.padding, word, inside), 0u));
+#else
+    ACC4 loaded;
+    if (VECTOR_LOADS) {
+        loaded = DECODE4_WITH(src_fours[at.x >> 2], 0u);
+    } else {
+        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], 0u);
+    }
+#ifdef DTYPE_Q16
     loaded = loaded << 16 >> 16;
 #endif
     return mix(ACC4(0), loaded, bvec4(inside));
+#endif
 }
 
-ACC4 load_weights(uint tap, uint quad) {
+FACTOR4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
 #if defined(IS_FLOAT)
     return FROM_WEIGHT4(weights[weights_offset / WEIGHT_WORDS + at]);
 #elif defined(DTYPE_Q16)
     return unpack_signed_bytes(weights[weights_offset + at]);
 #else
-    return unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero;
+    return vec4(unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero);
 #endif
 }
 
@@ -176,18 +188,28 @@ void main() {
             TOTAL sum = TOTAL_OF(SUM_FROM(target.bias));
             for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
-                    ACC4 value = load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X));
-                    sum = with_total(sum, TOTAL_OF(value * load_weights(ky * KERNEL_WIDTH + kx, tile.w)));
+                    FACTOR4 value = load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X));
+                    FACTOR4 weight = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
+#ifdef DTYPE_Q8
+                    sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for floats
+#else
+                    sum = with_total(sum, TOTAL_OF(value * weight));
+#endif
                 }
             store_output(out_line * line_pixels + out_x, target, sum);
         }
         return;
     }
 
-    ACC4 window[MAX_TAPS];
+    FACTOR4 window[MAX_TAPS];
     [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
+#ifdef DTYPE_Q8
+    vec4 taps = vec4(0.0);
+    [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) taps += window[tap];
+    target.bias -= input_zero * ivec4(taps);
+#endif
     if (!exists) return;
-    ACC4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
+    FACTOR4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
     [[unroll]] for (uint column = 0; column < KEPT; column++)
         [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
             columns[STRIDE_X + column][row] = load_input(source, y + int(row), x + int(column));
@@ -197,7 +219,7 @@ void main() {
                 columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
                                                      : load_input(source, y + int(row), x + int(column));
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-            ACC4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
+            FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                     sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];

@@ -6,7 +6,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #ifdef ARITHMETIC_DOT
 #extension GL_EXT_spirv_intrinsics : require

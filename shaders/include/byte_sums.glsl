@@ -3,7 +3,7 @@
 // columns of a row, four for each invocation along x; those along y share K out and add up in the end.
 //
 // TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
-// workgroup is one subgroup, loads are by 64 bits, and what all lanes multiply by goes from lane to lane by shuffles.
+// workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
 //
 // Bytes are multiplied as they are, and zero points come in at the end: sum (a - za) (w - zw) is sum a w - zw sum a +
 // due, where due, n za zw - za sum w, is known for constant weights. Sums wrap round.
@@ -24,9 +24,6 @@ layout(constant_id = 4) const bool DUE = false;        // what is due to zero po
 layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
 layout(set = 0, binding = 1) readonly buffer Behind { uint behind[]; };
 layout(set = 0, binding = 2) readonly buffer Weights { uvec4 weights[]; };
-#ifdef TILE_SUBGROUP
-layout(set = 0, binding = 2) readonly buffer Weights_Pairs { u64vec2 weights_pairs[]; };
-#endif
 layout(set = 0, binding = 3) readonly buffer Due { ivec4 due[]; };
 
 const uint LANES = 8;    // invocations along x
@@ -76,8 +73,7 @@ ivec4 sums_of(uint row, uint block) {
         uint mine = mix(0u, load_steps(row, min(chunk + lane, fours - 1u)), chunk + lane < fours);
         raw.inputs += dot_of_bytes(mine, ONES);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
-            u64vec2 pairs = weights_pairs[first + min(chunk + from, fours - 1u) * LANES];
-            uvec4 words = uvec4(unpack32(pairs.x), unpack32(pairs.y));
+            uvec4 words = weights[first + min(chunk + from, fours - 1u) * LANES];
             raw.products += dots_of_bytes(subgroupShuffle(mine, from), words);
             if (!DUE) raw.weights += dots_of_bytes(mix(0u, ONES, chunk + from < fours), words);
         }

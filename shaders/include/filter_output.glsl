@@ -27,6 +27,11 @@ layout(set = 0, binding = 4) readonly buffer Multipliers_Words { int multipliers
 const uint END_WORDS = 0;
 #endif
 #endif
+#ifdef DTYPE_Q8
+// Sums and multipliers are such as `multiply_small` takes; and no result is below the zero point.
+layout(constant_id = 16) const bool SMALL = false;
+layout(constant_id = 17) const bool NONNEGATIVE = false;
+#endif
 #ifdef END_FUSED
 #include "output_end.glsl"
 #endif
@@ -50,11 +55,12 @@ struct Output {
     ACC4 bias;
     ACC low;
     ACC high;
-#ifdef IS_QUANTISED
+#ifdef DTYPE_Q16
     ivec4 mantissa;
     ivec4 shift;
 #endif
 #ifdef DTYPE_Q8
+    Multiplier multiplier;    // unless SMALL, with the shift in place of `right`
     int zero;
     uint sign_mask;
 #endif
@@ -91,13 +97,18 @@ Output output_of(uint part, uint channel) {
 #endif
 #ifdef IS_QUANTISED
     uint at = (multipliers_offset + END_WORDS >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
-#endif
-    return Output(stored, base, stride, start, low, high
-#ifdef IS_QUANTISED
-        , multipliers[at], multipliers[at + 1u]
+    ivec4 mantissa = multipliers[at], shift = multipliers[at + 1u];
 #endif
 #ifdef DTYPE_Q8
-        , output_zero, sign_mask
+    Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
+    if (SMALL) multiplier = small_multiplier(mantissa, shift);
+#endif
+    return Output(stored, base, stride, start, low, high
+#ifdef DTYPE_Q16
+        , mantissa, shift
+#endif
+#ifdef DTYPE_Q8
+        , multiplier, output_zero, sign_mask
 #endif
 #ifdef DTYPE_Q16
         , start_high
@@ -128,7 +139,8 @@ void store_output(uint pixel, Output to, TOTAL sum) {
     ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
 #else
 #ifdef IS_QUANTISED
-    sum = multiply_by_quantized_multiplier(sum, to.mantissa, to.shift) + to.zero;
+    if (SMALL) sum = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
+    else sum = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;
 #endif
     ACC4 result = activate(sum, to.low, to.high);
 #endif

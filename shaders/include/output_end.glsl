@@ -20,6 +20,8 @@ layout(constant_id = 20) const uint EXTRA = OF_EACH;
 
 layout(constant_id = 21) const uint COMBINE = NO_STEP;
 layout(constant_id = 22) const bool LOOK_UP = false;
+// Numbers and multipliers on the way of COMBINE are such as `multiply_small` takes.
+layout(constant_id = 23) const bool SMALL_COMBINE = false;
 const uint SUM = 1, PRODUCT = 3;
 const uint TABLE = 16;    // words before it
 const uint END_WORDS = LOOK_UP ? TABLE + 64u : TABLE;    // before the multipliers
@@ -45,6 +47,11 @@ End end_of(uint first, uint last) {
     return end;
 }
 
+ivec4 rescaled(ivec4 x, ivec4 by) {
+    if (SMALL_COMBINE) return multiply_small(x, small_multiplier(by.yyyy, by.zzzz), false);
+    return multiply_by_quantized_multiplier(x, by.y, by.z);
+}
+
 int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
 
 // Of four results that are elements 4 i to 4 i + 3.
@@ -53,11 +60,11 @@ ivec4 ended(End end, ivec4 x, uint i, uint sign_mask) {
         ivec4 other = (EXTRA == OF_EACH ? LOAD4_WITH(extra, i, sign_mask) : end.extra) - end.other.x;
         x -= end.own.x;
         if (COMBINE == PRODUCT) {
-            x = multiply_by_quantized_multiplier(x * other, end.result.y, end.result.z);
+            x = rescaled(x * other, end.result);
         } else {
-            ivec4 left = multiply_by_quantized_multiplier(x << 20, end.own.y, end.own.z) * end.own.w;
-            ivec4 right = multiply_by_quantized_multiplier(other << 20, end.other.y, end.other.z) * end.other.w;
-            x = multiply_by_quantized_multiplier(left + right, end.result.y, end.result.z);
+            // Both go to a common scale first, at most as large as they are.
+            ivec4 left = rescaled(x << 20, end.own) * end.own.w, right = rescaled(other << 20, end.other) * end.other.w;
+            x = rescaled(left + right, end.result);
         }
         x = activate(x + end.result.x, end.limits.x, end.limits.y);
     }

@@ -154,6 +154,29 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
+// A multiplier for numbers below 2^29, with a shift in -29..0, by one product. Of t = floor(x mantissa / 2^30) both
+// roundings make floor((t + 1 + 2^e) / 2^(e + 1)), where e = -shift, and floor((t - 1 + 2^e) / 2^(e + 1)) for t < 0; where
+// e is 0 there is but one, and they make floor((t + 1) / 2).
+struct Multiplier {
+    ivec4 mantissa;
+    ivec4 right;       // e + 1
+    ivec4 rounding;
+    ivec4 negative;    // what is added to t < 0
+};
+
+Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {
+    ivec4 again = min(-shift, ivec4(1));    // 1 where there is a second rounding
+    return Multiplier(mantissa, 1 - shift, 1 + (again << -shift), -2 * again);
+}
+
+// nonnegative: results below 0 count as 0, or as -1.
+ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
+    ivec4 t;
+    ivec4 low;
+    imulExtended(x << 2, by.mantissa, t, low);
+    return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
+}
+
 // The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties. What is left
 // of `a` is exact: the product is taken by halves (Dekker), because fma need not be one rounding.
 vec4 exact_quotient(vec4 a, vec4 b) {

@@ -226,16 +226,21 @@ def test_two_products_are_added(vulkan: VulkanDevice, real: OperandCode) -> None
 
 
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
-@pytest.mark.parametrize("kind", [Op.ADD, Op.SUB, Op.MUL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [(Op.ADD, 0.16), (Op.SUB, 0.16), (Op.MUL, 0.16), (Op.ADD, 1.1e-7), (Op.SUB, 3e-9)],
+    ids=lambda each: each.name if isinstance(each, Op) else str(each),
+)
 @pytest.mark.parametrize("swapped", [False, True])
-def test_bytes_are_combined(vulkan: VulkanDevice, code: OperandCode, kind: Op, swapped: bool) -> None:
+def test_bytes_are_combined(vulkan: VulkanDevice, code: OperandCode, kind: Op, swapped: bool, scale: float) -> None:
+    """Sums with a tiny scale are multiplied by more than 1 in the end."""
     net = Net()
     middle = 0 if code is I8 else 128
     x = net.input(1, 5, 7, 8, code=code, scale=0.05, zero=middle + 3)
     other = net.input(1, 5, 7, 8, code=code, scale=0.09, zero=middle - 7)
     y = byte_conv(net, code, x, 8, 8, OperandType(code, (), 0.11, middle - 20))
     pair = (other, y) if swapped else (y, other)
-    out = OperandType(code, (), 0.16, middle + 9)
+    out = OperandType(code, (), scale, middle + 9)
     y = net.build.operation(kind, [*pair, net.code(FuseCode.RELU)], out)
     assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from nnvk.driver.vulkan.lowering.convert import as_float32
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import activation_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.ops.call import Call, Tensor
@@ -21,6 +22,8 @@ from nnvk.types.codes import FuseCode, OperationCode
 
 _MOST_CHANNELS = (1 << 16) - 1
 """Of pixels that others are parts of."""
+_LARGEST_PRODUCT = 255 * 255
+"""Of two bytes less their zero points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,35 @@ def placed(product: Dispatch, whole: TensorRef, first: int, channels: int) -> Di
     return replace(product, tensors={**product.tensors, "dst": whole}, push=push)
 
 
+def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, int | bool]:
+    """Specialisation constants: which form the scales of bytes take; of 16-bit steps what ``wide_sums.glsl`` has."""
+    if operands.is_wide:
+        channels = filters.outputs * filters.parts
+        return {
+            "NARROW_SUMS": has_narrow_sums(g, operands, filters),
+            "WIDE_BIAS": has_wide_bias(operands.bias, channels),
+            "ROUNDING": int(_rounding(operands, channels)),
+        }
+    if not operands.is_quantised:
+        return {}
+    _, shifts = output_multipliers(operands.code, operands.input, operands.filter, operands.output)
+    push = output_push(operands)
+    return {
+        "SMALL": are_small_shifts(shifts) and _largest_sum(operands.bias, filters) < SMALL,
+        "NONNEGATIVE": push["low"] >= push["output_zero"],
+    }
+
+
+def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
+    """What no sum of products of bytes is larger than, whatever they and their zero points are."""
+    products = _LARGEST_PRODUCT * filters.taps * filters.channels
+    if bias is None or not bias.size:
+        return products
+    if not bias.is_constant:
+        return math.inf
+    return products + int(np.abs(bias.data.astype(np.int64)).max())
+
+
 def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1) -> dict[str, TensorRef]:
     """The bias and, of q8 variants, four mantissas and four shifts for each four of the ``outputs`` of a part."""
     bias = operands.bias
@@ -105,18 +137,6 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
 
 
 # --- 16-bit steps --------------------------------------------------------------------------------------------
-
-
-def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, int | bool]:
-    """Specialisation constants of variants with sums of 64 bits (``shaders/include/wide_sums.glsl``)."""
-    if not operands.is_wide:
-        return {}
-    channels = filters.outputs * filters.parts
-    return {
-        "NARROW_SUMS": has_narrow_sums(g, operands, filters),
-        "WIDE_BIAS": has_wide_bias(operands.bias, channels),
-        "ROUNDING": int(_rounding(operands, channels)),
-    }
 
 
 def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.elementwise import Number, Program, Result, Source, Spread, Value
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import are_small_shifts
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 ENDS = ("plain", "fused")
@@ -83,6 +84,7 @@ def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) 
     spec["LOOK_UP"] = bool(end.table)
     if end.code is not None:
         spec["COMBINE"] = end.code
+        spec["SMALL_COMBINE"] = are_small_shifts(end.parameters[2:12:4])
     return _ended(g, product, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
 
 

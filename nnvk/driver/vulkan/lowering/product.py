@@ -210,10 +210,10 @@ def multiply_by(
         "dst": target,
         **output_tensors(g, operands, product.columns, product.pixel_parts),
     }
+    end = output_spec(g, operands, filters)
     if strategy.tile == "vector":
-        _matrix_by_vectors(g, operands, product, strategy, tensors)
+        _matrix_by_vectors(g, operands, product, strategy, tensors, end)
     else:
-        end = output_spec(g, operands, filters)
         _by_tiles(g, operands, product, work, strategy, tensors, end, scale)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
@@ -307,12 +307,18 @@ def _by_tiles(
 
 
 def _matrix_by_vectors(
-    g: Lowering, operands: Operands, product: Product, strategy: Strategy, tensors: Mapping[str, TensorRef]
+    g: Lowering,
+    operands: Operands,
+    product: Product,
+    strategy: Strategy,
+    tensors: Mapping[str, TensorRef],
+    end: Mapping[str, int | bool],
 ) -> None:
     g.dispatch(
         VECTOR.variant(DTYPE=dtype(operands.input), END="plain"),
         groups=(product.rows, -(-product.columns // BLOCK), 1),
         spec={
+            **end,
             "local_x": strategy.local[0],
             "local_y": strategy.local[1],
             "VECTOR_STORES": product.columns % 4 == 0,

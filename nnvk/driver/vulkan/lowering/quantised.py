@@ -6,7 +6,7 @@ variant of a shader serves both; zero points and limits move with them (see ``sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from nnvk.types.codes import OperandCode
 
 _SIGN_BITS = {1: 0x80808080, 2: 0x80008000}
 """The highest bit of every step in a word, by bytes of a step."""
+
+SMALL = 1 << 29
+"""Magnitude from which on numbers are too large for `multiply_small` of `shaders/include/quant.glsl`."""
+_SMALL_SHIFTS = -29, 0
 
 
 def offset(tensor: Tensor) -> int:
@@ -51,6 +55,11 @@ def activation_push(activation: int, output: Tensor) -> dict[str, float | int]:
         return {"low": INT32_MIN, "high": INT32_MAX}
     low, high = activation_range(activation, output)
     return {"low": low + offset(output), "high": high + offset(output)}
+
+
+def are_small_shifts(shifts: Iterable[int]) -> bool:
+    """Whether `multiply_small` takes multipliers with these shifts."""
+    return all(_SMALL_SHIFTS[0] <= shift <= _SMALL_SHIFTS[1] for shift in shifts)
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:
