@@ -41,8 +41,9 @@ def outcome(test: Any, device: str) -> tuple[str, str]:
     try:
         prepared = Backend.prepare(test.model)
         for inputs, expected in test.data_sets:
-            outputs = prepared.run([_array(one) for one in inputs])
-            Runner.assert_similar_outputs([_array(one) for one in expected], outputs, test.rtol, test.atol)
+            given = [_array(one) for one in inputs]
+            wanted = _EXACT[test.name](given) if test.name in _EXACT else [_array(one) for one in expected]
+            Runner.assert_similar_outputs(wanted, prepared.run(given), test.rtol, test.atol)
     except NnapiError as error:
         return "refused", " ".join(error.reason.split())
     except AssertionError as error:
@@ -52,6 +53,17 @@ def outcome(test: Any, device: str) -> tuple[str, str]:
 
 def _array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def _inverse(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The inverse Fourier transform of real numbers along axis 1."""
+    exact = np.fft.ifft(inputs[0][..., 0].astype(np.float64), axis=1)
+    return [np.stack([exact.real, exact.imag], axis=-1).astype(np.float32)]
+
+
+_EXACT = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), _inverse)
+"""What replaces expectations that NumPy computed with 32-bit floats: where 0 is right they are off by more than the
+tests' own tolerance."""
 
 
 def listed() -> tuple[str, dict[str, str]]:

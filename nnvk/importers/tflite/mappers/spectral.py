@@ -11,7 +11,8 @@ from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import joint
-from nnvk.importers.idioms.moving import sliced, transposed
+from nnvk.importers.idioms.fourier import transform
+from nnvk.importers.idioms.moving import sliced
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import Mapper, builtin
 
@@ -28,35 +29,12 @@ def rfft2d(c: Context) -> Value:
     if len(lengths) != 2 or min(lengths) < 1 or len(source.shape) < 2:
         raise Unmapped(f"there must be two lengths from 1 on, got {lengths} for an input of shape {list(source.shape)}")
     *leading, height, width = source.shape
-    rows, columns = min(height, lengths[0]), min(width, lengths[1])
-    if (rows, columns) != (height, width):
-        source = sliced(c, source, [*map(range, leading), range(rows), range(columns)])
     batches, bins = math.prod(leading), lengths[1] // 2 + 1
-    angles = np.outer(np.arange(bins), np.arange(columns)) % lengths[1] * (2 * np.pi / lengths[1])
-    parts = np.stack([np.cos(angles), -np.sin(angles)], axis=1)  # [bins, real and imaginary, columns]
-    flat = c.reshape(source, (batches * rows, columns))
-    spectra = _multiplied(c, flat, parts.reshape(2 * bins, columns))
+    source = sliced(c, source, [*map(range, leading), range(rows := min(height, lengths[0])), range(width)])
+    spectra = transform(c, c.reshape(source, (batches * rows, width, 1, 1)), lengths[1], bins)
     if lengths[0] > 1:
-        spectra = _along_columns(c, c.reshape(spectra, (batches, rows, bins, 2)), lengths[0])
+        spectra = transform(c, c.reshape(spectra, (batches, rows, bins, 2)), lengths[0], lengths[0])
     return c.reshape(spectra, (*leading, lengths[0], bins, 2))
-
-
-def _along_columns(c: Context, spectra: Value, length: int) -> Value:
-    """The transform of complex numbers [batches, rows, bins, 2] along the rows: [batches, length, bins, 2]."""
-    batches, rows, bins, _ = spectra.shape
-    angles = np.outer(np.arange(length), np.arange(rows)) % length * (2 * np.pi / length)
-    cosines, sines = np.cos(angles), np.sin(angles)
-    # [length, real and imaginary, rows, real and imaginary]
-    parts = np.stack([np.stack([cosines, sines], axis=-1), np.stack([-sines, cosines], axis=-1)], axis=1)
-    columns = c.reshape(transposed(c, spectra, [0, 2, 1, 3]), (batches * bins, 2 * rows))
-    result = _multiplied(c, columns, parts.reshape(2 * length, 2 * rows))
-    return transposed(c, c.reshape(result, (batches, bins, length, 2)), [0, 2, 1, 3])
-
-
-def _multiplied(c: Context, rows: Value, weights: np.ndarray) -> Value:
-    bias = c.filled(0, F32, (len(weights),))
-    exact = weights.round(12)  # what is 0 by the angle
-    return c.emit(Op.FULLY_CONNECTED, rows, c.constant(exact, F32), bias, NONE, out=F32)
 
 
 @builtin("COMPLEX_ABS")
