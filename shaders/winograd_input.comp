@@ -112,23 +112,17 @@ void main() {
         }
     }
 
-    uint highest = 0u, lowest = INFINITE;
-    if (ACROSS == 1u) {
-        [[unroll]] for (uint i = 0; i <= REST; i++) {
-            uint here = largest_of(found[i]);
-            highest = max(highest, here);
-            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
-        }
-    } else {
+    if (ACROSS > 1u) {
         for (uint i = gl_LocalInvocationIndex; i < TILES * (REST + 1u); i += LOCAL) largest[i] = 0u;
         barrier();
         [[unroll]] for (uint i = 0; i <= REST; i++) atomicMax(largest[slot * (REST + 1u) + i], largest_of(found[i]));
         barrier();
-        [[unroll]] for (uint i = 0; i <= REST; i++) {
-            uint here = largest[slot * (REST + 1u) + i];
-            highest = max(highest, here);
-            if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
-        }
+    }
+    uint highest = 0u, lowest = INFINITE;
+    [[unroll]] for (uint i = 0; i <= REST; i++) {
+        uint here = ACROSS > 1u ? largest[slot * (REST + 1u) + i] : largest_of(found[i]);
+        highest = max(highest, here);
+        if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
     }
     // At a point that counts for all pixels, of channels that this invocation has stored.
     if (all(bvec3(exists, lane == 0u, is_drowned(highest, lowest))))

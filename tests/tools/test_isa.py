@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ISA))
 
 import assembly  # noqa: E402
 import estimate  # noqa: E402
+import trips  # noqa: E402
 from gpus import GPUS  # noqa: E402
 
 LOOP = """# Assembly
@@ -43,6 +45,23 @@ def test_a_wave_goes_round_its_loops() -> None:
     assert (run.products, run.read, run.valu) == (30, 160, 10 * 2 * 2)
     assert run.alone > 10 * gpu.memory_latency
     assert run.stalled.most_common(1)[0][0] == "memory"
+
+
+def test_how_often_the_loops_of_winograds_transforms_go_round() -> None:
+    """The first goes through the channels, and clears shared memory in a loop; the last has loops for rare tiles."""
+
+    def loop(**counts: int) -> assembly.Loop:
+        return assembly.Loop(0, 1, counts=Counter(counts))
+
+    first = {"shader": "winograd_input.f32", "push_constants": {"channels": 258}, "constants": {"ACROSS": 16}}
+    found = [loop(vmem_read=64), loop(lds_written=4)]
+    assert trips.guess(first, found)
+    assert [each.trips for each in found] == [5, 1]
+    last = {"shader": "winograd_output.f32.plain", "push_constants": {}, "constants": {}}
+    assert trips.guess(last, found)
+    assert [each.trips for each in found] == [0, 0]
+    assert trips.unread(last) == ("weights", "src")
+    assert trips.unread(first) == ()
 
 
 def test_a_model_is_compiled_and_estimated(tmp_path: Path) -> None:
