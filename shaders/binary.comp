@@ -70,26 +70,48 @@ layout(push_constant) uniform Push {
 
 #ifdef DTYPE_Q16
 const int FRACTION = 15;
+const bool SMALL = false;
 #else
 const int FRACTION = 20;
+// Multipliers are such as `multiply_small` takes; numbers always are.
+layout(constant_id = 7) const bool SMALL = false;
 #endif
+
+// Made of push constants before the first branch: past it, llvmpipe loads them lane by lane.
+struct Scale {
+    int mantissa;
+    int shift;
+    Multiplier small;
+};
+Scale lhs_scale, rhs_scale, dst_scale;
+
+Scale scale_of(int mantissa, int shift) {
+    Scale scale = Scale(mantissa, shift, Multiplier(ivec4(0), ivec4(0), ivec4(0), ivec4(0)));
+    if (SMALL) scale.small = small_multiplier(ivec4(mantissa), ivec4(shift));
+    return scale;
+}
+
+ivec4 rescaled(ivec4 x, Scale by) {
+    if (SMALL) return multiply_small(x, by.small, false);
+    return multiply_by_quantized_multiplier(x, by.mantissa, by.shift);
+}
 
 // Inputs are centred at their zero points.
 ivec4 combine(ivec4 a, ivec4 b) {
 #if defined(KIND_MUL)
-    return multiply_by_quantized_multiplier(a * b, dst_mantissa, dst_shift);
+    return rescaled(a * b, dst_scale);
 #elif defined(KIND_PRELU)
-    ivec4 positive = multiply_by_quantized_multiplier(a, lhs_mantissa, lhs_shift);
-    ivec4 negative = multiply_by_quantized_multiplier(a * b, dst_mantissa, dst_shift);
+    ivec4 positive = rescaled(a, lhs_scale);
+    ivec4 negative = rescaled(a * b, dst_scale);
     return mix(positive, negative, lessThan(a, ivec4(0)));
 #else
     // Both inputs go to a common scale first, with 20 bits of fraction, or 15.
-    ivec4 left = multiply_by_quantized_multiplier(a << FRACTION, lhs_mantissa, lhs_shift);
-    ivec4 right = multiply_by_quantized_multiplier(b << FRACTION, rhs_mantissa, rhs_shift);
+    ivec4 left = rescaled(a << FRACTION, lhs_scale);
+    ivec4 right = rescaled(b << FRACTION, rhs_scale);
 #ifdef KIND_SUB
     right = -right;
 #endif
-    return multiply_by_quantized_multiplier(left + right, dst_mantissa, dst_shift);
+    return rescaled(left + right, dst_scale);
 #endif
 }
 
@@ -152,6 +174,11 @@ ACC4 finish(ACC4 x) {
 
 void main() {
     uint i = flat_invocation();
+#ifdef RESCALED
+    lhs_scale = scale_of(lhs_mantissa, lhs_shift);
+    rhs_scale = scale_of(rhs_mantissa, rhs_shift);
+    dst_scale = scale_of(dst_mantissa, dst_shift);
+#endif
     if (i >= count) return;
     ACC4 left, right;
     LOAD_OPERANDS(i, elements - 1, left, right)

@@ -116,3 +116,22 @@ def test_other_multipliers(vulkan: VulkanDevice, code: OperationCode) -> None:
     for row in (row_of(code, OTHERS, most=SMALL), row_of(code, OTHERS, late=True)):
         assert not small(vulkan, row.model)
         check_like_the_reference(vulkan, row)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ADD u8[3,7,5]*0.5+0 u8[3,7,5]*0.25+255 NONE -> u8*0.75+128",
+        "ADD i8[3,7,5]*0.5+127 i8[5]*0.5-128 RELU -> i8*0.25-128",
+        "ADD i8[3,7,5]*0.5-3 i8[3,7,5]*1e-9+4 NONE -> i8*1e-7+0",
+        "SUB u8[3,7,5]*0.5+9 u8[3,7,5]*0.5+255 NONE -> u8*64.0+128",
+        "SUB i8[3,7,5]*3.0+0 i8[3,1,5]*0.001+100 NONE -> i8*1e-8+3",
+        "MUL u8[3,7,5]*0.5+0 u8[3,7,5]*0.25+255 NONE -> u8*0.126+128",
+        "MUL i8[3,7,5]*0.5-128 i8[3,7,5]*0.5+127 RELU1 -> i8*128.0-5",
+        "PRELU u8[3,7,5]*0.5+99 u8[5]*0.25+255 -> u8*0.5+128",
+        "PRELU i8[3,7,5]*0.5+9 i8[3,7,5]*4.0-128 -> i8*0.125+0",
+    ],
+)
+def test_two_tensors(vulkan: VulkanDevice, text: str) -> None:
+    """Of sums, products and PRELU: multipliers of at most 1, and others."""
+    check_like_the_reference(vulkan, text)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
-from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
 from nnvk.driver.vulkan.lowering.elementwise import CHAIN
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, sign_push, zero_point
 from nnvk.driver.vulkan.lowering.rounding import ROUND_ROWS
 from nnvk.driver.vulkan.lowering.row_norm import NORMALIZE_ROWS
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -64,14 +64,17 @@ def lower(call: Call, g: Lowering) -> None:
     lhs, rhs = (g.tensor(tensor) if rescaled else requantised(g, tensor, output) for tensor in inputs)
     count = -(-output.size // 4)
     push: dict[str, int | float] = {**sign_push(output)}
+    small = {}
     if is_quantised(output.code) and rescaled:
         push |= _rescaling(call, *inputs)
+        if of(output) is Q8:
+            small = {"SMALL": are_small_shifts(int(push[f"{side}_shift"]) for side in ("lhs", "rhs", "dst"))}
     if row.is_fused:
         push |= clamp(call)
     g.dispatch(
         BINARY.variant(KIND=row.kind, DTYPE=dtype(output)),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, **broadcast_spec(output, *inputs)},
+        spec={"local_x": LOCAL, **broadcast_spec(output, *inputs), **small},
         tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
         count=count,
         **broadcast_push(output, *inputs),
