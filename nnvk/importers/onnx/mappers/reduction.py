@@ -11,7 +11,7 @@ from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
 from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of, cumulative_sum
+from nnvk.importers.idioms.moving import axis_of, cumulative
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
@@ -130,12 +130,15 @@ def lp_normalization(c: Context) -> Value:
     return joint(c, Op.DIV, x, safe, NONE, out=x.type)
 
 
-@operator("CumSum")
-def cumsum(c: Context) -> Value:
+_CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
+
+
+@operator(*_CUMULATIVE)
+def cumulative_along(c: Context) -> Value:
     """Along a constant axis."""
     axis = axis_of(int(c.scalar(1, "the axis")), c.tensor().rank)
     exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
-    return cumulative_sum(c, c.number(), axis, exclusive=exclusive, reverse=reverse)
+    return cumulative(c, _CUMULATIVE[c.node.op_type], c.number(), axis, exclusive=exclusive, reverse=reverse)
 
 
 @operator("MeanVarianceNormalization")

@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.api import OperationCode
 from nnvk.importers.emitter import I32, is_quantised
 from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.moving import axis_of, cumulative_sum, merged
+from nnvk.importers.idioms.moving import axis_of, cumulative, merged
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
@@ -78,4 +78,5 @@ def cumsum(c: Context) -> Value:
     options = c.options("CumsumOptions")
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
-    return cumulative_sum(c, source, axis, exclusive=bool(options.Exclusive()), reverse=bool(options.Reverse()))
+    exclusive, reverse = bool(options.Exclusive()), bool(options.Reverse())
+    return cumulative(c, OperationCode.ADD, source, axis, exclusive=exclusive, reverse=reverse)
