@@ -50,6 +50,12 @@ SLOWER: Sequence[Slower] = (
         "it, and llvmpipe reads and writes every word by itself",
     ),
     Slower(
+        "places",
+        r"^(GATHER_ND|SCATTER_ND)\b",
+        3,
+        "moves whose places are computed first; rows are copied word by word, by llvmpipe, and in one go by NumPy",
+    ),
+    Slower(
         "maps",
         rf"^({_MAPS}|{_COMPARISONS})\b",
         16,
