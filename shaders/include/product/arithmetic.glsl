@@ -9,7 +9,8 @@
 //
 // 16-bit steps are multiplied with bytes as signed integers; every EXACT_FOURS fours of K the sums are carried to 64 bits,
 // unless it is known that 32 are enough (NARROW_SUMS). ARITHMETIC_DOT takes steps moved to the unsigned range apart into their
-// bytes, two dot products for each output channel; it is for sums of 32 bits alone.
+// bytes, two dot products for each output channel; it is for sums of 32 bits alone. ARITHMETIC_FLOAT has four products, which
+// are whole numbers up to 2^22, added up as floats, and that added to the sum as an integer.
 //
 // ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four or eight steps, which the host has
 // made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
@@ -20,6 +21,9 @@
 #ifdef ARITHMETIC_DOT
 #include "../byte_dot.glsl"
 #endif
+#if defined(ARITHMETIC_FLOAT) && defined(DTYPE_Q8)
+#define BYTES_AS_FLOATS
+#endif
 
 #if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
 #define INPUT4 uvec2    // four high bytes, and four low ones
@@ -27,14 +31,18 @@ struct Weights4 { uvec4 outputs; };
 struct Sum { ivec4 open; };
 const int input_zero = 0x8000, weight_zero = 0x80;
 #elif defined(DTYPE_Q16)
+#ifdef ARITHMETIC_FLOAT
+#define STEP4 vec4
+#else
+#define STEP4 ivec4
+#endif
+#define STEPS_OF(words) STEP4(ivec4(ivec2(words) << 16 >> 16, ivec2(words) >> 16))    // 0 and 2, 1 and 3
 #ifdef TILE_SUBGROUP
 #define INPUT4 uvec2    // as in memory: less to pass round, and what is multiplied is seen to fit into 16 bits
-#define STEPS_OF(inputs) ivec4(ivec2(inputs) << 16 >> 16, ivec2(inputs) >> 16)
 #else
-#define INPUT4 ivec4
-#define STEPS_OF(inputs) inputs
+#define INPUT4 STEP4
 #endif
-struct Weights4 { ivec4 steps[4]; };
+struct Weights4 { STEP4 steps[4]; };
 struct Sum {
     ivec4 open;
     ivec4 low;     // carried, 16 bits of each time,
@@ -44,7 +52,7 @@ struct Sum {
 #define INPUT4 uint
 struct Weights4 { uvec4 outputs; };
 struct Sum { ivec4 open; };
-#elif defined(ARITHMETIC_FLOAT)
+#elif defined(BYTES_AS_FLOATS)
 #define INPUT4 vec4
 #define SUM float
 struct Weights4 { vec4 steps[4]; };
@@ -73,7 +81,7 @@ struct Zeros {
 #ifdef DTYPE_Q8
     uint sign_mask;
 #endif
-#ifdef ARITHMETIC_FLOAT
+#ifdef BYTES_AS_FLOATS
     vec4 inputs;
     vec4 scales;    // what the bytes of an input come times too much
     vec4 weights;
@@ -81,7 +89,7 @@ struct Zeros {
     LOADED4 outside;    // stands for four values of the padding
 };
 
-#ifdef ARITHMETIC_FLOAT
+#ifdef BYTES_AS_FLOATS
 const vec4 PLACES = vec4(1.0, 256.0, 65536.0, 16777216.0);
 const uvec4 MASKS = uvec4(0xffu, 0xff00u, 0xff0000u, 0xff000000u);
 const uvec4 TOPS = uvec4(0u, 0u, 0u, 0x80000000u);
@@ -100,7 +108,7 @@ const bool EACH_ROUND_CARRIES = false;
 
 // packed: the weights' bytes come times too much as well.
 Zeros zeros_of(bool packed) {
-#if defined(ARITHMETIC_FLOAT)
+#if defined(BYTES_AS_FLOATS)
     vec4 scales = 1.0 / PLACES;
     vec4 top = vec4(0.0, 0.0, 0.0, 128.0);
     vec4 weights = packed ? (float(weight_zero) - top) * PLACES : vec4(weight_zero);
@@ -121,10 +129,10 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 #elif defined(DTYPE_Q16) && defined(TILE_SUBGROUP)
     return loaded;
 #elif defined(DTYPE_Q16)
-    return ivec4(ivec2(loaded) << 16 >> 16, ivec2(loaded) >> 16);
+    return STEPS_OF(loaded);
 #elif defined(ARITHMETIC_DOT)
     return loaded ^ zeros.sign_mask;
-#elif defined(ARITHMETIC_FLOAT)
+#elif defined(BYTES_AS_FLOATS)
     uvec4 bytes = (uvec4(loaded ^ zeros.sign_mask) ^ TOPS) & MASKS;
     return (vec4(ivec4(bytes)) - zeros.inputs) * zeros.scales;
 #else
@@ -139,7 +147,7 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
     return Weights4(words);
 #elif defined(DTYPE_Q16)
     ivec4 bytes = ivec4(words ^ 0x80808080u);
-    return Weights4(ivec4[](bytes << 24 >> 24, bytes << 16 >> 24, bytes << 8 >> 24, bytes >> 24));
+    return Weights4(STEP4[](STEP4(bytes << 24 >> 24), STEP4(bytes << 16 >> 24), STEP4(bytes << 8 >> 24), STEP4(bytes >> 24)));
 #else
     Weights4 weights;
     [[unroll]] for (uint k = 0; k < 4u; k++)
@@ -150,7 +158,7 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 #endif
 
 Sum sum_from(ACC4 bias) {
-#if defined(ARITHMETIC_FLOAT)
+#if defined(BYTES_AS_FLOATS)
     return Sum(vec4(0.0), bias);
 #elif defined(ARITHMETIC_HALF)
     return Sum(f16vec4(0.0), bias);
@@ -167,14 +175,25 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
     sum.open += ivec4((dots_of_bytes(inputs.x, weights.outputs) << 8) + dots_of_bytes(inputs.y, weights.outputs));
 #elif defined(DTYPE_Q16)
-    ivec4 steps = STEPS_OF(inputs);    // 0 and 2, 1 and 3
+#ifdef TILE_SUBGROUP
+    STEP4 steps = STEPS_OF(inputs);
+#else
+    STEP4 steps = inputs;
+#endif
     [[unroll]] for (uint o = 0; o < 4u; o++) {
-        int open = sum.open[o];
-        open += weights.steps[0][o] * steps.x;
-        open += weights.steps[1][o] * steps.z;
-        open += weights.steps[2][o] * steps.y;
-        open += weights.steps[3][o] * steps.w;
-        sum.open[o] = open;
+#ifdef ARITHMETIC_FLOAT
+        float part = weights.steps[0][o] * steps.x;
+#else
+        int part = sum.open[o] + weights.steps[0][o] * steps.x;
+#endif
+        part += weights.steps[1][o] * steps.z;
+        part += weights.steps[2][o] * steps.y;
+        part += weights.steps[3][o] * steps.w;
+#ifdef ARITHMETIC_FLOAT
+        sum.open[o] += int(part);
+#else
+        sum.open[o] = part;
+#endif
     }
 #elif defined(ARITHMETIC_DOT)
     sum.open += ivec4(dots_of_bytes(inputs, weights.outputs));
@@ -190,7 +209,7 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 
 // To be called at the latest after EXACT_FOURS fours, where EACH_ROUND_CARRIES after each round, and after the last.
 void carry(inout Sum sum) {
-#if defined(ARITHMETIC_FLOAT)
+#if defined(BYTES_AS_FLOATS)
     sum.carried += ivec4(sum.open);
     sum.open = vec4(0.0);
 #elif defined(ARITHMETIC_HALF)
@@ -247,7 +266,7 @@ TOTAL total(Sum sum, uint input_count, ACC4 due) {
     return NARROW_SUMS ? narrow_total(sum.open) : wide_total(sum.low, sum.high);
 #elif defined(ARITHMETIC_DOT)
     return sum.open - weight_zero * int(input_count) + due;
-#elif defined(ARITHMETIC_FLOAT) || defined(ARITHMETIC_HALF)
+#elif defined(BYTES_AS_FLOATS) || defined(ARITHMETIC_HALF)
     return sum.carried;
 #else
     return sum.open;

@@ -73,11 +73,11 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
     [[unroll]] for (uint k = 0; k < 4u; k++) {
         bool inside = any(bvec2(SPAN != 1u, c + k < depth));
         uint from = mix(columns.first, at + k * (columns.step / 4u), inside);
-#if defined(ARITHMETIC_FLOAT)
+#if defined(BYTES_AS_FLOATS)
         vec4 step = vec4(unpack_bytes(weights_words[from], weight_sign_mask)) - zeros.weights;
         loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
 #elif defined(DTYPE_Q16)
-        loaded.steps[k] = mix(ivec4(0), unpack_signed_bytes(weights_words[from]), bvec4(inside));
+        loaded.steps[k] = mix(STEP4(0), STEP4(unpack_signed_bytes(weights_words[from])), bvec4(inside));
 #else
         loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights[from]), bvec4(inside));
 #endif

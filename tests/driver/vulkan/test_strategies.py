@@ -23,13 +23,13 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
         (EIGHT_LANES, IMAGE, "subgroup 32 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 28 in 8x1"),
         (EIGHT_LANES, BYTES, "subgroup 32 in 8x1, bytes by dot"),
-        (EIGHT_LANES, replace(SHORTS, depth=16, columns=16), "quads 16x4 in 4x4"),
-        (EIGHT_LANES, replace(SHORTS, rows=196), "subgroup 28 in 8x1"),
+        (EIGHT_LANES, replace(SHORTS, depth=16, columns=16), "quads 16x4 in 4x4, bytes by float"),
+        (EIGHT_LANES, replace(SHORTS, rows=196), "quads 16x8 in 4x4, bytes by float"),
         (EIGHT_LANES, MATRIX, "subgroup 1 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x16"),
         (FOUR_LANES, IMAGE, "quads 16x8 in 4x4"),
         (FOUR_LANES, BYTES, "quads 16x8 in 4x4, bytes by float"),
-        (FOUR_LANES, SHORTS, "quads 16x8 in 4x4"),
+        (FOUR_LANES, SHORTS, "quads 16x8 in 4x4, bytes by float"),
         (FOUR_LANES, MATRIX, "register 1x4 in 8x2"),
     ],
 )
@@ -47,7 +47,7 @@ def test_everything_has_a_strategy_that_the_device_can_run(
     work = Work(kind, rows, columns, 3, 9, 7, constant=False, in_order=columns % 4 == 0, matrix=False)
     for strategy in (ways := ranked(work, device)):
         assert strategy.local[0] * strategy.local[1] <= device.max_invocations
-        assert (strategy.arithmetic != "none") == (kind == "q8")
+        assert kind == "q16" or (strategy.arithmetic != "none") == (kind == "q8")
         assert cost(strategy, work, device) > 0
         if not device.features:
             assert strategy.tile in ("register", "shared")
@@ -90,4 +90,4 @@ def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:
 
 def test_dot_products_of_16_bit_steps_are_for_sums_of_32_bits() -> None:
     for work in (SHORTS, replace(SHORTS, narrow=False)):
-        assert {way.arithmetic for way in candidates(work, GPU)} == ({"none", "dot"} if work.narrow else {"none"})
+        assert {way.arithmetic for way in candidates(work, GPU)} == {"none", "float", *(["dot"] if work.narrow else [])}

@@ -36,7 +36,7 @@ from nnvk.types.operand import Shape
 
 
 def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes, and 16-bit steps with bytes, are multiplied in one of two ways; subgroups of eight have dot products.
+    """Bytes are multiplied in one of two ways, 16-bit steps with bytes in one of three; no subgroup of eight as floats.
 
     16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
     """
@@ -46,11 +46,10 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False  # those are a CPU's
     if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
-    if choice["DTYPE"] == "q16":
-        return choice["ARITHMETIC"] in ("none", "dot")
-    if choice["DTYPE"] != "q8":
-        return choice["ARITHMETIC"] == "none"
-    return choice["ARITHMETIC"] == "dot" or (choice["ARITHMETIC"] == "float" and choice["TILE"] != "subgroup")
+    if choice["ARITHMETIC"] == "none":
+        return choice["DTYPE"] != "q8"
+    is_possible = choice["ARITHMETIC"] == "dot" or choice["TILE"] != "subgroup"
+    return is_possible and choice["DTYPE"] in ("q8", "q16")
 
 
 PRODUCT = Shader(

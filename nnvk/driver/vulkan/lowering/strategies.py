@@ -138,8 +138,9 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     ways: tuple[str, ...] = ("none",)
     if work.kind == "q8":
         ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
-    if work.narrow and "shaderIntegerDotProduct" in device.features:
-        ways = ("none", "dot")
+    if work.kind == "q16":
+        has_dots = work.narrow and "shaderIntegerDotProduct" in device.features
+        ways = ("none", "float", "dot") if has_dots else ("none", "float")
     if work.halves:
         ways = ("none", "half")
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
@@ -203,7 +204,7 @@ def _filled(groups: int, device: DeviceProfile) -> float:
 
 
 def _sums_are_short(work: Work, way: str) -> bool:
-    carried = way == "float" or (work.kind == "q16" and not work.narrow)
+    carried = not work.narrow if work.kind == "q16" else way == "float"
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
@@ -235,7 +236,7 @@ class Costs:
     products: Mapping[str, float]
     """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
 
-    `wide dot`: 16-bit steps by dot products of their bytes.
+    `wide dot` and `wide float`: of 16-bit steps with bytes.
     """
     convert: Mapping[str, float]
     """What a load of bytes takes before it can be multiplied."""
@@ -270,8 +271,18 @@ COSTS = {
         group=600,
         begin=500,
         stored={"any": 100},
-        products={"f32": 16, "f16": 16, "i32": 32, "q16": 20, "float": 16, "dot": 100, "wide dot": 24, "half": 100},
-        convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16},
+        products={
+            "f32": 16,
+            "f16": 16,
+            "i32": 32,
+            "q16": 20,
+            "float": 16,
+            "dot": 100,
+            "wide dot": 24,
+            "wide float": 18,
+            "half": 100,
+        },
+        convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
         swap=0,
         latency=0,
         staged_latency=0,
@@ -292,8 +303,18 @@ COSTS = {
         group=60,
         begin=70,
         stored={"any": 50, "q8": 155, "q16": 200},
-        products={"f32": 16, "f16": 16, "i32": 64, "q16": 64, "float": 16, "dot": 12, "wide dot": 30, "half": 10},
-        convert={"float": 12, "dot": 2, "q16": 6, "wide dot": 10},
+        products={
+            "f32": 16,
+            "f16": 16,
+            "i32": 64,
+            "q16": 64,
+            "float": 16,
+            "dot": 12,
+            "wide dot": 30,
+            "wide float": 24,
+            "half": 10,
+        },
+        convert={"float": 12, "dot": 2, "q16": 6, "wide dot": 10, "wide float": 10},
         swap=0.5,
         latency=650,
         staged_latency=520,
@@ -305,7 +326,7 @@ COSTS = {
 }
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
 COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
-_SUBGROUP_PRODUCTS = {"dot": 9, "q16": 28, "wide dot": 30}
+_SUBGROUP_PRODUCTS = {"dot": 9, "q16": 56, "wide dot": 58}
 """`Costs.products` in the tile `subgroup`: in vectors of eight dot products are vector instructions."""
 _SUBGROUP_LOAD = 0.8
 """What loads take there: it loads floats by eights."""
@@ -325,8 +346,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
         costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2)
     way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
-    if work.kind == "q16" and way == "dot":
-        way = "wide dot"
+    if work.kind == "q16" and way != "q16":
+        way = f"wide {way}"
     products = costs.products.get(way, costs.products["i32"])
     convert = costs.convert.get(way, 0.0)
     of_bytes = work.kind in ("q8", "q16")  # the weights are
