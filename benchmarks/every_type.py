@@ -34,6 +34,8 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "TANH L2_NORMALIZATION": [f"{_MAP} -> C"],
     "HARD_SWISH RSQRT": [f"{_MAP} -> T"],
     "ELU": [f"{_MAP} 1.5R"],
+    "ERF": [_MAP],
+    "GELU": [f"{_MAP} false", f"{_MAP} true"],
     "ADD SUB MUL DIV": [f"{_PAIR} NONE -> T", f"{_MAP} T[64] NONE -> T", f"{_MAP} T[1,56,56,1] NONE -> T"],
     "MAXIMUM MINIMUM POW": [f"{_PAIR} -> T"],
     "PRELU": [f"{_MAP} T[64] -> T"],

@@ -27,10 +27,16 @@ ACC map(ACC x) {
     return isnan(x) ? x : min(max(x, low), high);
 #elif defined(KIND_ELU)
     return isnan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
+#elif defined(KIND_ERF)
+    return exact_erf(x);
 #elif defined(KIND_EXP)
     return exact_exp(x);
 #elif defined(KIND_FLOOR)
     return floor(x);
+#elif defined(KIND_GELU)
+    return gelu(x);
+#elif defined(KIND_GELU_BY_TANH)
+    return gelu_by_tanh(x);
 #elif defined(KIND_HARD_SWISH)
     return hard_swish(x);
 #elif defined(KIND_LOG)

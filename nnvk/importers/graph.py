@@ -30,7 +30,8 @@ _FOLDED = frozenset(
         *(Op.QUANTIZE, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM),
         *(Op.RELU, Op.RELU1, Op.RELU6, Op.RESHAPE, Op.REVERSE, Op.RSQRT, Op.SELECT, Op.SIN, Op.SLICE, Op.SPLIT),
         *(Op.SQRT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TANH, Op.TILE, Op.TOPK_V2, Op.TRANSPOSE),
-        *(ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.SCATTER_ND),
+        *(ExtendedOperationCode.ERF, ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.GELU),
+        ExtendedOperationCode.SCATTER_ND,
     }
 )
 """Operations that are computed at import where all their inputs are constants: models compute shapes with them.

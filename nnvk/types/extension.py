@@ -60,6 +60,8 @@ class ExtendedOperationCode(Enum):
     GATHER_ND = 256
     SCATTER_ND = 257
     NON_MAX_SUPPRESSION = 258
+    ERF = 259
+    GELU = 260
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -75,6 +75,50 @@ float exact_tanh(float x) {
     return x < 0.0 ? -result : (isnan(x) ? x : result);
 }
 
+// 1 - erf(z) for z from 0 up: a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 (Abramowitz and Stegun, 7.1.26).
+float erfc_of_magnitude(float z) {
+    float t = 1.0 / (1.0 + 0.3275911 * z);
+    float p = 1.061405429;
+    p = p * t - 1.453152027;
+    p = p * t + 1.421413741;
+    p = p * t - 0.284496736;
+    p = p * t + 0.254829592;
+    return p * t * exact_exp(-z * z);
+}
+
+// Within 1e-6, and relative to its size next to 0.
+float exact_erf(float x) {
+    float size = abs(x);
+    if (size < 0.5) {
+        float square = x * x;
+        float p = -8.548327e-4;
+        p = p * square + 5.223978e-3;
+        p = p * square - 2.686617e-2;
+        p = p * square + 1.128379e-1;
+        p = p * square - 3.761264e-1;
+        return x * (p * square + 1.128379167);
+    }
+    float result = 1.0 - erfc_of_magnitude(size);
+    return x < 0.0 ? -result : (isnan(x) ? x : result);
+}
+
+// max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which loses nothing where 1 + erf would be next to 0. Beyond 100 nothing is left
+// of the last part, and squares are still finite.
+float gelu(float x) {
+    float size = min(abs(x), 100.0);
+    float lost = 0.5 * size * erfc_of_magnitude(size * 0.70710678);
+    return isnan(x) ? x : max(x, 0.0) - lost;
+}
+
+// x / 2 (1 + tanh(y)) is x logistic(2 y), where y is about x sqrt(2 / pi).
+float gelu_by_tanh(float x) {
+    float size = clamp(x, -100.0, 100.0);
+    float y = 0.7978845608 * (size + 0.044715 * size * size * size);
+    float tail = exact_exp(-2.0 * abs(y));
+    float weight = (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);
+    return isnan(x) ? x : (x < -100.0 ? 0.0 : x * weight);
+}
+
 float exact_logistic(float x) {
     float tail = exact_exp(-abs(x));
     return (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);

@@ -10,6 +10,7 @@ from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.operand import OperandType, Shape
 
 Op = OperationCode
@@ -59,9 +60,19 @@ def with_number(c: Emitter, code: OperationCode, value: Value, number: float, *p
     return joint(c, code, value, scalar(c, number, value), *parameters, out=value.type)
 
 
-def each(c: Emitter, code: OperationCode, value: Value, *parameters: float) -> Value:
+def each(c: Emitter, code: KnownCode, value: Value, *parameters: float) -> Value:
     """An operation on each element, which keeps the type."""
     return c.unshaped(code, value, *parameters, out=value.type)
+
+
+def erf(c: Emitter, value: Value) -> Value:
+    """The error function."""
+    return each(c, ExtendedOperationCode.ERF, value)
+
+
+def gelu(c: Emitter, value: Value, *, approximate: bool) -> Value:
+    """GELU, exact or by the approximation with TANH."""
+    return each(c, ExtendedOperationCode.GELU, value, approximate)
 
 
 def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
@@ -122,68 +133,6 @@ def round_half_even(c: Emitter, source: Value) -> Value:
     up = c.emit(Op.LOGICAL_OR, c.emit(Op.GREATER, part, half, out=BOOL8), middle, out=BOOL8)
     rounded = c.emit(Op.ADD, floor, c.as_number(up, flat.type), NONE, out=flat.type)
     return c.reshape(rounded, source.shape)
-
-
-_ERFC = (0.3275911, (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429))
-"""Abramowitz and Stegun, 7.1.26: erfc(z) is a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 from 0 up."""
-_FAR = 100.0
-"""Where nothing is left of exp(-z^2), and squares are still finite."""
-
-
-def erfc_of_magnitude(c: Emitter, z: Value) -> Value:
-    """1 - erf(z) for z from 0 to `_FAR`."""
-    p, factors = _ERFC
-    one = c.constant(1.0, OperandType(z.code))
-    slope = with_number(c, Op.ADD, with_number(c, Op.MUL, z, p, NONE), 1.0, NONE)
-    t = joint(c, Op.DIV, one, slope, NONE, out=z.type)
-    polynomial = with_number(c, Op.MUL, t, factors[-1], NONE)
-    for factor in factors[-2::-1]:
-        polynomial = joint(c, Op.MUL, with_number(c, Op.ADD, polynomial, factor, NONE), t, NONE, out=z.type)
-    fall = each(c, Op.EXP, each(c, Op.NEG, joint(c, Op.MUL, z, z, NONE, out=z.type)))
-    return joint(c, Op.MUL, polynomial, fall, NONE, out=z.type)
-
-
-def _magnitude(c: Emitter, x: Value) -> Value:
-    return with_number(c, Op.MINIMUM, each(c, Op.ABS, x), _FAR)
-
-
-_NEAR = (1.0, -1 / 3, 1 / 10, -1 / 42, 1 / 216, -1 / 1320)
-"""erf(x) sqrt(pi) / 2x in powers of x^2, within 1e-7 of it up to 1/2."""
-
-
-def erf(c: Emitter, x: Value) -> Value:
-    """The error function, within 1e-6, and relative to its size next to 0."""
-    far = joint(c, Op.SUB, sign(c, x), _signed(c, x, erfc_of_magnitude(c, _magnitude(c, x))), NONE, out=x.type)
-    near = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, x, -1.0), 1.0)
-    square = joint(c, Op.MUL, near, near, NONE, out=x.type)
-    series = with_number(c, Op.MUL, square, _NEAR[-1], NONE)
-    for factor in _NEAR[-2:0:-1]:
-        series = joint(c, Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    series = with_number(c, Op.ADD, series, _NEAR[0], NONE)
-    near = with_number(c, Op.MUL, joint(c, Op.MUL, near, series, NONE, out=x.type), 2 / math.sqrt(math.pi), NONE)
-    is_near = joint(c, Op.LESS, each(c, Op.ABS, x), scalar(c, 0.5, x), out=BOOL8)
-    return chosen(c, is_near, near, far)
-
-
-def _signed(c: Emitter, x: Value, magnitude: Value) -> Value:
-    return joint(c, Op.MUL, sign(c, x), magnitude, NONE, out=x.type)
-
-
-def gelu_by_erfc(c: Emitter, x: Value) -> Value:
-    """max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which loses nothing where 1 + erf would be next to 0."""
-    far = _magnitude(c, x)
-    erfc = erfc_of_magnitude(c, with_number(c, Op.MUL, far, math.sqrt(0.5), NONE))
-    lost = joint(c, Op.MUL, with_number(c, Op.MUL, far, 0.5, NONE), erfc, NONE, out=x.type)
-    return joint(c, Op.SUB, each(c, Op.RELU, x), lost, NONE, out=x.type)
-
-
-def gelu_by_tanh(c: Emitter, x: Value) -> Value:
-    """The approximation with TANH."""
-    cube = joint(c, Op.MUL, joint(c, Op.MUL, x, x, NONE, out=x.type), x, NONE, out=x.type)
-    inner = joint(c, Op.ADD, x, with_number(c, Op.MUL, cube, 0.044715, NONE), NONE, out=x.type)
-    bend = each(c, Op.TANH, with_number(c, Op.MUL, inner, math.sqrt(2 / math.pi), NONE))
-    half = with_number(c, Op.MUL, x, 0.5, NONE)
-    return joint(c, Op.MUL, half, with_number(c, Op.ADD, bend, 1.0, NONE), NONE, out=x.type)
 
 
 def chosen(c: Emitter, condition: Value, first: Value, second: Value, out: OperandType | None = None) -> Value:

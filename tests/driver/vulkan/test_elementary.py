@@ -1,22 +1,24 @@
 """Elementary functions of the shaders over their whole range, against float64."""
 
+import math
+
 import numpy as np
 import pytest
 from builder import Builder
 from samples import compiled, f32
 
 import nnvk
-from nnvk import OperationCode
+from nnvk import ExtendedOperationCode, OperationCode
 
 INFINITY, NAN = np.inf, np.nan
 SPECIAL = np.array([0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 1e-38, 1e-44, -1e-44, 3.4e38, -3.4e38], np.float32)
 
 
-def compute(code, *inputs, alpha=None):
+def compute(code, *inputs, parameter=None):
     """One operation on float arrays of one shape, on the GPU."""
     build, type_ = Builder(), f32(*inputs[0].shape)
     sources = [build.operand(type_) for _ in inputs]
-    parameters = [] if alpha is None else [build.value(alpha)]
+    parameters = [] if parameter is None else [build.value(parameter)]
     model = build.finish(sources, [build.operation(code, [*sources, *parameters], type_)])
     return nnvk.run(compiled(model, nnvk.get_device("vulkan-0")), inputs)[0]
 
@@ -65,7 +67,28 @@ def test_elu(alpha):
     wide = source.astype(np.float64)
     with np.errstate(all="ignore"):
         expected = np.maximum(wide, 0) + np.minimum(alpha * np.expm1(np.minimum(wide, 0)), 0)
-    agree(compute(OperationCode.ELU, source, alpha=alpha), expected.astype(np.float32), source)
+    agree(compute(OperationCode.ELU, source, parameter=alpha), expected.astype(np.float32), source)
+
+
+def test_error_function():
+    source = sweep(-9.0, 9.0)
+    expected = np.array([math.erf(x) for x in source.tolist()])
+    actual = compute(ExtendedOperationCode.ERF, source)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1.2e-38)
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu(approximate):
+    source = np.concatenate([sweep(-14.0, 14.0), np.array([99.0, -99.0, 101.0, -101.0, 1e20, -1e20], np.float32)])
+    wide = source.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if approximate:
+            weight = (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))) / 2
+        else:
+            weight = np.array([math.erfc(-x * math.sqrt(0.5)) for x in wide.tolist()]) / 2
+        expected = np.where(wide == -np.inf, 0, wide * weight)
+    actual = compute(ExtendedOperationCode.GELU, source, parameter=approximate)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_pow():

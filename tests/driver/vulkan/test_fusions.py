@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.importers.tflite import load
 from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
 # --- element-wise operations -------------------------------------------------------------------------------------
@@ -357,6 +358,15 @@ def test_pads_go_into_pools(vulkan: VulkanDevice, code: Op, pads: str, channels:
         rest = map(net.code, [scheme, stride, stride, window, window, FuseCode.NONE])
         y = net.build.operation(code, [padded, *rest], OperandType(F32))
         assert families(run_both(vulkan, net.finish(y), net.arrays)) == "pool2d"
+
+
+@pytest.mark.parametrize("real", [F32, F16], ids=lambda code: code.name)
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_is_the_end_of_a_product(vulkan: VulkanDevice, real: OperandCode, approximate: bool) -> None:
+    net = Net(real=real)
+    x = net.conv(net.input(1, 5, 6, 8), 12, 8)
+    y = net.op(ExtendedOperationCode.GELU, x, net.build.value(approximate))
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
 
 
 @pytest.mark.parametrize("kind", [F16, I8, U8], ids=lambda code: code.name)

@@ -25,6 +25,12 @@ def places(d: Draw, shape: Shape, sizes: Shape) -> Arg:
     return given(OperandType(I32), numbers)
 
 
+@recipe(Op.ERF, Op.GELU)
+def _error_function(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source = d.any(t)
+    return Case(code, (source, *([boolean(d.chance())] if code is Op.GELU else [])), (like(source),))
+
+
 @recipe(Op.GATHER_ND)
 def _gather_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)

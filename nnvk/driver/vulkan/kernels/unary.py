@@ -17,9 +17,10 @@ from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised, requantize
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 # Kind of the shader, and the limits of a clamp.
-_KINDS = {
+_KINDS: dict[KnownCode, tuple[str, float, float]] = {
     OperationCode.ABS: ("abs", 0.0, 0.0),
     OperationCode.ELU: ("elu", 0.0, 0.0),
     OperationCode.EXP: ("exp", 0.0, 0.0),
@@ -35,13 +36,16 @@ _KINDS = {
     OperationCode.SIN: ("sin", 0.0, 0.0),
     OperationCode.SQRT: ("sqrt", 0.0, 0.0),
     OperationCode.TANH: ("tanh", 0.0, 0.0),
+    ExtendedOperationCode.ERF: ("erf", 0.0, 0.0),
+    ExtendedOperationCode.GELU: ("gelu", 0.0, 0.0),
 }
+_APPROXIMATE = {"gelu": "gelu_by_tanh"}
 _ON_INTEGERS = ("abs", "neg")
 
 UNARY = Shader(
     "unary",
     where=lambda choice: choice["DTYPE"] != I32.name or choice["KIND"] in _ON_INTEGERS,
-    KIND=sorted({kind for kind, _, _ in _KINDS.values()}),
+    KIND=sorted({*(kind for kind, _, _ in _KINDS.values()), *_APPROXIMATE.values()}),
     DTYPE=("f32", "f16", "i32"),
 )
 LOOKUP = Shader("lookup")
@@ -56,6 +60,8 @@ def lower(call: Call, g: Lowering) -> None:
         lower_steps(call, g)
         return
     kind, low, high = _KINDS[call.code]
+    if call.has("approximate") and call.approximate:
+        kind = _APPROXIMATE[kind]
     count = -(-call.input.size // 4)
     g.dispatch(
         UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),

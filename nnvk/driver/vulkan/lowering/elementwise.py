@@ -50,6 +50,9 @@ class Code(IntEnum):
     SIN = 19
     SQRT = 20
     TANH = 21
+    ERF = 22
+    GELU = 23
+    GELU_BY_TANH = 24
 
 
 class Spread(IntEnum):

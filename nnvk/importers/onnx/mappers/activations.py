@@ -134,13 +134,13 @@ def hard_swish(c: Context) -> Value:
 
 @operator("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu")
 def gelu(c: Context) -> Value:
-    """By an error function, within 1e-6, or by the approximation with TANH where the model wants it."""
+    """Exact, within 1e-6, or by the approximation with TANH where the model wants it."""
     x = c.real_number()
     is_fast = c.node.op_type == "FastGelu"
     if is_fast and c.has(1):
         x = joint(c, Op.ADD, x, c.real_number(1), NONE, out=x.type)
     approximate = c.node.text("approximate", "tanh" if is_fast else "none")
-    return idioms.gelu_by_tanh(c, x) if approximate == "tanh" else idioms.gelu_by_erfc(c, x)
+    return idioms.gelu(c, x, approximate=approximate == "tanh")
 
 
 # --- along an axis -------------------------------------------------------------------------------------------
@@ -194,4 +194,4 @@ def hardmax(c: Context) -> Value:
 def bias_gelu(c: Context) -> Tensor:
     """The GELU of a sum."""
     first, second = c.real_number(0), c.real_number(1)
-    return c.give(idioms.gelu_by_erfc(c, joint(c, Op.ADD, first, second, NONE, out=first.type)))
+    return c.give(idioms.gelu(c, joint(c, Op.ADD, first, second, NONE, out=first.type), approximate=False))

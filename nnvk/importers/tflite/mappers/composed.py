@@ -83,6 +83,5 @@ def round_half_even(c: Context) -> Value:
 
 @builtin("GELU")
 def gelu(c: Context) -> Value:
-    """The approximation with TANH where the model wants it; else by an error function, within 1e-6."""
-    x = c.real(c.input())
-    return idioms.gelu_by_tanh(c, x) if c.options("GeluOptions").Approximate() else idioms.gelu_by_erfc(c, x)
+    """The approximation with TANH where the model wants it; else exact, within 1e-6."""
+    return idioms.gelu(c, c.real(c.input()), approximate=c.options("GeluOptions").Approximate())

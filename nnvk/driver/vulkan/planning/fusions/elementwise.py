@@ -13,8 +13,11 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 _UNARY = {
     "abs": Code.ABS,
+    "erf": Code.ERF,
     "exp": Code.EXP,
     "floor": Code.FLOOR,
+    "gelu": Code.GELU,
+    "gelu_by_tanh": Code.GELU_BY_TANH,
     "hard_swish": Code.HARD_SWISH,
     "log": Code.LOG,
     "logistic": Code.LOGISTIC,
