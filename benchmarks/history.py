@@ -89,8 +89,9 @@ def read(path: Path) -> list[Record]:
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        return [Record(**{**row, "median_ms": float(row["median_ms"])}) for row in rows]  # type: ignore[arg-type]
+        rows = csv.reader(file)
+        next(rows)
+        return [Record(*texts, float(median)) for *texts, median in rows]
 
 
 def add(path: Path, new: Sequence[Record]) -> list[Record]:

@@ -110,18 +110,16 @@ float gelu(float x) {
     return isnan(x) ? x : max(x, 0.0) - lost;
 }
 
-// x / 2 (1 + tanh(y)) is x logistic(2 y), where y is about x sqrt(2 / pi).
-float gelu_by_tanh(float x) {
-    float size = clamp(x, -100.0, 100.0);
-    float y = 0.7978845608 * (size + 0.044715 * size * size * size);
-    float tail = exact_exp(-2.0 * abs(y));
-    float weight = (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);
-    return isnan(x) ? x : (x < -100.0 ? 0.0 : x * weight);
-}
-
 float exact_logistic(float x) {
     float tail = exact_exp(-abs(x));
     return (x >= 0.0 ? 1.0 : tail) / (1.0 + tail);
+}
+
+// x / 2 (1 + tanh(y)) is x logistic(2 y), where y is about x sqrt(2 / pi). Beyond 100 cubes overflow.
+float gelu_by_tanh(float x) {
+    float size = clamp(x, -100.0, 100.0);
+    float y = 0.7978845608 * (size + 0.044715 * size * size * size);
+    return isnan(x) ? x : (x < -100.0 ? 0.0 : x * exact_logistic(2.0 * y));
 }
 
 // The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. The angle

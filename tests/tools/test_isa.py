@@ -9,17 +9,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import assembly
+import estimate
 import pytest
+import trips
+from gpus import GPUS
 
 from nnvk.demo.assets import DATA
 
 ISA = Path(__file__).parents[2] / "tools" / "isa"
-sys.path.insert(0, str(ISA))
-
-import assembly  # noqa: E402
-import estimate  # noqa: E402
-import trips  # noqa: E402
-from gpus import GPUS  # noqa: E402
 
 LOOP = """# Assembly
 BB0:

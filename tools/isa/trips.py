@@ -55,9 +55,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
         _set(outer, min(push.get("tile_width", push["out_width"]), push["out_width"]))
     elif name == "pool2d":
         if constants["LANES"] > 1:
-            each = _up(push["filter_height"] * push["filter_width"], 4 * constants["LANES"])
-            for loop in outer:
-                loop.trips = each if loop.counts["vmem_read"] else constants["LANES"].bit_length() - 1
+            _set_folding(outer, constants["LANES"], push["filter_height"] * push["filter_width"], 4)
         else:
             _nest(found, [push["filter_height"], push["filter_width"]])
     elif name == "winograd_input":
@@ -68,10 +66,8 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     elif name == "winograd_output":
         _set(found, 0)  # of tiles that are computed directly, which are rare
     elif name == "mean":
-        each = _up(push["reduced"], constants["LANES"])
-        for loop in outer:
-            loop.trips = _up(each, 64) if loop.counts["vmem_read"] else constants["LANES"].bit_length() - 1
-        _set(inner, _up(min(64, each), 4 if constants["LANES"] > 1 else 1))
+        _set_folding(outer, constants["LANES"], push["reduced"], 64)
+        _set(inner, _up(min(64, _up(push["reduced"], constants["LANES"])), 4 if constants["LANES"] > 1 else 1))
     else:
         return not found
     return True
@@ -98,6 +94,12 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         rounds = _up(steps, _CARRIED) if way == "float" else 1
         _set(main, rounds if within else rounds * _up(steps, rounds))
         _set(within, _up(steps, rounds))
+
+
+def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -> None:
+    """Of those who share out what is folded, so many elements in a round, and then fold what all have."""
+    for loop in loops:
+        loop.trips = _up(_up(folded, lanes), at_once) if loop.counts["vmem_read"] else lanes.bit_length() - 1
 
 
 def _set(loops: Sequence[Loop], trips: float) -> None:

@@ -6,7 +6,7 @@ from nnvk.driver.vulkan.lowering.boxes import order_flag
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import of
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTED_ROUNDS, MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -23,8 +23,6 @@ GROUPS = 64
 """Workgroups that pick at least; where there are fewer classes several share the images of one."""
 IMAGES = 400
 """Images that a workgroup selects from at most."""
-ROUNDS = 40_000
-"""Of all loops of a dispatch: Mesa's llvmpipe ends them after 65,535."""
 MOST_BOXES = MOST_ROUNDS
 MOST = 6_000_000
 """Boxes of a class, and of all classes, for the same reason."""
@@ -73,7 +71,7 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("runs", (1,), SELECTING, {"runs": runs, "split": g.tensor(call.batch_split)})
     images = min(count, -(-GROUPS // classes))
     state = g.scratch(4 * images * classes * (SAVED + PICKING))
-    for number in range(-(-_rounds(call) // ROUNDS)):
+    for number in range(-(-_rounds(call) // MOST_COUNTED_ROUNDS)):
         dispatch(
             "pick",
             (classes, images),
@@ -81,7 +79,7 @@ def lower(call: Call, g: Lowering) -> None:
             {"runs": runs, "rois": rois, "work": work, "picks": picks, "picked": picked, "state": state},
             {"KERNEL": call.nms_kernel},
             limit=call.max_detections,
-            rounds=ROUNDS,
+            rounds=MOST_COUNTED_ROUNDS,
             resume=number,
             least_first=call.score_threshold,
             iou_threshold=call.iou_threshold,

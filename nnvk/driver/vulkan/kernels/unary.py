@@ -39,13 +39,14 @@ _KINDS: dict[KnownCode, tuple[str, float, float]] = {
     ExtendedOperationCode.ERF: ("erf", 0.0, 0.0),
     ExtendedOperationCode.GELU: ("gelu", 0.0, 0.0),
 }
-_APPROXIMATE = {"gelu": "gelu_by_tanh"}
+_BY_TANH = "gelu_by_tanh"
+"""The kind of GELU where it is approximate."""
 _ON_INTEGERS = ("abs", "neg")
 
 UNARY = Shader(
     "unary",
     where=lambda choice: choice["DTYPE"] != I32.name or choice["KIND"] in _ON_INTEGERS,
-    KIND=sorted({*(kind for kind, _, _ in _KINDS.values()), *_APPROXIMATE.values()}),
+    KIND=sorted({*(kind for kind, _, _ in _KINDS.values()), _BY_TANH}),
     DTYPE=("f32", "f16", "i32"),
 )
 LOOKUP = Shader("lookup")
@@ -61,7 +62,7 @@ def lower(call: Call, g: Lowering) -> None:
         return
     kind, low, high = _KINDS[call.code]
     if call.has("approximate") and call.approximate:
-        kind = _APPROXIMATE[kind]
+        kind = _BY_TANH
     count = -(-call.input.size // 4)
     g.dispatch(
         UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),

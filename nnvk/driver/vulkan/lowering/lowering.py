@@ -28,6 +28,8 @@ MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
 MOST_ROUNDS = 60_000
 """Of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
+MOST_COUNTED_ROUNDS = 40_000
+"""The same where short loops are not counted."""
 
 
 class Lowering:

@@ -80,7 +80,7 @@ _COMPOSED = {
 
 @operator(*_COMPOSED)
 def composed(c: Context) -> Value:
-    """Those that NNAPI does not have and a few of its operations express."""
+    """Those that NNAPI has not."""
     return _COMPOSED[c.node.op_type](c, c.real_number())
 
 
