@@ -163,9 +163,9 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
 
 def extremes(strategies: list[Strategy]) -> list[Strategy]:
     """Of strategies that differ in sizes alone the smallest and the largest."""
-    alike: dict[tuple[str, bool], list[Strategy]] = {}
+    alike: dict[tuple[str, bool, int], list[Strategy]] = {}
     for strategy in sorted(strategies, key=lambda each: (each.fours, each.rows)):
-        alike.setdefault((strategy.arithmetic, strategy.packed), []).append(strategy)
+        alike.setdefault((strategy.arithmetic, strategy.packed, strategy.stage), []).append(strategy)
     return [strategy for each in alike.values() for strategy in dict.fromkeys((each[0], each[-1]))]
 
 
