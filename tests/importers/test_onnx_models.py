@@ -309,7 +309,8 @@ def test_qlinear_operators(dtype: Any) -> None:
     ]
     net = model(nodes, {"x": (dtype, [2, 3, 5, 7])}, ["y", "c"], constants)
     x = rng.integers(limits.min, limits.max, (2, 3, 5, 7)).astype(dtype)
-    imported = check(net, {"x": x}, steps=1)
+    # onnxruntime has no products of signed bytes and the unsigned ones that it would make of the weights.
+    imported = check(net, {"x": x}, steps=1, exact=dtype == np.uint8)
     assert "DEQUANTIZE" not in operations(imported)
     assert imported.inputs[0].scale == pytest.approx(0.02)
 
