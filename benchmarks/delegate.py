@@ -32,7 +32,7 @@ from harness import (
     ratio,
     report,
 )
-from models import arrays, find_models, largest_difference
+from models import arrays, largest_difference, parse_with_models
 
 import nnvk
 from nnvk.cli.output import progress
@@ -111,13 +111,9 @@ def figures(results: Mapping[str, Measured]) -> dict[str, Any]:
 def main() -> int:
     """Measure the models of the command line."""
     parser = options("Latency of whole models in LiteRT through nnvk's delegate, beside LiteRT's own CPU and GPU.")
-    parser.add_argument("models", nargs="+", type=Path, metavar="FOLDER_OR_MODEL")
-    arguments = parser.parse_args()
+    arguments, models = parse_with_models(parser)
     if not engines.LITERT:
         give_up("needs ai-edge-litert")
-    models = list(find_models(arguments.models))
-    if not models:
-        give_up("there is no .tflite file")
     device = device_of(arguments, vulkan=False)
     effort = effort_of(arguments, Effort(seconds=3.0, least=5))
     results = {}

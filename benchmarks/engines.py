@@ -37,12 +37,19 @@ NCNN = ncnn is not None
 class NnvkModel:
     """A model compiled for a device, its input and output arrays set once."""
 
-    def __init__(self, model: nnvk.Model, device: nnvk.Device, inputs: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self,
+        model: nnvk.Model,
+        device: nnvk.Device,
+        inputs: Sequence[np.ndarray],
+        preference: nnvk.PreferenceCode = nnvk.PreferenceCode.FAST_SINGLE_ANSWER,
+    ) -> None:
         """What the device doesn't support goes to the CPU reference device."""
         alone = all(support.supported for support in model.get_support(device))
         cpus = [d for d in nnvk.get_devices() if d.type is nnvk.DeviceTypeCode.CPU and d.name != device.name]
         began = time.perf_counter_ns()
         self.compilation = nnvk.Compilation(model, [device] if alone else [device, *cpus])
+        self.compilation.set_preference(preference)
         self.compilation.finish()
         self.prepare_ns = time.perf_counter_ns() - began
         self.alone = alone

@@ -26,6 +26,7 @@ COMPARED = {
     "delegate": ("delegate", "nnvk"),
     "operations": ("vulkan", "LiteRT"),
     "types": ("vulkan", "nnapi-reference"),
+    "tuned": ("untuned", "tuned"),
 }
 """By section: whose time, and whose that is divided by. Names begin so, and the fastest of several counts."""
 

@@ -9,6 +9,7 @@ a model, they are its input, and what its outputs are compared with, else LiteRT
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -72,8 +73,17 @@ class Measured:
         return self.preparation[name].finish if name in self.preparation else (None, None)
 
 
-def find_models(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Name and file of every model."""
+def parse_with_models(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Sequence[tuple[str, Path]]]:
+    """The command line, and name and file of every model that it names."""
+    parser.add_argument("models", nargs="+", type=Path, metavar="FOLDER_OR_MODEL")
+    arguments = parser.parse_args()
+    models = list(_find_models(arguments.models))
+    if not models:
+        give_up("there is no .tflite file")
+    return arguments, models
+
+
+def _find_models(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     for path in paths:
         if not path.exists():
             give_up(f"{path}: no such file or folder")
@@ -232,11 +242,7 @@ def figures(results: Mapping[str, Measured]) -> dict[str, Any]:
 def main() -> int:
     """Measure the models of the command line."""
     parser = options("Latency of whole models on every device of nnvk beside LiteRT and ncnn.")
-    parser.add_argument("models", nargs="+", type=Path, metavar="FOLDER_OR_MODEL")
-    arguments = parser.parse_args()
-    models = list(find_models(arguments.models))
-    if not models:
-        give_up("there is no .tflite file")
+    arguments, models = parse_with_models(parser)
     with tempfile.TemporaryDirectory() as cache:
         # Read by the driver when it is first used: preparation is to be measured without what earlier runs left.
         os.environ["MESA_SHADER_CACHE_DIR"] = cache
