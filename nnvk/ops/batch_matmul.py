@@ -6,7 +6,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.linear import centred, finish, products
+from nnvk.ops.linear import centred, finish, matrix_product, products
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, I32, Q8S, Signature, boolean, tensor
 from nnvk.types.codes import OperationCode
@@ -40,7 +40,7 @@ def _reference(call: Call) -> np.ndarray:
     first, second = _adjoint(centred(call.input0), call.adj_x), _adjoint(centred(call.input1), call.adj_y)
     summed = products(call.input0, second, -2)
     with np.errstate(all="ignore"):
-        sums = np.matmul(first.astype(summed.dtype, copy=False), second.astype(summed.dtype, copy=False))
+        sums = matrix_product(first.astype(summed.dtype, copy=False), second.astype(summed.dtype, copy=False))
         return finish(call, summed, sums, call.input0, call.input1)
 
 

@@ -16,6 +16,7 @@ from nnvk.ops.linear import (
     check_scales,
     check_wide,
     finish,
+    matrix_product,
     products,
 )
 from nnvk.ops.registry import define
@@ -48,7 +49,7 @@ def _reference(call: Call) -> np.ndarray:
         weights = centred(call.weights)
         summed = products(call.input, weights, 1)
         source = centred(call.input).astype(summed.dtype, copy=False).reshape(call.output.shape[0], weights.shape[1])
-        sums = source @ weights.astype(summed.dtype, copy=False).T
+        sums = matrix_product(source, weights.astype(summed.dtype, copy=False).T)
         return finish(call, summed, sums, call.input, call.weights)
 
 

@@ -322,6 +322,19 @@ def apply_filter(
     return from_nhwc(result, call.nchw)
 
 
+_SUMMED_WIDE = 1 << 20
+"""Products of floats up to which they are added up in 64 bits: in 32, it depends on the processor in which order BLAS
+adds, and so how far sums are off."""
+
+
+def matrix_product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """`numpy.matmul`; few products of 32-bit floats are added up in 64 bits."""
+    if first.dtype == np.float32 and first.size * second.shape[-1] <= _SUMMED_WIDE:
+        return np.matmul(first.astype(np.float64), second.astype(np.float64)).astype(np.float32)
+    product: np.ndarray = np.matmul(first, second)
+    return product
+
+
 def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: Axis, groups: int = 1) -> np.ndarray:
     """Sums of products [N, out_h, out_w, O] of NHWC elements with filters [O, window_h, window_w, C / groups].
 
@@ -329,6 +342,9 @@ def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: 
     """
     batches, _, _, channels = nhwc.shape
     outputs, depth = filters.shape[0], filters.shape[3]
+    if nhwc.dtype == np.float32 and batches * vertical.out * horizontal.out * filters.size <= _SUMMED_WIDE:
+        wide = convolve(nhwc.astype(np.float64), filters.astype(np.float64), vertical, horizontal, groups)
+        return wide.astype(np.float32)
     sums = np.empty((batches, vertical.out, horizontal.out, outputs), nhwc.dtype)
     # [groups, terms, outputs of a group]
     weights = filters.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
