@@ -4,6 +4,7 @@
 
 #include "dispatch.hpp"
 #include "error.hpp"
+#include "loader.hpp"
 #include "pipeline.hpp"
 
 namespace nnvk {
@@ -17,6 +18,10 @@ std::vector<std::shared_ptr<Buffer>> checked_buffers(const Device& device, std::
     if (buffers.empty()) {
         throw std::invalid_argument("an algorithm binds at least one buffer");
     }
+    if (buffers.size() > TexelScope::kFirstTexels) {
+        throw std::invalid_argument("an algorithm binds at most " + std::to_string(TexelScope::kFirstTexels) +
+                                    " buffers, not " + std::to_string(buffers.size()));
+    }
     for (size_t i = 0; i < buffers.size(); ++i) {
         if (!buffers[i] || buffers[i]->device.get() != &device) {
             throw std::invalid_argument("binding " + std::to_string(i) + ": the buffer belongs to another device");
@@ -28,6 +33,25 @@ std::vector<std::shared_ptr<Buffer>> checked_buffers(const Device& device, std::
         }
     }
     return buffers;
+}
+
+// Binds every buffer as texels besides.
+void write_texels(const Device& device, VkDescriptorSet set, const std::vector<std::shared_ptr<Buffer>>& buffers) {
+    std::vector<VkBufferView> views;
+    for (const auto& buffer : buffers) {
+        views.push_back(buffer->texels());
+    }
+    std::vector<VkWriteDescriptorSet> writes;
+    for (uint32_t i = 0; i < views.size(); ++i) {
+        VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+        write.dstSet = set;
+        write.dstBinding = TexelScope::kFirstTexels + i;
+        write.descriptorCount = 1;
+        write.descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+        write.pTexelBufferView = &views[i];
+        writes.push_back(write);
+    }
+    vkUpdateDescriptorSets(device.handle(), static_cast<uint32_t>(writes.size()), writes.data(), 0, nullptr);
 }
 
 } // namespace
@@ -53,7 +77,9 @@ Algorithm::Algorithm(std::shared_ptr<Device> device_, std::vector<std::shared_pt
     const PipelineSpec spec{static_cast<uint32_t>(tensors.size()), spirv, specialization, push_constant_size};
     pipeline_ = device->pipelines().get(spec);
     PipelineScope scope(VK_NULL_HANDLE, pipeline_->handle);
+    TexelScope texels;
     kompute_ = build_kompute(*device, tensors, spec);
+    write_texels(*device, texels.set, buffers);
 }
 
 Algorithm::~Algorithm() {

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include <kompute/Kompute.hpp>
 
 #include "dispatch.hpp"
@@ -78,8 +80,8 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
     const std::string what = describe(size, host_visible);
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = padded_size;
-    info.usage =
-        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
     device->check(vkCreateBuffer(device->handle(), &info, nullptr, &handle_), ("vkCreateBuffer, " + what).c_str());
 
@@ -107,6 +109,13 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
             throw VulkanError("kp::Tensor did not take over the buffer made for it");
         }
         data_ = host_visible ? tensor_->data<uint8_t>() : nullptr;
+
+        VkBufferViewCreateInfo view{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO};
+        view.buffer = handle_;
+        view.format = VK_FORMAT_R32G32B32A32_UINT; // which every device has texel buffers of
+        view.range = std::min(padded_size, uint64_t{device->physical->properties.limits.maxTexelBufferElements} * 16);
+        device->check(vkCreateBufferView(device->handle(), &view, nullptr, &texels_),
+                      ("vkCreateBufferView, " + what).c_str());
     } catch (...) {
         if (!tensor_) {
             vkDestroyBuffer(device->handle(), handle_, nullptr);
@@ -121,6 +130,7 @@ Buffer::Buffer(std::shared_ptr<Device> device_, uint64_t size_, bool host_visibl
 }
 
 Buffer::~Buffer() {
+    vkDestroyBufferView(device->handle(), texels_, nullptr);
     tensor_.reset(); // frees the buffer and its memory
     device->release(heap_, allocated_);
 }

@@ -26,6 +26,8 @@ class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> 
     void check_range(const char* what, uint64_t offset, uint64_t bytes) const;
 
     VkBuffer handle() const { return handle_; }
+    // All of it, or as much as the device's maxTexelBufferElements are, as texels of four 32-bit words.
+    VkBufferView texels() const { return texels_; }
     uint8_t* data() const { return data_; } // null unless host visible
     const std::shared_ptr<kp::Tensor>& tensor() const { return tensor_; }
 
@@ -37,6 +39,7 @@ class Buffer : public ProcessBound, public std::enable_shared_from_this<Buffer> 
 
   private:
     VkBuffer handle_ = VK_NULL_HANDLE;
+    VkBufferView texels_ = VK_NULL_HANDLE;
     uint8_t* data_ = nullptr;
     uint32_t heap_ = 0;
     uint64_t allocated_ = 0;

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <vulkan/vulkan.hpp>
 
@@ -15,6 +16,7 @@ namespace {
 
 thread_local Adoption* t_adoption = nullptr;
 thread_local PipelineScope* t_pipeline = nullptr;
+thread_local TexelScope* t_texels = nullptr;
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkBuffer* buffer) {
@@ -58,6 +60,49 @@ VKAPI_ATTR void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline pipeline
     }
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_set_layout(VkDevice device, const VkDescriptorSetLayoutCreateInfo* info,
+                                                            const VkAllocationCallbacks* allocator,
+                                                            VkDescriptorSetLayout* layout) {
+    if (!t_texels) {
+        return vkCreateDescriptorSetLayout(device, info, allocator, layout);
+    }
+    std::vector<VkDescriptorSetLayoutBinding> bindings(info->pBindings, info->pBindings + info->bindingCount);
+    for (uint32_t i = 0; i < info->bindingCount; ++i) {
+        VkDescriptorSetLayoutBinding texels = bindings[i];
+        texels.binding += TexelScope::kFirstTexels;
+        texels.descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+        bindings.push_back(texels);
+    }
+    VkDescriptorSetLayoutCreateInfo both = *info;
+    both.bindingCount = static_cast<uint32_t>(bindings.size());
+    both.pBindings = bindings.data();
+    return vkCreateDescriptorSetLayout(device, &both, allocator, layout);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(VkDevice device, const VkDescriptorPoolCreateInfo* info,
+                                                      const VkAllocationCallbacks* allocator, VkDescriptorPool* pool) {
+    if (!t_texels) {
+        return vkCreateDescriptorPool(device, info, allocator, pool);
+    }
+    std::vector<VkDescriptorPoolSize> sizes(info->pPoolSizes, info->pPoolSizes + info->poolSizeCount);
+    for (uint32_t i = 0; i < info->poolSizeCount; ++i) {
+        sizes.push_back({VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, sizes[i].descriptorCount});
+    }
+    VkDescriptorPoolCreateInfo both = *info;
+    both.poolSizeCount = static_cast<uint32_t>(sizes.size());
+    both.pPoolSizes = sizes.data();
+    return vkCreateDescriptorPool(device, &both, allocator, pool);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate_descriptor_sets(VkDevice device, const VkDescriptorSetAllocateInfo* info,
+                                                        VkDescriptorSet* sets) {
+    const VkResult result = vkAllocateDescriptorSets(device, info, sets);
+    if (t_texels && result == VK_SUCCESS) {
+        t_texels->set = sets[0];
+    }
+    return result;
+}
+
 } // namespace
 
 void install_dispatcher(VkInstance instance) {
@@ -71,6 +116,9 @@ void install_dispatcher(VkInstance instance) {
         table.vkAllocateMemory = allocate_memory;
         table.vkCreateComputePipelines = create_compute_pipelines;
         table.vkDestroyPipeline = destroy_pipeline;
+        table.vkCreateDescriptorSetLayout = create_descriptor_set_layout;
+        table.vkCreateDescriptorPool = create_descriptor_pool;
+        table.vkAllocateDescriptorSets = allocate_descriptor_sets;
     });
 }
 
@@ -84,5 +132,8 @@ PipelineScope::PipelineScope(VkPipelineCache cache, VkPipeline pipeline)
 }
 
 PipelineScope::~PipelineScope() { t_pipeline = nullptr; }
+
+TexelScope::TexelScope() { t_texels = this; }
+TexelScope::~TexelScope() { t_texels = nullptr; }
 
 } // namespace nnvk

@@ -5,8 +5,11 @@
 // its eDevice tensors a staging copy of the same size. Kompute is therefore built with vulkan.hpp's dynamic
 // dispatcher, in which vkCreateBuffer and vkAllocateMemory hand over what Buffer has made and checked beforehand.
 // Likewise every kp::Algorithm compiles a pipeline from an empty pipeline cache of its own; here it uses the device's
-// cache, or is handed a pipeline that exists already (native/pipeline.hpp).
+// cache, or is handed a pipeline that exists already (native/pipeline.hpp). And it binds storage buffers alone; here its
+// descriptor sets have room for the same buffers as texel buffers.
 #pragma once
+
+#include <cstdint>
 
 #include <vulkan/vulkan.h>
 
@@ -42,6 +45,20 @@ class PipelineScope {
     VkPipelineCache cache;
     VkPipeline pipeline;
     const bool given;
+};
+
+// While it lives, this thread's kp::Algorithm has, beside its storage buffers, which are bindings 0 and up, as many uniform
+// texel buffers from kFirstTexels on. Whoever made it writes these descriptors, into `set`.
+class TexelScope {
+  public:
+    static constexpr uint32_t kFirstTexels = 16;
+
+    TexelScope();
+    ~TexelScope();
+    TexelScope(const TexelScope&) = delete;
+    TexelScope& operator=(const TexelScope&) = delete;
+
+    VkDescriptorSet set = VK_NULL_HANDLE;
 };
 
 } // namespace nnvk

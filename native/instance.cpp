@@ -240,6 +240,7 @@ void PhysicalDevice::read_properties() {
     auto add = [this](const char* name, uint64_t value) { limits.emplace_back(name, value); };
 #define NNVK_LIMIT(name) add(#name, l.name);
     NNVK_LIMIT(maxStorageBufferRange)
+    NNVK_LIMIT(maxTexelBufferElements)
     NNVK_LIMIT(maxPushConstantsSize)
     NNVK_LIMIT(maxMemoryAllocationCount)
     NNVK_LIMIT(maxBoundDescriptorSets)

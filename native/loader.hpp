@@ -12,6 +12,7 @@ void load_vulkan();
 // Those that native/ calls itself. All are exported by the loader, whose entry points dispatch on their first argument:
 // one table serves every instance and device.
 #define NNVK_VULKAN_FUNCTIONS(X)                                                                                      \
+    X(vkAllocateDescriptorSets)                                                                                       \
     X(vkAllocateMemory)                                                                                               \
     X(vkCmdCopyBuffer)                                                                                                \
     X(vkCmdFillBuffer)                                                                                                \
@@ -19,13 +20,17 @@ void load_vulkan();
     X(vkCmdResetQueryPool)                                                                                            \
     X(vkCmdWriteTimestamp)                                                                                            \
     X(vkCreateBuffer)                                                                                                 \
+    X(vkCreateBufferView)                                                                                             \
     X(vkCreateComputePipelines)                                                                                       \
+    X(vkCreateDescriptorPool)                                                                                         \
+    X(vkCreateDescriptorSetLayout)                                                                                    \
     X(vkCreateDevice)                                                                                                 \
     X(vkCreateFence)                                                                                                  \
     X(vkCreateInstance)                                                                                               \
     X(vkCreatePipelineCache)                                                                                          \
     X(vkCreateQueryPool)                                                                                              \
     X(vkDestroyBuffer)                                                                                                \
+    X(vkDestroyBufferView)                                                                                            \
     X(vkDestroyDevice)                                                                                                \
     X(vkDestroyFence)                                                                                                 \
     X(vkDestroyInstance)                                                                                              \
@@ -54,6 +59,7 @@ void load_vulkan();
     X(vkMergePipelineCaches)                                                                                          \
     X(vkQueueSubmit)                                                                                                  \
     X(vkResetFences)                                                                                                  \
+    X(vkUpdateDescriptorSets)                                                                                         \
     X(vkWaitForFences)
 
 #define NNVK_DECLARE(name) extern PFN_##name name;

@@ -87,6 +87,7 @@ std::shared_ptr<Pipeline> PipelineStore::get(const PipelineSpec& spec) {
     std::lock_guard lock(pipeline->building_);
     if (!pipeline->owner_) {
         PipelineScope scope(device_.pipeline_cache(), VK_NULL_HANDLE);
+        TexelScope texels;
         pipeline->owner_ = build_kompute(device_, tensors, spec);
         pipeline->handle = scope.pipeline;
         ++compiled_;

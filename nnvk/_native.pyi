@@ -129,12 +129,13 @@ class Device:
 
         Args:
             spirv: the shader, with the entry point `main`.
-            buffers: what descriptor set 0 binds: the whole of `buffers[k]` at binding k. Buffers may repeat.
+            buffers: what descriptor set 0 binds: the whole of `buffers[k]` at binding k, and at binding 16 + k as a
+                uniform texel buffer of R32G32B32A32_UINT. Buffers may repeat.
             specialization: 32 bits each, `specialization[i]` for the constant with id i.
             push_constant_size: size of the push-constant block, a multiple of 4.
 
         Raises:
-            ValueError: no buffer, one of another device or larger than maxStorageBufferRange; push constants larger
+            ValueError: no buffer, more than 16, one of another device or larger than maxStorageBufferRange; push constants larger
                 than maxPushConstantsSize; not SPIR-V.
         """
     def create_program(self) -> Program:

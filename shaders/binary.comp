@@ -21,6 +21,7 @@
 #endif
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 2) const bool COLUMNS = false;    // the output is columns of a larger tensor
 
 READS(0, Lhs, lhs)
 READS(1, Rhs, rhs)
@@ -46,6 +47,7 @@ layout(push_constant) uniform Push {
     uint rhs_stride_1;
     uint rhs_stride_2;
     uint rhs_stride_3;
+    uint dst_pitch;    // from a row of size_3 elements to the next, where the output is COLUMNS
 #ifdef FUSED
     ACC low;
     ACC high;
@@ -182,5 +184,7 @@ void main() {
     if (i >= count) return;
     ACC4 left, right;
     LOAD_OPERANDS(i, elements - 1, left, right)
-    STORE4(dst, i, finish(combine(left - lhs_zero, right - rhs_zero)));
+    uint to = i;
+    if (COLUMNS) to += divide(4 * i, size_3, magic_3) * ((dst_pitch - size_3) / 4);
+    STORE4(dst, to, finish(combine(left - lhs_zero, right - rhs_zero)));
 }

@@ -40,9 +40,9 @@ layout(constant_id = 10) const uint PAST_NUMBERS = FIRST_NUMBER;    // values fr
 // An operation and its operands.
 const uint NOTHING = 100;
 #define DECLARE_STEP(number)                                                           \
-    layout(constant_id = 11 + 3 * number) const uint STEP_##number = NOTHING;          \
-    layout(constant_id = 12 + 3 * number) const uint LEFT_##number = 1;                \
-    layout(constant_id = 13 + 3 * number) const uint RIGHT_##number = 1;
+    layout(constant_id = 20 + 3 * number) const uint STEP_##number = NOTHING;          \
+    layout(constant_id = 21 + 3 * number) const uint LEFT_##number = 1;                \
+    layout(constant_id = 22 + 3 * number) const uint RIGHT_##number = 1;
 DECLARE_STEP(0)
 DECLARE_STEP(1)
 DECLARE_STEP(2)
@@ -67,7 +67,7 @@ READS(1, In1, in1)
 READS(2, In2, in2)
 READS(3, In3, in3)
 READS(4, In4, in4)
-layout(set = 0, binding = 5) readonly buffer Numbers { float numbers[]; };
+READ_VIEW(5, Numbers, numbers, float)
 WRITES(6, Out0, out0)
 WRITES(7, Out1, out1)
 
@@ -81,11 +81,6 @@ layout(push_constant) uniform Push {
     uint out0_offset;
     uint out1_offset;
     uint count;     // of fours
-    uint first_0;    // fours of a source before the first that counts
-    uint first_1;
-    uint first_2;
-    uint first_3;
-    uint first_4;
     uint size_0;
     uint size_1;
     uint size_2;
@@ -96,19 +91,30 @@ layout(push_constant) uniform Push {
     uint magic_2;
     uint magic_3;
     uint magic_4;
+    uint row;        // fours of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint pitch_0;    // and from a row of a source to the next
+    uint pitch_1;
+    uint pitch_2;
+    uint pitch_3;
+    uint pitch_4;
+    uint result_pitch_0;
+    uint result_pitch_1;
 };
 
+#include "include/columns.glsl"
+
 #define LOAD_SOURCE(number)                                                                                        \
-    if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, first_##number + i);                   \
-    if (SOURCE_##number == SINGLE) values[1 + number] = ACC4(LOAD(in##number, 4 * first_##number));                \
+    if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, four_amid(i, pitch_##number));      \
+    if (SOURCE_##number == SINGLE) values[1 + number] = ACC4(LOAD(in##number, 0));                                 \
     if (SOURCE_##number == WITHIN)                                                                                 \
         values[1 + number] =                                                                                       \
-            LOAD4(in##number, first_##number + i - divide(i, size_##number, magic_##number) * size_##number);      \
+            LOAD4(in##number, i - divide(i, size_##number, magic_##number) * size_##number);                       \
     if (SOURCE_##number == ACROSS)                                                                                 \
-        values[1 + number] = ACC4(LOAD(in##number, 4 * first_##number + divide(i, size_##number, magic_##number)));
+        values[1 + number] = ACC4(LOAD(in##number, divide(i, size_##number, magic_##number)));
 
 #define LOAD_NUMBER(number)                                                                                        \
-    if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(numbers[numbers_offset + number]);
+    if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(numbers_at(numbers_offset + number));
 
 #define TAKE_STEP(number)                                                                                          \
     if (STEP_##number != NOTHING)                                                                                  \
@@ -149,6 +155,6 @@ void main() {
     TAKE_STEP(14)
     TAKE_STEP(15)
 #endif
-    STORE4(out0, i, values[RESULT_0]);
-    if (RESULT_1 != ABSENT) STORE4(out1, i, values[RESULT_1]);
+    STORE4(out0, four_amid(i, result_pitch_0), values[RESULT_0]);
+    if (RESULT_1 != ABSENT) STORE4(out1, four_amid(i, result_pitch_1), values[RESULT_1]);
 }

@@ -36,13 +36,17 @@ layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec2 dst[]; };
 #endif
 #ifdef SCALES_CHANNEL
-layout(set = 0, binding = 2) readonly buffer Scales { float scales[]; };
+READ_VIEW(2, Scales, scales, float)
 #endif
 
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
     uint count;    // of fours
+    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint src_pitch;    // and from a row to the next
+    uint dst_pitch;
     int src_zero;
 #ifdef SCALES_CHANNEL
     uint scales_offset;
@@ -65,11 +69,13 @@ layout(push_constant) uniform Push {
 #endif
 };
 
+#include "include/columns.glsl"
+
 #ifdef SCALES_CHANNEL
 vec4 scale(uint i) {
     uvec4 channel = (4 * i + uvec4(0, 1, 2, 3)) / inner % channels;
-    return vec4(scales[scales_offset + channel.x], scales[scales_offset + channel.y], scales[scales_offset + channel.z],
-                scales[scales_offset + channel.w]);
+    channel += scales_offset;
+    return vec4(scales_at(channel.x), scales_at(channel.y), scales_at(channel.z), scales_at(channel.w));
 }
 #else
 float scale(uint i) { return src_scale; }
@@ -77,9 +83,9 @@ float scale(uint i) { return src_scale; }
 
 vec4 real(uint i) {
 #ifdef IS_FLOAT
-    return LOAD4(src, i);
+    return LOAD4(src, four_amid(i, src_pitch));
 #else
-    return vec4(LOAD4(src, i) - src_zero) * scale(i);
+    return vec4(LOAD4(src, four_amid(i, src_pitch)) - src_zero) * scale(i);
 #endif
 }
 
@@ -107,18 +113,19 @@ ivec4 steps(vec4 x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
+    uint to = four_amid(i, dst_pitch);
 #if defined(DST_F32)
-    dst[dst_offset / 4 + i] = real(i);
+    dst[dst_offset / 4 + to] = real(i);
 #elif defined(DST_F16)
     vec4 x = real(i);
     bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
     if (SATURATE) x = mix(x, clamp(x, -65504.0, 65504.0), is_number);
-    dst[dst_offset / 2 + i] = pack_halves(x);
+    dst[dst_offset / 2 + to] = pack_halves(x);
 #elif defined(DST_I32)
-    dst[dst_offset / 4 + i] = whole(real(i));
+    dst[dst_offset / 4 + to] = whole(real(i));
 #elif defined(DST_Q8)
-    dst[dst_offset + i] = pack_bytes(steps(real(i)), dst_mask);
+    dst[dst_offset + to] = pack_bytes(steps(real(i)), dst_mask);
 #elif defined(DST_Q16)
-    dst[dst_offset / 2 + i] = pack_shorts(steps(real(i)), dst_mask);
+    dst[dst_offset / 2 + to] = pack_shorts(steps(real(i)), dst_mask);
 #endif
 }

@@ -41,9 +41,9 @@ const uint MAX_COLUMN_HEIGHT = 12;
 
 READS(0, Src, src)
 #ifdef IS_FLOAT
-layout(set = 0, binding = 1) readonly buffer Weights { WEIGHT4 weights[]; };
+READ_VIEW(1, Weights, weights, WEIGHT4)
 #else
-layout(set = 0, binding = 1) readonly buffer Weights { uint weights[]; };
+READ_VIEW(1, Weights, weights, uint)
 #endif
 
 layout(push_constant) uniform Push {
@@ -66,12 +66,12 @@ layout(push_constant) uniform Push {
     uint out_channels;
     uint height;
     uint width;
-    uint channels;
+    uint channels;    // of a pixel of the input, or of the larger one that it is a part of
     uint depth_multiplier;
     uint tile_width;    // output columns per invocation
     int pad_top;
     int pad_left;
-    uint placed;
+    uint pitches;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8
@@ -134,7 +134,7 @@ FACTOR4 load_input(Input from, int y, int x) {
 #ifdef DTYPE_Q8
     uint word = 0u;
     if (VECTOR_LOADS) {
-        word = src_fours[at.x >> 2] ^ from.sign_mask;
+        word = src_fours_at(at.x >> 2) ^ from.sign_mask;
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++) word |= uint(LOAD_FROM_WITH(src, at[i], from.sign_mask)) << (8u * i);
     }
@@ -142,7 +142,7 @@ FACTOR4 load_input(Input from, int y, int x) {
 #else
     ACC4 loaded;
     if (VECTOR_LOADS) {
-        loaded = DECODE4_WITH(src_fours[at.x >> 2], 0u);
+        loaded = DECODE4_WITH(src_fours_at(at.x >> 2), 0u);
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], 0u);
     }
@@ -156,11 +156,11 @@ FACTOR4 load_input(Input from, int y, int x) {
 FACTOR4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
 #if defined(IS_FLOAT)
-    return FROM_WEIGHT4(weights[weights_offset / WEIGHT_WORDS + at]);
+    return FROM_WEIGHT4(weights_at(weights_offset / WEIGHT_WORDS + at));
 #elif defined(DTYPE_Q16)
-    return unpack_signed_bytes(weights[weights_offset + at]);
+    return unpack_signed_bytes(weights_at(weights_offset + at));
 #else
-    return vec4(unpack_bytes(weights[weights_offset + at], weight_sign_mask) - weight_zero);
+    return vec4(unpack_bytes(weights_at(weights_offset + at), weight_sign_mask) - weight_zero);
 #endif
 }
 

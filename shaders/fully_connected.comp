@@ -19,9 +19,9 @@ layout(constant_id = 3) const bool VECTOR_STORES = true;
 
 READS(0, Src, src)
 #ifdef IS_FLOAT
-layout(set = 0, binding = 1) readonly buffer Weights { WEIGHT4 weights[]; };
+READ_VIEW(1, Weights, weights, WEIGHT4)
 #else
-layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
+READ_VIEW(1, Weights, weights, uvec4)
 #endif
 
 layout(push_constant) uniform Push {
@@ -39,8 +39,9 @@ layout(push_constant) uniform Push {
 #endif
 #endif
     uint inputs;     // K
+    uint src_pitch;    // from a row to the next
     uint out_channels;
-    uint placed;
+    uint pitches;
     ACC low;
     ACC high;
 #ifdef DTYPE_Q8
@@ -63,7 +64,7 @@ shared ACC4 partial_sums[MAX_SLICES][QUADS];
 ACC4 load_input(uint row, uint k) {
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) {
-        uint at = row * inputs + min(k + i, inputs - 1u);
+        uint at = row * src_pitch + min(k + i, inputs - 1u);
         values[i] = k + i < inputs ? LOAD(src, at) - input_zero : ACC(0);
     }
     return values;
@@ -81,9 +82,9 @@ void main() {
 #ifdef IS_FLOAT
         uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)
-            sum += values[k] * FROM_WEIGHT4(weights[from + k / 2u * 2u * QUADS + k % 2u]);
+            sum += values[k] * FROM_WEIGHT4(weights_at(from + k / 2u * 2u * QUADS + k % 2u));
 #else
-        uvec4 words = weights[(weights_offset >> 2) + at * QUADS + quad];
+        uvec4 words = weights_at((weights_offset >> 2) + at * QUADS + quad);
         [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);
 #endif
     }

@@ -16,7 +16,7 @@ layout(constant_id = 4) const bool OUTER = true;      // there is an outer dimen
 layout(constant_id = 5) const bool LONG = false;      // four consecutive elements are of two rows at most
 
 READS(0, Src, src)
-layout(set = 0, binding = 1) readonly buffer Indices { int indices[]; };
+READ_VIEW(1, Indices, indices, int)
 WRITES(2, Dst, dst)
 #ifdef INDICES_CHECKED
 FLAG(3)
@@ -49,7 +49,7 @@ const uint OUTSIDE = 0xffffffffu;
 
 uint begin(uint row) {
     uint outer = OUTER ? divide(row, taken, magic_taken) : 0;
-    uint found = uint(indices[indices_offset + row - outer * taken]);
+    uint found = uint(indices_at(indices_offset + row - outer * taken));
     bool is_outside = found >= size;
     is_wrong = is_wrong || is_outside;
     wrong = is_outside ? found : wrong;
@@ -70,7 +70,7 @@ uint load(uint index) {
 void main() {
     uint i = flat_invocation();
 #ifdef INDICES_CHECKED
-    if (i < unused && uint(indices[indices_offset + i]) >= size) COMPLAIN(indices[indices_offset + i])
+    if (i < unused && uint(indices_at(indices_offset + i)) >= size) COMPLAIN(indices_at(indices_offset + i))
 #endif
     if (i >= count) return;
     uvec4 result;

@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/texels.glsl"
 #include "include/divide.glsl"
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
@@ -12,8 +13,8 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint CHUNK = 1;
 layout(constant_id = 4) const bool OUTER = true;    // there is an outer dimension
 
-layout(set = 0, binding = 0) readonly buffer Src { uvec4 src[]; };
-layout(set = 0, binding = 1) readonly buffer Indices { int indices[]; };
+READ_VIEW(0, Src, src, uvec4)
+READ_VIEW(1, Indices, indices, int)
 layout(set = 0, binding = 2) writeonly buffer Dst { uvec4 dst[]; };
 #ifdef INDICES_CHECKED
 FLAG(3)
@@ -38,12 +39,12 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uint row = divide(i, chunks, magic_chunks), outer = OUTER ? divide(row, taken, magic_taken) : 0;
-    uint found = uint(indices[indices_offset + row - outer * taken]);
+    uint found = uint(indices_at(indices_offset + row - outer * taken));
     bool is_there = found < size;
 #ifdef INDICES_CHECKED
     if (!is_there) COMPLAIN(found)
 #endif
     uint from = src_offset / 4 + (is_there ? ((outer * size + found) * chunks + i - row * chunks) * CHUNK : 0);
     uint to = dst_offset / 4 + i * CHUNK;
-    for (uint k = 0; k < CHUNK; ++k) dst[to + k] = is_there ? src[from + k] : uvec4(0);
+    for (uint k = 0; k < CHUNK; ++k) dst[to + k] = is_there ? src_at(from + k) : uvec4(0);
 }

@@ -16,7 +16,7 @@ layout(constant_id = 4) const uint TOGETHER = 1;    // keypoints of a workgroup
 const uint LOCAL = 64, PARTS = LOCAL / TOGETHER;
 
 READS(0, Src, src)
-layout(set = 0, binding = 1) readonly buffer Boxes { vec4 boxes[]; };
+READ_VIEW(1, Boxes, boxes, vec4)
 layout(set = 0, binding = 2) writeonly buffer Peaks { float peaks[]; };
 layout(set = 0, binding = 3) writeonly buffer Places { vec2 places[]; };
 FLAG(4)
@@ -121,7 +121,7 @@ void main() {
     for (int k = 0; k < 9; ++k)
         grid[k] = real(box, keypoint, mirrored(int(row) + k / 3 - 1), mirrored(int(column) + k % 3 - 1));
     vec3 top = peak_of(grid);
-    vec4 corners = boxes[boxes_offset / 4 + box];
+    vec4 corners = boxes_at(boxes_offset / 4 + box);
     if (keypoint == 0 && !is_ordered(corners)) COMPLAIN_OF_BOX(flag, corners, box)
     precise vec2 place = vec2(column, row) + top.xy + 0.5;
     place = vec2(exact_quotient(place.x, float(size)), exact_quotient(place.y, float(size)));

@@ -17,7 +17,7 @@ READS(0, Src, src)
 #ifdef PASS_SUMS
 layout(set = 0, binding = 1) writeonly buffer Sums { float sums[]; };
 #else
-layout(set = 0, binding = 1) readonly buffer Sums { float sums[]; };
+READ_VIEW(1, Sums, sums, float)
 WRITES(2, Dst, dst)
 #endif
 
@@ -93,7 +93,7 @@ vec4 block_squares(uvec4 slice, uvec4 from, uvec4 to) {
     vec4 sum = vec4(0.0);
     for (uint k = 0, most = longest(from, to); k < most; ++k) {
         uvec4 at = sums_offset + slice * blocks + min(from + k, blocks - 1u);
-        sum += mix(vec4(0.0), vec4(sums[at.x], sums[at.y], sums[at.z], sums[at.w]), lessThan(from + k, to));
+        sum += mix(vec4(0.0), vec4(sums_at(at.x), sums_at(at.y), sums_at(at.z), sums_at(at.w)), lessThan(from + k, to));
     }
     return sum;
 }

@@ -4,13 +4,14 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/texels.glsl"
 #include "include/indexing.glsl"
 #include "include/quant.glsl"
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 1) readonly buffer Table { uint table[]; };
+READ_VIEW(0, Src, src, uint)
+READ_VIEW(1, Table, table, uint)
 layout(set = 0, binding = 2) writeonly buffer Dst { uint dst[]; };
 
 layout(push_constant) uniform Push {
@@ -18,13 +19,19 @@ layout(push_constant) uniform Push {
     uint table_offset;
     uint dst_offset;
     uint count;    // of words
+    uint row;          // words of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint src_pitch;    // and from a row to the next
+    uint dst_pitch;
 };
+
+#include "include/columns.glsl"
 
 int map(int x) { return LOAD_BYTE(table, table_offset, uint(x), 0u); }
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ivec4 x = unpack_bytes(src[src_offset + i], 0u);
-    dst[dst_offset + i] = pack_bytes(ivec4(map(x.x), map(x.y), map(x.z), map(x.w)), 0u);
+    ivec4 x = unpack_bytes(src_at(src_offset + four_amid(i, src_pitch)), 0u);
+    dst[dst_offset + four_amid(i, dst_pitch)] = pack_bytes(ivec4(map(x.x), map(x.y), map(x.z), map(x.w)), 0u);
 }

@@ -19,11 +19,17 @@ layout(push_constant) uniform Push {
     uint table_offset;
     uint dst_offset;
     uint count;    // of fours
+    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint src_pitch;    // and from a row to the next
+    uint dst_pitch;
 };
+
+#include "include/columns.glsl"
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 x = LOAD4(src, i);
-    STORE4(dst, i, GATHER4(table, x));
+    uvec4 x = LOAD4(src, four_amid(i, src_pitch));
+    STORE4(dst, four_amid(i, dst_pitch), GATHER4(table, x));
 }

@@ -19,7 +19,7 @@ layout(constant_id = 7) const bool ROWS = false;      // four elements of the ou
 #endif
 
 #if defined(PASS_COMBINE)
-layout(set = 0, binding = 0) readonly buffer Src { ACC4 src[]; };
+READ_VIEW(0, Src, src, ACC4)
 #else
 READS(0, Src, src)
 #endif
@@ -133,7 +133,7 @@ void main() {
         sum += block;
     }
 #else
-    for (uint k = share; k < parts; k += LANES) sum += src[src_offset / 4 + own * parts + k];
+    for (uint k = share; k < parts; k += LANES) sum += src_at(src_offset / 4 + own * parts + k);
 #endif
     FOLD_LANES(sum, added)
     if (item >= items || own_lane() != 0) return;

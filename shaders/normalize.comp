@@ -31,14 +31,14 @@ layout(constant_id = 5) const bool FINISH = true;    // there is nothing to add 
 #endif
 
 #if defined(PASS_COMBINE)
-layout(set = 0, binding = 0) readonly buffer Src { ENTRY src[]; };
+READ_VIEW(0, Src, src, ENTRY)
 layout(set = 0, binding = 1) writeonly buffer Statistics { ENTRY statistics[]; };
 #elif defined(PASS_STATISTICS)
 READS(0, Src, src)
 layout(set = 0, binding = 1) writeonly buffer Statistics { ENTRY statistics[]; };
 #else
 READS(0, Src, src)
-layout(set = 0, binding = 1) readonly buffer Statistics { ENTRY statistics[]; };
+READ_VIEW(1, Statistics, statistics, ENTRY)
 WRITES(2, Dst, dst)
 #endif
 
@@ -205,7 +205,7 @@ void main() {
 
 #elif defined(PASS_COMBINE)
 
-ENTRY load(uint i, uint number, uint word) { return src[src_offset / 4 + (number * count + i) * WORDS + word]; }
+ENTRY load(uint i, uint number, uint word) { return src_at(src_offset / 4 + (number * count + i) * WORDS + word); }
 
 #ifdef KIND_INSTANCE
 
@@ -242,10 +242,10 @@ void main() {
 // A word of what is known of four elements' slices.
 ENTRY known(uvec4 of, uint word) {
     uvec4 at = statistics_offset / 4 + of / 4 * WORDS + word;
-    if (NEIGHBOURS == IN_FOUR_SLICES) return statistics[at.x];
-    if (NEIGHBOURS == IN_ONE_SLICE) return ENTRY(statistics[at.x][of.x % 4]);
-    return ENTRY(statistics[at.x][of.x % 4], statistics[at.y][of.y % 4], statistics[at.z][of.z % 4],
-                 statistics[at.w][of.w % 4]);
+    if (NEIGHBOURS == IN_FOUR_SLICES) return statistics_at(at.x);
+    if (NEIGHBOURS == IN_ONE_SLICE) return ENTRY(statistics_at(at.x)[of.x % 4]);
+    return ENTRY(statistics_at(at.x)[of.x % 4], statistics_at(at.y)[of.y % 4], statistics_at(at.z)[of.z % 4],
+                 statistics_at(at.w)[of.w % 4]);
 }
 
 #ifdef IS_QUANTISED
@@ -284,7 +284,8 @@ vec4 normalised(vec4 x, uvec4 of) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    STORE4(dst, i, normalised(LOAD4(src, i), slices_of_four(i, elements, Slicing(inner, length, uvec2(magic_inner, magic_length)))));
+    Slicing slicing = Slicing(inner, length, uvec2(magic_inner, magic_length));
+    STORE4(dst, i, normalised(LOAD4(src, i), slices_of_four(i, elements, slicing)));
 }
 
 #endif

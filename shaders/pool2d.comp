@@ -28,6 +28,8 @@ layout(push_constant) uniform Push {
     uint height;
     uint width;
     uint channels;
+    uint src_pitch;    // from a pixel to the next
+    uint dst_pitch;
     uint out_height;
     uint out_width;
     uint filter_height;
@@ -136,7 +138,7 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
                 [[unroll]] for (uint j = 0; j < 4; ++j) {                                               \
                     uint l = min(k + j * LANES, inside - 1), y = wide == width ? 0u : l / wide;         \
                     uvec2 place = uvec2(part.x + y, part.y + l - y * wide);                             \
-                    some[j] = load(nhwc_index(at.x, place.x, place.y, at.w, height, width, channels));  \
+                    some[j] = load(nhwc_index(at.x, place.x, place.y, at.w, height, width, src_pitch));  \
                     if (k + j * LANES >= inside) some[j] = type(FIRST);                                 \
                 }                                                                                       \
                 folded = FOLD(folded, FOLD(FOLD(some[0], some[1]), FOLD(some[2], some[3])));            \
@@ -145,7 +147,7 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
             for (uint y = part.x; y < part.z; ++y) {                                                    \
                 type line = type(FIRST); /* sums of sums of few elements lose less than one long sum */ \
                 for (uint x = part.y; x < part.w; ++x)                                                  \
-                    line = FOLD(line, load(nhwc_index(at.x, y, x, at.w, height, width, channels)));     \
+                    line = FOLD(line, load(nhwc_index(at.x, y, x, at.w, height, width, src_pitch)));     \
                 folded = FOLD(folded, line);                                                            \
             }                                                                                           \
         }                                                                                               \
@@ -164,9 +166,12 @@ void main() {
     uvec3 magics = uvec3(magic_height, magic_width, magic_channels);
     ACC4 result;
     uvec4 areas;
+    uint to = i;
     if (VECTOR) {
         uint area;
-        result = pool(nhwc_coordinates(4 * four, out_height, out_width, channels, magics), ACC4(FIRST), area);
+        uvec4 at = nhwc_coordinates(4 * four, out_height, out_width, channels, magics);
+        to = nhwc_index(at.x, at.y, at.z, at.w, out_height, out_width, dst_pitch) / 4;
+        result = pool(at, ACC4(FIRST), area);
         areas = uvec4(area);
     } else {
         for (uint k = 0; k < 4; ++k) {
@@ -177,5 +182,5 @@ void main() {
         }
     }
     FOLD_LANES(result, FOLD)
-    if (i < count && own_lane() == 0) STORE4(dst, i, activate(RESULT(result, areas), low, high));
+    if (i < count && own_lane() == 0) STORE4(dst, to, activate(RESULT(result, areas), low, high));
 }

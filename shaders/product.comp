@@ -24,9 +24,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
-#if !defined(DTYPE_Q8) && !defined(DTYPE_Q16)
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#endif
 #endif
 #ifdef TILE_QUADS
 #extension GL_KHR_shader_subgroup_quad : require
@@ -45,7 +42,7 @@ layout(local_size_x_id = 0) in;
 #endif
 // Output pixels per workgroup, of TILE_REGISTER and TILE_QUADS per invocation.
 layout(constant_id = 3) const uint ROWS = 16;
-// Channels that a load of input takes, a divisor of all: 1, 4 or, where the tile can load eight floats, 8.
+// Channels that a round takes, a divisor of all: 1, 4 or, where the tile can take more, 8 or 16.
 layout(constant_id = 4) const uint SPAN = 4;
 // A part has a multiple of four output channels.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
@@ -76,20 +73,19 @@ READS(0, Src, src)
 #ifdef IS_QUANTISED
 #define WEIGHTS4 uvec4
 #define WEIGHTS_WORDS 4
-layout(set = 0, binding = 1) readonly buffer Weights { uvec4 weights[]; };
-layout(set = 0, binding = 1) readonly buffer Weights_Words { uint weights_words[]; };
+READ_VIEW(1, Weights, weights, uvec4)
+READ_VIEW(1, Weights_Words, weights_words, uint)
 #else
 #define WEIGHTS4 WEIGHT4
 #define WEIGHTS_WORDS WEIGHT_WORDS
-layout(set = 0, binding = 1) readonly buffer Weights { WEIGHTS4 weights[]; };
-#ifdef TILE_SUBGROUP
-#if WEIGHTS_WORDS == 4
-#define EIGHT u64vec4
-#else
-#define EIGHT u64vec2
+READ_VIEW(1, Weights, weights, WEIGHTS4)
 #endif
-layout(set = 0, binding = 0) readonly buffer Src_Eights { EIGHT src_eights[]; };
-layout(set = 0, binding = 1) readonly buffer Weights_Eights { EIGHT weights_eights[]; };
+#if FOUR_WORDS < 4 && (defined(DTYPE_Q8) || defined(STORED_ALONE))
+#define HAS_WIDE_VIEW
+const uint WIDE_SPAN = 16 / FOUR_WORDS;
+READ_VIEW(0, Src_Wide, src_wide, uvec4)
+#if WEIGHTS_WORDS == 2
+READ_VIEW(1, Weights_Wide, weights_wide, uvec4)
 #endif
 #endif
 // What is loaded of the input: as it lies in memory, 16-bit elements in words, which take a selection each, not two.
@@ -119,7 +115,7 @@ layout(push_constant) uniform Push {
     uint out_channels;    // of a part
     uint height;
     uint width;
-    uint channels;    // of a pixel of the input
+    uint channels;    // of a pixel of the input, or of the larger one that it is a part of
     uint depth;       // of them, those that a filter sees
     uint parts;
     uint kernel_height;
@@ -130,7 +126,7 @@ layout(push_constant) uniform Push {
     uint dilation_x;
     int pad_top;
     int pad_left;
-    uint placed;
+    uint pitches;
     ACC low;
     ACC high;
 #ifdef ARITHMETIC_HALF
@@ -273,12 +269,12 @@ LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     bool inside = !PADDED || address != OUTSIDE;
     uint at = PADDED ? mix(0u, address + c, inside) : address + c;
 #ifdef DTYPE_Q8
-    uint loaded = src[at >> 2];
-    if (SPAN < 4u) loaded = join_words(loaded, src[min((at + 3u) >> 2, src_offset + last_word)], at);
+    uint loaded = src_at(at >> 2);
+    if (SPAN < 4u) loaded = join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at);
     return PADDED ? where(inside, loaded, outside) : loaded;
 #else
     if (SPAN >= 4u) {
-        LOADED4 loaded = src_fours[(at >> 2) + next / 4u];
+        LOADED4 loaded = src_fours_at((at >> 2) + next / 4u);
         return PADDED ? where(inside, loaded, outside) : loaded;
     }
     uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
@@ -291,7 +287,7 @@ LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     return mix(outside, values, exist);
 #else
     uvec4 bits;
-    [[unroll]] for (uint i = 0; i < 4u; i++) bits[i] = uint(short_of(src[from[i] >> 1], from[i]));
+    [[unroll]] for (uint i = 0; i < 4u; i++) bits[i] = uint(short_of(src_at(from[i] >> 1), from[i]));
     bits = mix(uvec4(0u), bits, exist);
     return bits.xz | bits.yw << 16;
 #endif

@@ -32,14 +32,15 @@ layout(push_constant) uniform Push {
     int shift;
 };
 
+#include "include/texels.glsl"
 #include "include/byte_sums.glsl"
 #include "include/fixed_point.glsl"
 
 // No word of the cell state or the output holds units of two batches.
 layout(constant_id = 5) const bool WHOLE_WORDS = false;
 
-layout(set = 0, binding = 4) readonly buffer Bias { ivec4 bias[]; };
-layout(set = 0, binding = 5) readonly buffer Before { uint before[]; };
+READ_VIEW(4, Bias, bias, ivec4)
+READ_VIEW(5, Before, before, uint)
 layout(set = 0, binding = 6) buffer After { uint after[]; };
 layout(set = 0, binding = 7) buffer Dst { uint dst[]; };
 
@@ -71,9 +72,9 @@ void main() {
     uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.y, first = gl_WorkGroupID.x * LANES;
     uint number = min(first + lane, units - 1u), at = row * units + number;
     bool computes = gl_LocalInvocationID.y == 0u;
-    ivec4 sums = sums_of(row, gl_WorkGroupID.x) + bias[(bias_offset >> 2) + number];
+    ivec4 sums = sums_of(row, gl_WorkGroupID.x) + bias_at((bias_offset >> 2) + number);
     Unit unit;
-    if (computes) unit = next_unit(sums, (short_of(before[before_offset + (at >> 1)] ^ 0x80008000u, at)) - 32768);
+    if (computes) unit = next_unit(sums, (short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at)) - 32768);
     if (WHOLE_WORDS) {
 #ifndef TILE_SUBGROUP
         if (computes) neighbours[lane] = unit;

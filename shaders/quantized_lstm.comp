@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/texels.glsl"
 #include "include/fixed_point.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -14,13 +15,13 @@ layout(constant_id = 6) const bool NORM = false;
 
 // Sums of products of the input, then what is kept of a unit from one loop to the next; and of the state.
 layout(set = 0, binding = 0) buffer Driven { ivec4 driven[]; };
-layout(set = 0, binding = 1) readonly buffer Recurrent { ivec4 recurrent[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { ivec4 bias[]; };
+READ_VIEW(1, Recurrent, recurrent, ivec4)
+READ_VIEW(2, Bias, bias, ivec4)
 // 16 bits for the gates of each unit: of the peephole, then of the layer normalisation, each if there is one.
-layout(set = 0, binding = 3) readonly buffer Parameters { uvec2 parameters[]; };
+READ_VIEW(3, Parameters, parameters, uvec2)
 // For the four gates mantissas and shifts of sums of the input, of the state, of the peephole, and of the normalisation.
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };
-layout(set = 0, binding = 5) readonly buffer Before { uint before[]; };
+READ_VIEW(4, Multipliers, multipliers, ivec4)
+READ_VIEW(5, Before, before, uint)
 layout(set = 0, binding = 6) buffer After { uint after[]; };
 layout(set = 0, binding = 7) buffer Dst { uint dst[]; };
 
@@ -49,7 +50,7 @@ shared uvec4 partial_high[LOCAL];
 uint invocation;
 
 ivec4 parameter(uint section, uint unit) {
-    return unpack_shorts(parameters[(parameters_offset >> 1) + section * units + unit], 0x80008000u) - 32768;
+    return unpack_shorts(parameters_at((parameters_offset >> 1) + section * units + unit), 0x80008000u) - 32768;
 }
 
 ivec4 saturate16(ivec4 x) { return clamp(x, ivec4(INT16_MIN), ivec4(INT16_MAX)); }
@@ -57,7 +58,7 @@ ivec4 saturate16(ivec4 x) { return clamp(x, ivec4(INT16_MIN), ivec4(INT16_MAX));
 // 16 bits plus other numbers by the multipliers of their gates.
 ivec4 add_scaled(ivec4 sums, uint row, ivec4 x) {
     uint at = (multipliers_offset >> 2) + 2u * row;
-    ivec4 mantissas = multipliers[at], shifts = multipliers[at + 1u];
+    ivec4 mantissas = multipliers_at(at), shifts = multipliers_at(at + 1u);
     ivec4 added;
     for (uint gate = 0; gate < 4u; gate++) added[gate] = scaled(x[gate], mantissas[gate], shifts[gate]);
     return saturate16(sums + clamp(added, ivec4(-1 << 17), ivec4(1 << 17)));
@@ -66,9 +67,9 @@ ivec4 add_scaled(ivec4 sums, uint row, ivec4 x) {
 // What enters the gates of a unit, but for the output gate's peephole.
 ivec4 sums_of(uint at, uint unit, int cell) {
     ivec4 products = driven[(driven_offset >> 2) + at];
-    if (!NORM) products += bias[(bias_offset >> 2) + unit];
+    if (!NORM) products += bias_at((bias_offset >> 2) + unit);
     ivec4 sums = add_scaled(ivec4(0), 0u, products);
-    sums = add_scaled(sums, 1u, recurrent[(recurrent_offset >> 2) + at]);
+    sums = add_scaled(sums, 1u, recurrent_at((recurrent_offset >> 2) + at));
     return PEEPHOLE ? add_scaled(sums, 2u, parameter(0u, unit) * ivec4(cell, cell, 0, 0)) : sums;
 }
 
@@ -155,14 +156,14 @@ int weigh(int x, int weight, int bias_) {
 int normalised(int sum, uint gate, Moments moments, uint unit) {
     int centred = scaled(1024 * sum - moments.mean[gate], moments.mantissa[gate], moments.shift[gate]);
     int weight = parameter(PEEPHOLE ? 1u : 0u, unit)[gate];
-    int reduced = weigh(centred, weight, bias[(bias_offset >> 2) + unit][gate]);
+    int reduced = weigh(centred, weight, bias_at((bias_offset >> 2) + unit)[gate]);
     uint at = (multipliers_offset >> 2) + 6u;
-    return saturate16(scaled(reduced, multipliers[at][gate], multipliers[at + 1u][gate]));
+    return saturate16(scaled(reduced, multipliers_at(at)[gate], multipliers_at(at + 1u)[gate]));
 }
 
 // --- units -------------------------------------------------------------------------------------------------------
 
-int cell_before(uint at) { return short_of(before[before_offset + (at >> 1)] ^ 0x80008000u, at) - 32768; }
+int cell_before(uint at) { return short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at) - 32768; }
 
 int next_cell(ivec4 gates, int cell) {
     gates = squashed_gates(gates);

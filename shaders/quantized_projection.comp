@@ -4,13 +4,14 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/texels.glsl"
 #include "include/fixed_point.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Sums { int sums[]; };
-layout(set = 0, binding = 1) readonly buffer Bias { int bias[]; };
+READ_VIEW(0, Sums, sums, int)
+READ_VIEW(1, Bias, bias, int)
 layout(set = 0, binding = 2) writeonly buffer Dst { uint dst[]; };
 
 layout(push_constant) uniform Push {
@@ -35,7 +36,7 @@ void main() {
     for (uint k = 0; k < 4u; k++) {
         uint at = min(4u * i + k, elements - 1u);    // the last four may be more than there are
         uint row = at / width, column = at - row * width;
-        int sum = sums[sums_offset + row * sums_row + column] + bias[bias_offset + column];
+        int sum = sums_at(sums_offset + row * sums_row + column) + bias_at(bias_offset + column);
         int steps = saturate16(scaled(sum, mantissa, shift)) + zero;
         results[k] = clamp(clamp(steps, 0, 255), low, high);
     }

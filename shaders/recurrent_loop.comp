@@ -15,7 +15,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 
 layout(local_size_x_id = 0) in;
@@ -63,20 +62,21 @@ layout(push_constant) uniform Push {
 #endif
 };
 
+#include "include/texels.glsl"
 #include "include/recurrent.glsl"
 
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
+READ_VIEW(0, Src, src, float)
 PACKED(1, Weights, weights)
 layout(set = 0, binding = 2) buffer Driven { vec4 driven[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
 #ifdef CELL_LSTM
 // The cell state before the first step and after the last, [batch, unit].
-layout(set = 0, binding = 4) readonly buffer Before { float before[]; };
+READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) buffer After { float after[]; };
 // Four numbers for the gates of each unit: of the peephole, then weights and biases of the layer normalisation, each if
 // there is one; then the projection's bias.
-layout(set = 0, binding = 6) readonly buffer Parameters { vec4 parameters[]; };
+READ_VIEW(6, Parameters, parameters, vec4)
 PACKED(7, Projection, projection)
 #endif
 
@@ -159,7 +159,7 @@ vec4 sum_of_units(vec4 part) {
 }
 
 vec4 parameter(uint section, uint unit) {
-    return parameters[(parameters_offset >> 2) + section * quads + unit];
+    return parameters_at((parameters_offset >> 2) + section * quads + unit);
 }
 
 // Sums with mean 0 and variance 1.
@@ -182,7 +182,7 @@ void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint
     vec4 part = vec4(0.0);
     for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
         vec4 sums = driven[sums_at + unit];
-        float cell = is_first ? before[before_offset + cells_at + unit] : after[after_offset + cells_at + unit];
+        float cell = is_first ? before_at(before_offset + cells_at + unit) : after[after_offset + cells_at + unit];
         if (PEEPHOLE) {
             sums.xy += parameter(0u, unit).xy * cell;
             driven[sums_at + unit] = sums;
@@ -199,7 +199,7 @@ void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint
     part = vec4(0.0);
     for (uint unit = slot; slice == 0u && unit < quads; unit += QUADS) {
         vec4 sums = driven[sums_at + unit];
-        float cell = is_first ? before[before_offset + cells_at + unit] : after[after_offset + cells_at + unit];
+        float cell = is_first ? before_at(before_offset + cells_at + unit) : after[after_offset + cells_at + unit];
         vec4 gates = normalised(sums, mean, variance) * parameter(WEIGHTS, unit) + parameter(BIAS, unit);
         float next_ = next_cell(gates, cell);
         after[after_offset + cells_at + unit] = next_;
@@ -235,7 +235,7 @@ void main() {
         for (uint i = invocation; i < VECTORS; i += QUADS * SLICES) {
             vec4 values = vec4(0.0);
             for (uint k = 0; k < 4u; k++)
-                if (4u * i + k < length) values[k] = src[src_offset + src_first + batch * src_stride + 4u * i + k];
+                if (4u * i + k < length) values[k] = src_at(src_offset + src_first + batch * src_stride + 4u * i + k);
             vectors[i] = values;
         }
         barrier();
@@ -256,7 +256,7 @@ void main() {
                     if (RECURRENT) driven[sums_at + quad] = sums;
                 } else {
                     uint cell_at = batch * quads + quad;
-                    float cell = step_ == 0u ? before[before_offset + cell_at] : after[after_offset + cell_at];
+                    float cell = step_ == 0u ? before_at(before_offset + cell_at) : after[after_offset + cell_at];
                     vec4 peeks = PEEPHOLE ? parameter(0u, quad) : vec4(0.0);
                     Unit unit = next_unit(sums, cell, peeks);
                     after[after_offset + cell_at] = unit.cell;
@@ -278,7 +278,7 @@ void main() {
                 vec4 sums = times_projection(2u * HIDDEN, VECTORS - 2u * HIDDEN, min(quad, HIDDEN - 1u));
                 sums = sum_of_slices(sums);
                 if (slice == 0u && quad < HIDDEN) {
-                    vec4 result = activate(sums + parameters[bias_at + quad], -projection_clip, projection_clip);
+                    vec4 result = activate(sums + parameters_at(bias_at + quad), -projection_clip, projection_clip);
                     give_four(quad, result, next, at);
                 }
             }

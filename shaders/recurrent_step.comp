@@ -12,7 +12,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #ifdef TILE_SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
@@ -56,28 +55,29 @@ layout(push_constant) uniform Push {
 #endif
 };
 
+#include "include/texels.glsl"
 #include "include/recurrent.glsl"
 
-layout(set = 0, binding = 0) readonly buffer Src { float src[]; };
-layout(set = 0, binding = 0) readonly buffer Src_Fours { vec4 src_fours[]; };
+READ_VIEW(0, Src, src, float)
+READ_VIEW(0, Src_Fours, src_fours, vec4)
 PACKED(1, Weights, weights)
-layout(set = 0, binding = 2) readonly buffer Driven { vec4 driven[]; };
+READ_VIEW(2, Driven, driven, vec4)
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
 #ifdef CELL_LSTM
 // The cell state before and after the step, [batch, unit].
-layout(set = 0, binding = 4) readonly buffer Before { float before[]; };
+READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) writeonly buffer After { float after[]; };
-layout(set = 0, binding = 6) readonly buffer Parameters { vec4 parameters[]; };
+READ_VIEW(6, Parameters, parameters, vec4)
 #endif
 
 // Four steps of K of a row; those past the last are zeros.
 vec4 load_source(uint row, uint four) {
     uint at = src_offset + src_first + min(row, rows - 1u) * src_stride;
     uint k = 4u * four;
-    if (ALIGNED) return k < length ? src_fours[(at + k) >> 2] : vec4(0.0);
+    if (ALIGNED) return k < length ? src_fours_at((at + k) >> 2) : vec4(0.0);
     vec4 values;
-    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = k + i < length ? src[at + k + i] : 0.0;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = k + i < length ? src_at(at + k + i) : 0.0;
     return values;
 }
 
@@ -86,16 +86,16 @@ void finish(uint row, uint quad, vec4 sums) {
     if (row >= rows) return;
 #ifdef CELL_LSTM
     if (quad >= columns) return;
-    sums += driven[(driven_offset >> 2) + driven_first + row * driven_stride + quad];
+    sums += driven_at((driven_offset >> 2) + driven_first + row * driven_stride + quad);
     uint at = row * columns + quad;
-    vec4 peeks = PEEPHOLE ? parameters[(parameters_offset >> 2) + quad] : vec4(0.0);
-    Unit unit = next_unit(sums, before[before_offset + at], peeks);
+    vec4 peeks = PEEPHOLE ? parameters_at((parameters_offset >> 2) + quad) : vec4(0.0);
+    Unit unit = next_unit(sums, before_at(before_offset + at), peeks);
     after[after_offset + at] = unit.cell;
     dst[dst_offset + dst_first + row * dst_stride + quad] = unit.result;
 #else
     uint column = 4u * quad;
     if (column >= columns) return;
-    sums += driven[(driven_offset >> 2) + driven_first + row * driven_stride + quad];
+    sums += driven_at((driven_offset >> 2) + driven_first + row * driven_stride + quad);
     vec4 result = activation(sums);
     uint at = dst_offset + dst_first + row * dst_stride + column;
     if (VECTOR_STORES) {

@@ -15,12 +15,12 @@ layout(constant_id = 3) const bool VECTOR = true;
 layout(constant_id = 4) const uint FOURS = 1;
 
 READS(0, Src, src)
-// Of every output row, then of every output column. Nearest: where in an image of src the row or column begins. Bilinear:
+// Of every output row, then of every output column. Nearest: pixels of an image of src before the row or column. Bilinear:
 // the same of two neighbours, and the weight of the second one.
 #ifdef KIND_BILINEAR
-layout(set = 0, binding = 1) readonly buffer Taps { uvec4 taps[]; };
+READ_VIEW(1, Taps, taps, uvec4)
 #else
-layout(set = 0, binding = 1) readonly buffer Taps { uint taps[]; };
+READ_VIEW(1, Taps, taps, uint)
 #endif
 WRITES(2, Dst, dst)
 
@@ -30,10 +30,12 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint count;       // of invocations
     uint elements;    // of the output
-    uint image;       // elements of an image of src
+    uint image;       // pixels of an image of src
     uint out_height;
     uint out_width;
     uint channels;
+    uint src_pitch;    // from a pixel to the next
+    uint dst_pitch;
     uint magic_height;
     uint magic_width;
     uint magic_columns;    // elements of a pixel, or (VECTOR) invocations to it
@@ -52,9 +54,9 @@ struct Point {
 
 // `from`: the image, row, column and channel.
 Point point_of(uvec4 from) {
-    uvec4 row = taps[taps_offset / 4 + from.y], column = taps[taps_offset / 4 + out_height + from.z];
-    uint first = from.x * image + from.w;
-    return Point(first + row.xyxy + column.xxyy, uintBitsToFloat(uvec2(row.z, column.z)));
+    uvec4 row = taps_at(taps_offset / 4 + from.y), column = taps_at(taps_offset / 4 + out_height + from.z);
+    uvec4 pixels = from.x * image + row.xyxy + column.xxyy;
+    return Point(pixels * src_pitch + from.w, uintBitsToFloat(uvec2(row.z, column.z)));
 }
 
 ACC4 blend(ACC4 corners[4], vec4 down, vec4 along) {
@@ -92,7 +94,8 @@ ACC4 any_four(Point points[4]) {
 #define Point uint    // index in src
 
 Point point_of(uvec4 from) {
-    return from.x * image + taps[taps_offset + from.y] + taps[taps_offset + out_height + from.z] + from.w;
+    uint pixel = from.x * image + taps_at(taps_offset + from.y) + taps_at(taps_offset + out_height + from.z);
+    return pixel * src_pitch + from.w;
 }
 
 ACC4 four_of(Point point, uint further) { return LOAD4(src, (point + further) / 4); }
@@ -120,7 +123,7 @@ void main() {
     if (VECTOR) {
         uint share = channels / (4 * FOURS);    // invocations to a pixel
         uvec4 from = nhwc_coordinates(i, out_height, out_width, share, magics);
-        uint first = (i - from.w) * FOURS + from.w;
+        uint first = nhwc_index(from.x, from.y, from.z, 0, out_height, out_width, dst_pitch) / 4 + from.w;
         from.w *= 4;
         Point point = point_of(from);
         [[unroll]] for (uint n = 0; n < FOURS; ++n) STORE4(dst, first + n * share, four_of(point, 4 * n * share));

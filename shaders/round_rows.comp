@@ -22,7 +22,7 @@ READS(0, Src, src)
 #ifdef PASS_EXTREMES
 layout(set = 0, binding = 1) writeonly buffer Extremes { vec2 extremes[]; };    // of each part
 #else
-layout(set = 0, binding = 1) readonly buffer Extremes { vec2 extremes[]; };
+READ_VIEW(1, Extremes, extremes, vec2)
 WRITES(2, Dst, dst)
 #endif
 
@@ -76,9 +76,9 @@ const float SMALLEST = 1e-30;
 float whole(float x) { return isnan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
 
 vec2 extremes_of_row(uint row) {
-    vec2 found = extremes[extremes_offset / 2 + row * parts];
+    vec2 found = extremes_at(extremes_offset / 2 + row * parts);
     for (uint part = gl_LocalInvocationID.x; part < parts; part += LOCAL)
-        found = extended(found, extremes[extremes_offset / 2 + row * parts + part]);
+        found = extended(found, extremes_at(extremes_offset / 2 + row * parts + part));
     return together(found);
 }
 #endif

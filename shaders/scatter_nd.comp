@@ -16,9 +16,9 @@ layout(constant_id = 4) const uint CHUNK = 1;
 
 READS(0, Updates, updates)
 #ifdef KIND_NONE
-layout(set = 0, binding = 1) readonly buffer Places { uint places[]; };
+READ_VIEW(1, Places, places, uint)
 #else
-layout(set = 0, binding = 1) readonly buffer Entries { uvec2 entries[]; };    // ~place, number of the update
+READ_VIEW(1, Entries, entries, uvec2)    // ~place, number of the update
 #endif
 CHANGES(2, Dst, dst)
 
@@ -68,7 +68,7 @@ void main() {
     if (i >= count) return;
     uint row = divide(i, chunks, magic_chunks), from = (i - row * chunks) * CHUNK, size = chunks * CHUNK;
 #ifdef KIND_NONE
-    uint place = places[places_offset + row];
+    uint place = places_at(places_offset + row);
     if (place == NOWHERE) return;
     for (uint k = 0; k < CHUNK; ++k) {
         uint to = place * size + from + k, at = row * size + from + k;
@@ -76,14 +76,14 @@ void main() {
         else STORE(dst, to, LOAD(updates, at));
     }
 #else
-    uint first = entries_offset / 2, key = entries[first + row].x, end = row + 1;
-    if (key == 0 || (row > 0 && entries[first + row - 1].x == key)) return;
-    while (end < rows && entries[first + end].x == key) ++end;
+    uint first = entries_offset / 2, key = entries_at(first + row).x, end = row + 1;
+    if (key == 0 || (row > 0 && entries_at(first + row - 1).x == key)) return;
+    while (end < rows && entries_at(first + end).x == key) ++end;
     for (uint k = 0; k < CHUNK; ++k) {
         uint to = ~key * size + from + k;
         ACC4 value = FOURS ? LOAD4(dst, to) : ACC4(LOAD(dst, to));
         for (uint entry = row; entry < end; ++entry) {
-            uint at = entries[first + entry].y * size + from + k;
+            uint at = entries_at(first + entry).y * size + from + k;
             value = combine(value, FOURS ? LOAD4(updates, at) : ACC4(LOAD(updates, at)));
         }
         if (FOURS) STORE4(dst, to, value);

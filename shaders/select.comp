@@ -8,7 +8,7 @@
 
 layout(local_size_x_id = 0) in;
 
-layout(set = 0, binding = 0) readonly buffer Condition { uint condition[]; };
+READ_VIEW(0, Condition, condition, uint)
 READS(1, Lhs, lhs)
 READS(2, Rhs, rhs)
 WRITES(3, Dst, dst)
@@ -24,6 +24,6 @@ layout(push_constant) uniform Push {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    bvec4 holds = notEqual(unpack_bytes(condition[condition_offset + i], 0u), ivec4(0));
+    bvec4 holds = notEqual(unpack_bytes(condition_at(condition_offset + i), 0u), ivec4(0));
     STORE4(dst, i, mix(LOAD4(rhs, i), LOAD4(lhs, i), holds));
 }

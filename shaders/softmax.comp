@@ -17,7 +17,7 @@ layout(constant_id = 5) const bool LOGARITHM = false;    // of a slice's sum, wh
 layout(constant_id = 6) const bool NEGATED = false;      // beta is negative, as LOG_SOFTMAX has it
 
 #if defined(PASS_COMBINE)
-layout(set = 0, binding = 0) readonly buffer Src { vec2 src[]; };
+READ_VIEW(0, Src, src, vec2)
 #else
 READS(0, Src, src)
 #endif
@@ -26,7 +26,7 @@ layout(set = 0, binding = 1) writeonly buffer Statistics { vec2 statistics[]; };
 #elif defined(PASS_COMBINE)
 layout(set = 0, binding = 1) writeonly buffer Combined { vec2 combined[]; };
 #else
-layout(set = 0, binding = 1) readonly buffer Statistics { vec2 statistics[]; };
+READ_VIEW(1, Statistics, statistics, vec2)
 WRITES(2, Dst, dst)
 #endif
 
@@ -66,8 +66,8 @@ layout(push_constant) uniform Push {
 
 #ifdef PASS_COMBINE
 
-float load(uint at) { return src[src_offset / 2 + at].x; }
-float weight(uint at) { return src[src_offset / 2 + at].y; }
+float load(uint at) { return src_at(src_offset / 2 + at).x; }
+float weight(uint at) { return src_at(src_offset / 2 + at).y; }
 
 #else
 
@@ -136,11 +136,11 @@ void main() {
     if (i >= count) return;
     uvec4 at = statistics_offset / 2 + slices_of_four(i, elements, Slicing(inner, length, uvec2(magic_inner, magic_length)));
     vec4 x = vec4(LOAD4(src, i));
-    vec2 of = statistics[at.x], of_y = of, of_z = of, of_w = of;
+    vec2 of = statistics_at(at.x), of_y = of, of_z = of, of_w = of;
     if (NEIGHBOURS != IN_ONE_SLICE) {
-        of_y = statistics[at.y];
-        of_z = statistics[at.z];
-        of_w = statistics[at.w];
+        of_y = statistics_at(at.y);
+        of_z = statistics_at(at.z);
+        of_w = statistics_at(at.w);
     }
     vec4 result = vec4(apply(x.x, of), apply(x.y, of_y), apply(x.z, of_z), apply(x.w, of_w));
 #ifdef IS_FLOAT

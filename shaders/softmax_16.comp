@@ -14,12 +14,12 @@
 layout(local_size_x_id = 0) in;
 
 READS(0, Src, src)
-layout(set = 0, binding = 1) readonly buffer Exponentials { int exponentials[]; };
+READ_VIEW(1, Exponentials, exponentials, int)
 #ifdef PASS_STATISTICS
-layout(set = 0, binding = 2) readonly buffer Reciprocals { int reciprocals[]; };
+READ_VIEW(2, Reciprocals, reciprocals, int)
 layout(set = 0, binding = 3) writeonly buffer Statistics { ivec4 statistics[]; };
 #else
-layout(set = 0, binding = 2) readonly buffer Statistics { ivec4 statistics[]; };
+READ_VIEW(2, Statistics, statistics, ivec4)
 WRITES(3, Dst, dst)
 #endif
 
@@ -82,7 +82,7 @@ void main() {
 #else
 
 int element(uint index, uint slice) {
-    ivec4 of = statistics[statistics_offset / 4 + slice];
+    ivec4 of = statistics_at(statistics_offset / 4 + slice);
     int product = power(signed_step(index) - of.x) * of.y;    // both have 15 bits
     return clamp((product + (1 << (of.z - 1))) >> of.z, 0, 32767);
 }

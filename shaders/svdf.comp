@@ -5,15 +5,16 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/texels.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint ACTIVATION = 0;
 
-layout(set = 0, binding = 0) readonly buffer Features { float features[]; };
-layout(set = 0, binding = 1) readonly buffer Before { float before[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { float weights[]; };
-layout(set = 0, binding = 3) readonly buffer Bias { float bias[]; };
+READ_VIEW(0, Features, features, float)
+READ_VIEW(1, Before, before, float)
+READ_VIEW(2, Weights, weights, float)
+READ_VIEW(3, Bias, bias, float)
 layout(set = 0, binding = 4) writeonly buffer After { float after[]; };
 layout(set = 0, binding = 5) writeonly buffer Dst { float dst[]; };
 
@@ -45,13 +46,13 @@ void main() {
         uint at = (batch * units * rank + filter_) * memory, weight = filter_ * memory;
         float filtered = 0.0;
         for (uint place = 0; place < memory; place++) {
-            float value = place + 1u < memory ? before[before_offset + at + place]
-                                              : features[features_offset + batch * features_row + filter_];
-            filtered += value * weights[weights_offset + weight + place];
+            float value = place + 1u < memory ? before_at(before_offset + at + place)
+                                              : features_at(features_offset + batch * features_row + filter_);
+            filtered += value * weights_at(weights_offset + weight + place);
             if (place > 0u) after[after_offset + at + place - 1u] = value;
         }
         after[after_offset + at + memory - 1u] = 0.0;    // room for the next
         sum += filtered;
     }
-    dst[dst_offset + i] = activation(sum + bias[bias_offset + unit]);
+    dst[dst_offset + i] = activation(sum + bias_at(bias_offset + unit));
 }

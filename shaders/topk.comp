@@ -14,7 +14,7 @@ READS(0, Src, src)
 #ifdef PASS_KEYS
 layout(set = 0, binding = 1) writeonly buffer Keys { uint keys[]; };
 #else
-layout(set = 0, binding = 1) readonly buffer Entries { uvec2 entries[]; };
+READ_VIEW(1, Entries, entries, uvec2)
 WRITES(2, Dst, dst)
 layout(set = 0, binding = 3) writeonly buffer Indices { ivec4 indices[]; };
 #endif
@@ -55,7 +55,7 @@ void main() {
     if (i >= count) return;
     uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), elements - 1);    // the last four may be more than there are
     uvec4 place, row = at / k;
-    for (int n = 0; n < 4; ++n) place[n] = length - 1 - entries[entries_offset / 2 + at[n]].y;
+    for (int n = 0; n < 4; ++n) place[n] = length - 1 - entries_at(entries_offset / 2 + at[n]).y;
     STORE4(dst, i, GATHER4(src, row * length + place));
     indices[indices_offset / 4 + i] = ivec4(place);
 }

@@ -16,9 +16,15 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
     uint count;    // of vectors of four
+    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint src_pitch;    // and from a row to the next
+    uint dst_pitch;
     float low;     // of CLAMP; of ELU the factor of the negative part
     float high;
 };
+
+#include "include/columns.glsl"
 
 ACC map(ACC x) {
 #if defined(KIND_ABS)
@@ -59,6 +65,6 @@ ACC map(ACC x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ACC4 x = LOAD4(src, i);
-    STORE4(dst, i, ACC4(map(x.x), map(x.y), map(x.z), map(x.w)));
+    ACC4 x = LOAD4(src, four_amid(i, src_pitch));
+    STORE4(dst, four_amid(i, dst_pitch), ACC4(map(x.x), map(x.y), map(x.z), map(x.w)));
 }

@@ -33,6 +33,7 @@ layout(push_constant) uniform Push {
     uint height;
     uint width;
     uint channels;
+    uint src_pitch;    // from a pixel to the next
     int pad_top;
     int pad_left;
     uint out_height;
@@ -72,7 +73,7 @@ void main() {
     if (ACROSS == 1u && !exists) return;
     Tile tile = tile_of(min(number, tiles - 1u), tiles_down, tiles_across);
     uint fours = divide_up(channels, 4u);
-    uint image = tile.image * height * width * channels;
+    uint image = tile.image * height * width * src_pitch;
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
 
     uvec4 found[MOST_CELLS + 1];
@@ -84,7 +85,7 @@ void main() {
             [[unroll]] for (uint x = 0; x < WIDE; x++) {
                 uvec2 at = uvec2(start + ivec2(y, x));
                 bool inside = all(bvec2(at.x < height, at.y < width));
-                uint from = mix(0u, image + (at.x * width + at.y) * channels, inside) + four * 4u;
+                uint from = mix(0u, image + (at.x * width + at.y) * src_pitch, inside) + four * 4u;
                 if (VECTORS) {
                     line[x] = LOAD4_WITH(src, from >> 2, 0u);
                 } else {

@@ -18,9 +18,9 @@ layout(constant_id = 5) const bool VECTOR_STORES = true;
 
 #include "include/winograd.glsl"
 
-layout(set = 0, binding = 0) readonly buffer Sums { vec4 sums[]; };
-layout(set = 0, binding = 1) readonly buffer Weights { float weights[]; };
-layout(set = 0, binding = 1) readonly buffer Weights_Fours { vec4 weights_fours[]; };
+READ_VIEW(0, Sums, sums, vec4)
+READ_VIEW(1, Weights, weights, float)
+READ_VIEW(1, Weights_Fours, weights_fours, vec4)
 #ifdef END_FUSED
 READS(6, Src, src)
 #else
@@ -43,12 +43,13 @@ layout(push_constant) uniform Push {
     uint height;
     uint width;
     uint channels;
+    uint src_pitch;    // from a pixel of the input to the next
     int pad_top;
     int pad_left;
     uint out_height;
     uint out_width;
     uint out_channels;
-    uint placed;
+    uint pitches;
     ACC low;
     ACC high;
 };
@@ -64,9 +65,9 @@ vec4 load_channels(uint from, uint c) {
 }
 
 vec4 load_weights(uint from, uint c) {
-    if (VECTORS) return weights_fours[(from + c) >> 2];
+    if (VECTORS) return weights_fours_at((from + c) >> 2);
     uvec4 at = from + min(c + uvec4(0u, 1u, 2u, 3u), uvec4(channels - 1u));
-    return vec4(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+    return vec4(weights_at(at.x), weights_at(at.y), weights_at(at.z), weights_at(at.w));
 }
 
 // The sum over a window that begins at a place, which may lie in the padding, for four output channels.
@@ -75,7 +76,7 @@ vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
     for (uint tap = 0; tap < 9u; tap++) {
         uvec2 at = uvec2(start + ivec2(tap / 3u, tap % 3u));
         if (any(bvec2(at.x >= height, at.y >= width))) continue;
-        uint from = ((image * height + at.x) * width + at.y) * channels;
+        uint from = ((image * height + at.x) * width + at.y) * src_pitch;
         uvec4 filters = min(output_channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u));
         filters = weights_offset + (filters * 9u + tap) * channels;
         for (uint c = 0; c < channels; c += 4u) {
@@ -99,7 +100,7 @@ void main() {
     [[unroll]] for (uint y = 0; y < TALL; y++) {
         vec4 line[MOST];
         [[unroll]] for (uint x = 0; x < WIDE; x++)
-            line[x] = sums[sums_offset / 4u + (y * WIDE + x) * tiles * fours + at];
+            line[x] = sums_at(sums_offset / 4u + (y * WIDE + x) * tiles * fours + at);
         from_six_points(line);
         [[unroll]] for (uint x = 0; x < RIGHT; x++) values[y][x] = line[x];
     }

@@ -45,7 +45,7 @@ EXECUTION_MODE_LOCAL_SIZE = 17
 EXECUTION_MODE_LOCAL_SIZE_ID = 38
 BUILT_IN_WORKGROUP_SIZE = 25
 COMPOSITE_EXTRACT = 81
-STORAGE_WORKGROUP, STORAGE_PUSH_CONSTANT, STORAGE_BUFFER, STORAGE_UNIFORM = 4, 9, 12, 2
+STORAGE_WORKGROUP, STORAGE_PUSH_CONSTANT, STORAGE_BUFFER, STORAGE_UNIFORM, STORAGE_UNIFORM_CONSTANT = 4, 9, 12, 2, 0
 
 # SPIR-V capability -> (its name, the Vulkan feature it needs; None: every Vulkan 1.1 device has it). The names are
 # those of `PhysicalDevice.features`. A capability that is not here is refused: it would go unchecked at run time.
@@ -57,6 +57,7 @@ CAPABILITIES: dict[int, tuple[str, str | None]] = {
     11: ("Int64", "shaderInt64"),
     22: ("Int16", "shaderInt16"),
     39: ("Int8", "shaderInt8"),
+    46: ("SampledBuffer", None),
     61: ("GroupNonUniform", "subgroupBasic"),
     62: ("GroupNonUniformVote", "subgroupVote"),
     63: ("GroupNonUniformArithmetic", "subgroupArithmetic"),
@@ -243,6 +244,8 @@ def _blocks(module: _Module) -> tuple[Block, ...]:
         decorations = module.decorations.get(variable, {})
         if Decoration.BINDING not in decorations:
             continue
+        if storage == STORAGE_UNIFORM_CONSTANT:
+            continue  # the texels of one of the buffers (shaders/include/texels.glsl)
         struct_id = module.types[pointer][1][1]
         name = module.names.get(struct_id, "")
         if storage == STORAGE_UNIFORM or module.types[struct_id][0] != Op.TYPE_STRUCT:

@@ -34,6 +34,8 @@ EXTENSION_LOW_BITS = 16
 class OperandCode(IntEnum):
     """Type of an operand: a scalar, a tensor, or a model."""
 
+    __hash__ = int.__hash__  # Enum's is a function in Python, and every table of types calls it
+
     FLOAT32 = 0
     INT32 = 1
     UINT32 = 2
@@ -54,6 +56,8 @@ class OperandCode(IntEnum):
 
 class OperationCode(IntEnum):
     """The 106 operations."""
+
+    __hash__ = int.__hash__
 
     ADD = 0
     AVERAGE_POOL_2D = 1

@@ -17,14 +17,15 @@
 #include "byte_dot.glsl"
 #include "indexing.glsl"
 #include "quant.glsl"
+#include "texels.glsl"
 
 layout(constant_id = 3) const bool ALIGNED = false;    // rows of both tensors are whole words
 layout(constant_id = 4) const bool DUE = false;        // what is due to zero points is known
 
-layout(set = 0, binding = 0) readonly buffer Src { uint src[]; };
-layout(set = 0, binding = 1) readonly buffer Behind { uint behind[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { uvec4 weights[]; };
-layout(set = 0, binding = 3) readonly buffer Due { ivec4 due[]; };
+READ_VIEW(0, Src, src, uint)
+READ_VIEW(1, Behind, behind, uint)
+READ_VIEW(2, Weights, weights, uvec4)
+READ_VIEW(3, Due, due, ivec4)
 
 const uint LANES = 8;    // invocations along x
 
@@ -37,8 +38,8 @@ int load_byte(uint row, uint k) {
 uint load_steps(uint row, uint four) {
     uint k = 4u * four;
     if (ALIGNED) {
-        uint word = k < split ? src[src_offset + (row * split + k >> 2)]
-                              : behind[behind_offset + (row * (length - split) + k - split >> 2)];
+        uint word = k < split ? src_at(src_offset + (row * split + k >> 2))
+                              : behind_at(behind_offset + (row * (length - split) + k - split >> 2));
         return word ^ sign_mask;
     }
     ivec4 steps;
@@ -66,14 +67,14 @@ ivec4 settled(Raw raw, uvec4 known) {
 ivec4 sums_of(uint row, uint block) {
     uint lane = gl_LocalInvocationID.x, fours = divide_up(length, 4u);
     uint first = (weights_offset >> 2) + block * fours * LANES + lane;
-    uvec4 known = DUE ? uvec4(due[(due_offset >> 2) + block * LANES + lane]) : uvec4(0u);
+    uvec4 known = DUE ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), fours);
     for (uint chunk = 0; chunk < fours; chunk += LANES) {
         // Each lane loads another four steps of K, and gives them to all; past the last they are nothing.
         uint mine = mix(0u, load_steps(row, min(chunk + lane, fours - 1u)), chunk + lane < fours);
         raw.inputs += dot_of_bytes(mine, ONES);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
-            uvec4 words = weights[first + min(chunk + from, fours - 1u) * LANES];
+            uvec4 words = weights_at(first + min(chunk + from, fours - 1u) * LANES);
             raw.products += dots_of_bytes(subgroupShuffle(mine, from), words);
             if (!DUE) raw.weights += dots_of_bytes(mix(0u, ONES, chunk + from < fours), words);
         }
@@ -95,11 +96,11 @@ shared ivec4 partial_sums[MAX_SLICES][LANES];
 ivec4 sums_of(uint row, uint block) {
     uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, fours = divide_up(length, 4u);
     uint first = (weights_offset >> 2) + block * fours * LANES + lane;
-    uvec4 known = DUE && slice == 0u ? uvec4(due[(due_offset >> 2) + block * LANES + lane]) : uvec4(0u);
+    uvec4 known = DUE && slice == 0u ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), 0u);
     for (uint four = slice; four < fours; four += SLICES) {
         uint steps = load_steps(row, four);
-        uvec4 words = weights[first + four * LANES];
+        uvec4 words = weights_at(first + four * LANES);
         raw.products += dots_of_bytes(steps, words);
         raw.inputs += dot_of_bytes(steps, ONES);
         if (!DUE) raw.weights += dots_of_bytes(ONES, words);

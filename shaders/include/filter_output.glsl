@@ -1,10 +1,10 @@
 // How convolutions and FULLY_CONNECTED begin and end the sums of four neighbouring output channels: bias, scale,
-// activation, store. To be included after the push constants (out_channels, placed, low, high; sign_mask and
+// activation, store. To be included after the push constants (out_channels, pitches, low, high; sign_mask and
 // output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
 // Sums of products of 16-bit steps are of 64 bits (wide_sums.glsl).
 //
-// A pixel may consist of PIXEL_PARTS equal parts of out_channels each. It may itself be a part of a larger one: `placed` is
-// the channels of that, and times 65536 the first of ours; or 0.
+// A pixel may consist of PIXEL_PARTS equal parts of out_channels each. It may itself be a part of a larger one, of which
+// `pitches` has the channels, or 0; and times 65536 the same of an end's other tensor.
 
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
@@ -17,12 +17,12 @@
 #define PIXEL_PARTS 1u
 #endif
 
-layout(set = 0, binding = 2) readonly buffer Bias { ACC bias[]; };
+READ_VIEW(2, Bias, bias, ACC)
 WRITES(3, Dst, dst)
 #ifdef IS_QUANTISED
 // Four mantissas and four shifts for each four channels; before them what an end needs.
-layout(set = 0, binding = 4) readonly buffer Multipliers { ivec4 multipliers[]; };
-layout(set = 0, binding = 4) readonly buffer Multipliers_Words { int multipliers_words[]; };
+READ_VIEW(4, Multipliers, multipliers, ivec4)
+READ_VIEW(4, Multipliers_Words, multipliers_words, int)
 #ifndef END_FUSED
 const uint END_WORDS = 0;
 #endif
@@ -68,7 +68,8 @@ struct Output {
     ivec4 bias_high;    // words, of biases of 64 bits
 #endif
 #ifdef END_FUSED
-    uint first;    // index of the tensor's first element, in the unit of `base`
+    uint first;           // of the other tensor in pixel 0, in the unit of `base`
+    uint extra_stride;    // and from a pixel to the next
     End end;
 #endif
 };
@@ -81,23 +82,25 @@ Output output_of(uint part, uint channel) {
     if (WIDE_BIAS) from *= 2u;
 #endif
     from += bias_offset;
-    ACC4 start = ACC4(bias[from.x], bias[from.y], bias[from.z], bias[from.w]);
+    ACC4 start = ACC4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
 #ifdef DTYPE_Q16
     ivec4 start_high = start >> 31;
-    if (WIDE_BIAS) start_high = ivec4(bias[from.x + 1u], bias[from.y + 1u], bias[from.z + 1u], bias[from.w + 1u]);
+    if (WIDE_BIAS) start_high = ivec4(bias_at(from.x + 1u), bias_at(from.y + 1u), bias_at(from.z + 1u), bias_at(from.w + 1u));
 #endif
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
-    uint first = placed >> 16, larger = placed & 0xffffu;
+    uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;
 #ifdef STORED_ALONE
-    uint base = dst_offset * WORD_VALUES + first + part * out_channels + channel;
-    uint stride = larger == 0u ? PIXEL_PARTS * out_channels : larger;
+    uint first = part * out_channels + channel, base = dst_offset * WORD_VALUES + first;
+    uint dense = PIXEL_PARTS * out_channels, stride = larger == 0u ? dense : larger;
+    uint extra_stride = larger_extra == 0u ? dense : larger_extra;
 #else
-    uint base = dst_offset / FOUR_WORDS + (first >> 2) + part * fours + (channel >> 2);
-    uint stride = larger == 0u ? PIXEL_PARTS * fours : larger >> 2;
+    uint first = part * fours + (channel >> 2), base = dst_offset / FOUR_WORDS + first;
+    uint dense = PIXEL_PARTS * fours, stride = larger == 0u ? dense : larger >> 2;
+    uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
 #ifdef IS_QUANTISED
     uint at = (multipliers_offset + END_WORDS >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
-    ivec4 mantissa = multipliers[at], shift = multipliers[at + 1u];
+    ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
 #endif
 #ifdef DTYPE_Q8
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
@@ -114,12 +117,7 @@ Output output_of(uint part, uint channel) {
         , start_high
 #endif
 #ifdef END_FUSED
-#ifdef STORED_ALONE
-        , dst_offset * WORD_VALUES
-#else
-        , dst_offset / FOUR_WORDS
-#endif
-        , end_of(part * out_channels + channel, part * out_channels + last)
+        , first, extra_stride, end_of(part * out_channels + channel, part * out_channels + last)
 #endif
     );
 }
@@ -149,9 +147,9 @@ void store_output(uint pixel, Output to, TOTAL sum) {
         // What does not exist is the last one that does once more.
         uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
 #ifdef END_FUSED
-        uint first = at - to.first;
+        uint from = to.first + pixel * to.extra_stride;
         ACC4 other = ACC4(0);
-        if (EXTRA == OF_EACH) other = VECTOR_STORES ? LOAD4(extra, first >> 2) : GATHER4(extra, first + last);
+        if (EXTRA == OF_EACH) other = VECTOR_STORES ? LOAD4(extra, from >> 2) : GATHER4(extra, from + last);
         result = ended(to.end, ROUNDED(result), other);
 #endif
         if (VECTOR_STORES) {
@@ -168,10 +166,13 @@ void store_output(uint pixel, Output to, TOTAL sum) {
     }
 #else
     if (exists) {
+#ifdef END_FUSED
+        uint from = to.first + pixel * to.extra_stride;
+#endif
 #if defined(END_FUSED) && defined(IS_QUANTISED)
-        result = ended(to.end, result, at - to.first, to.sign_mask);
+        result = ended(to.end, result, from, to.sign_mask);
 #elif defined(END_FUSED)
-        result = ended(to.end, ROUNDED(result), EXTRA == OF_EACH ? LOAD4(extra, at - to.first) : ACC4(0));
+        result = ended(to.end, ROUNDED(result), EXTRA == OF_EACH ? LOAD4(extra, from) : ACC4(0));
 #endif
 #ifdef DTYPE_Q16
         dst_fours[at] = ENCODE4_WITH(result & 0xffff, 0u);

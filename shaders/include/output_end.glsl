@@ -39,7 +39,7 @@ struct End {
 // Of the channels from `first` on; there is a multiple of four.
 End end_of(uint first, uint last) {
     uint at = multipliers_offset / 4u;
-    End end = End(multipliers[at], multipliers[at + 1u], multipliers[at + 2u], multipliers[at + 3u], ivec4(0));
+    End end = End(multipliers_at(at), multipliers_at(at + 1u), multipliers_at(at + 2u), multipliers_at(at + 3u), ivec4(0));
     if (COMBINE != NO_STEP) {
         if (EXTRA == OF_ALL) end.extra = ivec4(LOAD(extra, 0u));
         if (EXTRA == OF_CHANNELS) end.extra = LOAD4(extra, first >> 2);
@@ -92,7 +92,7 @@ DECLARE_STEP(2)
 DECLARE_STEP(3)
 
 READS(4, Extra, extra)
-layout(set = 0, binding = 5) readonly buffer Parameters { vec4 parameters[]; };
+READ_VIEW(5, Parameters, parameters, vec4)
 
 struct End {
     vec4 numbers;
@@ -101,7 +101,7 @@ struct End {
 
 // Of the channels from `first` on, of which `last` is the last one that there is.
 End end_of(uint first, uint last) {
-    End end = End(parameters[parameters_offset / 4u], vec4(0));
+    End end = End(parameters_at(parameters_offset / 4u), vec4(0));
     if (EXTRA == OF_ALL) end.extra = vec4(LOAD(extra, 0u));
     if (EXTRA == OF_CHANNELS) end.extra = GATHER4(extra, min(first + uvec4(0u, 1u, 2u, 3u), uvec4(last)));
     return end;

@@ -75,14 +75,8 @@ int byte_of(uint word, uint index) {
     return int((word >> ((index & 3u) << 3)) & 0xffu);
 }
 
-// The byte at a flat index of a `uint words[]` view that begins at word `base` (a tensor's offset).
-#define LOAD_BYTE(words, base, index, sign_mask) byte_of((words)[(base) + ((index) >> 2)] ^ (sign_mask), (index))
-
-// Four consecutive bytes that begin at any flat index, and need not be aligned. Reads at most one word past
-// the one that holds the first byte, and that one only if a byte of it is wanted.
-#define LOAD_BYTES(words, base, index, sign_mask)                                                                 \
-    unpack_bytes(join_words((words)[(base) + ((index) >> 2)], (words)[(base) + (((index) + 3u) >> 2)], (index)), \
-                 (sign_mask))
+// The byte at a flat index of a `uint` view (READ_VIEW) in which a tensor begins at word `base`.
+#define LOAD_BYTE(words, base, index, sign_mask) byte_of(words##_at((base) + ((index) >> 2)) ^ (sign_mask), (index))
 
 uint join_words(uint low, uint high, uint index) {
     uint shift = (index & 3u) << 3;

@@ -18,34 +18,15 @@
 
 const uint LANES = 8u;      // of a block of packed weights, four columns each
 
-#ifdef TILE_SUBGROUP
+#define PACKED(BINDING, Block, name) READ_VIEW(BINDING, Block, name, vec4)
 
-#define PACKED(BINDING, Block, name)                                                        \
-    layout(set = 0, binding = BINDING) readonly buffer Block { vec4 name[]; };             \
-    layout(set = 0, binding = BINDING) readonly buffer Block##_Eights { u64vec4 name##_eights[]; };
-
-vec4 floats(u64vec2 pairs) { return uintBitsToFloat(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
-
-// The weights of four steps of K for the four columns of a lane. Eight floats are loaded as four numbers of 64 bits,
-// which costs llvmpipe no more than four floats.
-#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                        \
-    {                                                                                                             \
-        uint place = (name##_offset >> 3) + ((block) * (fours) + (four)) * 2u * LANES + (lane);                   \
-        u64vec4 front = name##_eights[place], back = name##_eights[place + LANES];                                \
-        steps = vec4[](floats(front.xy), floats(front.zw), floats(back.xy), floats(back.zw));                     \
-    }
-
-#else
-
-#define PACKED(BINDING, Block, name) layout(set = 0, binding = BINDING) readonly buffer Block { vec4 name[]; };
-
-#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                        \
+// The weights of four steps of K for the four columns of a lane.
+#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                       \
     {                                                                                                             \
         uint place = (name##_offset >> 2) + (((block) * (fours) + (four)) * 2u * LANES + (lane)) * 2u;            \
-        steps = vec4[](name[place], name[place + 1u], name[place + 2u * LANES], name[place + 2u * LANES + 1u]);   \
+        steps = vec4[](name##_at(place), name##_at(place + 1u), name##_at(place + 2u * LANES),                    \
+                       name##_at(place + 2u * LANES + 1u));                                                       \
     }
-
-#endif
 
 #ifdef CELL_LSTM
 

@@ -35,13 +35,19 @@
 #define NNVK_TENSORS_GLSL
 
 #include "quant.glsl"
+#include "texels.glsl"
 
 #define TENSOR_VIEWS(ACCESS, BINDING, Block, name)                             \
     layout(set = 0, binding = BINDING) ACCESS buffer Block { WORD name[]; };   \
     layout(set = 0, binding = BINDING) ACCESS buffer Block##_Fours { FOUR name##_fours[]; };
-#define READS(BINDING, Block, name) TENSOR_VIEWS(readonly, BINDING, Block, name)
+#define READS(BINDING, Block, name)        \
+    READ_VIEW(BINDING, Block, name, WORD)  \
+    READ_VIEW(BINDING, Block##_Fours, name##_fours, FOUR)
 #define WRITES(BINDING, Block, name) ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(writeonly, BINDING, Block, name)
-#define CHANGES(BINDING, Block, name) ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)
+#define CHANGES(BINDING, Block, name)                                                            \
+    ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)                      \
+    WORD name##_at(uint at) { return name[at]; }                                                 \
+    FOUR name##_fours_at(uint at) { return name##_fours[at]; }
 
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
 #define IS_FLOAT
@@ -148,13 +154,13 @@
 #define WORD_VALUES 1
 #define DECODE4_WITH(four, mask) (four)
 #define ENCODE4_WITH(v, mask) (v)
-#define LOAD_FROM_WITH(name, at, mask) (name)[at]
+#define LOAD_FROM_WITH(name, at, mask) name##_at(at)
 #elif FOUR_WORDS == 2
 #define WORD_VALUES 2
-#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 1], at, mask)
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH(name##_at((at) >> 1), at, mask)
 #else
 #define WORD_VALUES 4
-#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH((name)[(at) >> 2], at, mask)
+#define LOAD_FROM_WITH(name, at, mask) DECODE_WITH(name##_at((at) >> 2), at, mask)
 #endif
 
 #ifdef DTYPE_F16
@@ -187,7 +193,7 @@
 #define GATHER4_WITH(name, at, mask)                                                            \
     ACC4(LOAD_WITH(name, (at).x, mask), LOAD_WITH(name, (at).y, mask), LOAD_WITH(name, (at).z, mask), \
          LOAD_WITH(name, (at).w, mask))
-#define LOAD4_WITH(name, i, mask) DECODE4_WITH(name##_fours[name##_offset / FOUR_WORDS + (i)], mask)
+#define LOAD4_WITH(name, i, mask) DECODE4_WITH(name##_fours_at(name##_offset / FOUR_WORDS + (i)), mask)
 #define STORE4_WITH(name, i, v, mask) name##_fours[name##_offset / FOUR_WORDS + (i)] = ENCODE4_WITH(v, mask)
 
 #define DECODE4(four) DECODE4_WITH(four, sign_mask)

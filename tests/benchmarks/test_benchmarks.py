@@ -14,7 +14,8 @@ import history
 import numpy as np
 import operations
 import pytest
-from harness import Times
+import tuned
+from harness import Effort, Times
 
 import nnvk
 from nnvk.demo.assets import DATA
@@ -159,6 +160,42 @@ def test_kernels(benchmark: Benchmark) -> None:
     commands = figures["digits_int8"]
     assert any(command["shader"].startswith("product.q8") for command in commands)
     assert all(command["ms"] >= 0 for command in commands)
+
+
+@needs_vulkan
+def test_tuned(benchmark: Benchmark) -> None:
+    figures = benchmark("tuned.py", DATA / "digits_int8.tflite")["digits_int8"]
+    assert 0 <= figures["changed"] <= 4
+    assert all(figures[name]["median_ms"] > 0 for name in ("untuned", "tuned"))
+
+
+def test_turns_are_timed_as_a_whole() -> None:
+    """A clock of ticks, which stands still for many runs."""
+    now = 0
+
+    def run(nanoseconds: int) -> None:
+        nonlocal now
+        now += nanoseconds
+
+    effort = Effort(seconds=0.0, least=3, turn_seconds=1e-5)
+    contenders = {"a": lambda: run(100), "b": lambda: run(250), "long": lambda: run(30000)}
+    times = tuned.in_turns(contenders, effort, lambda: now // 500 * 500)
+    assert {name: len(each.runs) for name, each in times.items()} == {"a": 3, "b": 3, "long": 3}
+    assert [times[name].minimum for name in contenders] == pytest.approx([100, 250, 30000], rel=0.1)
+
+
+def test_what_tuning_must_not_find() -> None:
+    def measured(untuned: float, tuned_: float, changed: int = 1) -> tuned.Measured:
+        times = {"untuned": [untuned, 2 * untuned, 3 * untuned], "tuned": [tuned_, 2 * tuned_, tuned_]}
+        return tuned.Measured({name: Times(np.array(of)) for name, of in times.items()}, 0, changed, 9)
+
+    results = {
+        "good": measured(110, 100),
+        "bad choices": measured(120, 100),
+        "bad luck": measured(100, 110),
+        "noise": measured(100, 110, changed=0),
+    }
+    assert [failure.split(":")[0] for failure in tuned.failures(results)] == ["bad choices", "bad luck"]
 
 
 def test_a_device_that_is_none(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ F32 = OperandCode.TENSOR_FLOAT32
 F16 = OperandCode.TENSOR_FLOAT16
 I8 = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 U8 = OperandCode.TENSOR_QUANT8_ASYMM
+TYPES = {
+    "float32": OperandType(F32),
+    "float16": OperandType(F16),
+    "unsigned": OperandType(U8, (), 0.05, 128),
+    "signed": OperandType(I8, (), 0.05, -3),
+}
 
 
 class Net:
@@ -85,6 +91,31 @@ class Net:
 
     def finish(self, *outputs: int) -> Model:
         return self.build.finish(self.inputs, outputs).frozen
+
+
+def typed(net: Net, kind: str, *shape: int) -> int:
+    type_ = TYPES[kind]
+    return net.input(*shape, code=type_.code, scale=type_.scale, zero=type_.zero_point)
+
+
+def made(net: Net, kind: str, *shape: int) -> int:
+    """What an operation gives, which no other one is fused with."""
+    x = typed(net, kind, *shape[:-1], shape[-1] + 1)
+    begin, size = np.zeros(len(shape), np.int32), np.array(shape, np.int32)
+    return net.op(Op.SLICE, x, begin, size, type_=TYPES[kind])
+
+
+def joined(net: Net, axis: int, *parts: int, kind: str = "float32") -> int:
+    return net.build.operation(Op.CONCATENATION, [*parts, net.code(axis)], TYPES[kind])
+
+
+def split(net: Net, x: int, axis: int, count: int, kind: str = "float32") -> list[int]:
+    return net.build.outputs(Op.SPLIT, [x, net.code(axis), net.code(count)], *[TYPES[kind]] * count)
+
+
+def maximum(net: Net, x: int, kind: str = "float32") -> int:
+    """An operation that takes what is given as it is."""
+    return net.build.operation(Op.MAX_POOL_2D, [x, *map(net.code, [1, 1, 1, 2, 2, 0])], TYPES[kind])
 
 
 def plans(device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]]) -> list[Plan]:

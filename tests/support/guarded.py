@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
-from nnvk.driver.vulkan.shaders.commands import Storage, whole_fours
+from nnvk.driver.vulkan.shaders.commands import Storage, bytes_of, whole_fours
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
@@ -65,7 +65,7 @@ class GuardedRecording(Recording):
         self._constant_pages = [_image(size) for size in plan.pages[Storage.CONSTANTS]]
         for address, data in plan.constants:
             page = self._constant_pages[address.page]
-            page[address.offset : address.offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+            page[address.offset : address.offset + data.nbytes] = bytes_of(data)
         super().__init__(device, plan, [_upload(device, page) for page in self._constant_pages])
         for buffer in self._buffers[Storage.STAGING]:
             buffer.view()[:] = _image(buffer.size)

@@ -30,6 +30,8 @@ from gpus import GPUS, Gpu
 
 ICD = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json"
 """Where Debian's mesa-vulkan-drivers has RADV's manifest."""
+FIRST_TEXELS = 16
+"""Binding of the first buffer as texels: every buffer is bound in both ways (shaders/include/texels.glsl)."""
 
 
 def environment(gpu: Gpu, icd: str) -> dict[str, str]:
@@ -91,7 +93,8 @@ def _key(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
 
 
 def _job(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
-    bindings = ",".join(f"0:{tensor['binding']}:7:1" for tensor in dispatch["tensors"])
+    numbers = [tensor["binding"] for tensor in dispatch["tensors"]]
+    bindings = ",".join(f"0:{number}:7:1,0:{FIRST_TEXELS + number}:4:1" for number in numbers)
     words = ",".join(f"{number}:{word:x}:4" for number, word in enumerate(dispatch["specialization"])) or "-"
     fields = (_key(dispatch, gpu), dispatch["spirv"], "main", str(dispatch["push_constant_size"]), "0", bindings, words)
     return "\t".join(fields) + "\n"

@@ -63,10 +63,10 @@ uint tap_weights(Columns columns, uint tap) {
 // Of four steps of K; past the last of `depth` they are nothing.
 Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef IS_QUANTISED
-    if (PACKED) return weights_of(weights[at], zeros);
+    if (PACKED) return weights_of(weights_at(at), zeros);
 #else
-    if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights[at]), WEIGHTS_OF(weights[at + 1u]),
-                                         WEIGHTS_OF(weights[at + 16u]), WEIGHTS_OF(weights[at + 17u])));
+    if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights_at(at)), WEIGHTS_OF(weights_at(at + 1u)),
+                                         WEIGHTS_OF(weights_at(at + 16u)), WEIGHTS_OF(weights_at(at + 17u))));
 #endif
     Weights4 loaded;
 #ifndef ARITHMETIC_DOT
@@ -74,12 +74,12 @@ Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
         bool inside = any(bvec2(SPAN != 1u, c + k < depth));
         uint from = mix(columns.first, at + k * (columns.step / 4u), inside);
 #if defined(BYTES_AS_FLOATS)
-        vec4 step = vec4(unpack_bytes(weights_words[from], weight_sign_mask)) - zeros.weights;
+        vec4 step = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
         loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
 #elif defined(DTYPE_Q16)
-        loaded.steps[k] = mix(STEP4(0), STEP4(unpack_signed_bytes(weights_words[from])), bvec4(inside));
+        loaded.steps[k] = mix(STEP4(0), STEP4(unpack_signed_bytes(weights_words_at(from))), bvec4(inside));
 #else
-        loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights[from]), bvec4(inside));
+        loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights_at(from)), bvec4(inside));
 #endif
     }
 #endif

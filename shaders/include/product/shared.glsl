@@ -95,7 +95,7 @@ void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, ui
             share.inputs[i] = where(step + gl_LocalInvocationIndex % STAGE < steps, share.inputs[i], zeros.outside);
     }
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        share.weights[i] = weights[firsts[i] + source.weights[i] * BLOCK_LINE];
+        share.weights[i] = weights_at(firsts[i] + source.weights[i] * BLOCK_LINE);
         if (!WHOLE_STAGES && step + weight_four(weight_of(i)) >= steps) share.weights[i] = WEIGHTS4(0);
     }
 }

@@ -1,8 +1,7 @@
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There the cost
-// is in loads, which are made lane by lane, also those from shared memory and those whose address is the same in
-// all lanes. So every lane loads something else, of weights and of input, and the input goes to the other lanes by
-// shuffles, which are single instructions. Floats are loaded by eights, as four numbers of 64 bits: that costs no
-// more than four floats. A workgroup is one subgroup.
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There a load
+// costs the same whether lanes load the same or not, and shared memory is no faster. So every lane loads something else,
+// of weights and of input, and the input goes to the other lanes by shuffles, which are single instructions. A workgroup
+// is one subgroup.
 
 #ifndef NNVK_PRODUCT_SUBGROUP_GLSL
 #define NNVK_PRODUCT_SUBGROUP_GLSL
@@ -13,40 +12,27 @@ const uint LANES = 8;
 const uint MAX_ROWS = 32;
 const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
-const uint FOURS = SPAN == 8u ? 2u : 1u;            // fours of channels by one load of input
+const uint MAX_FOURS = 4;
+const uint FOURS = SPAN < 4u ? 1u : SPAN / 4u;    // fours of channels in a round
 
-#ifndef IS_QUANTISED
-#ifdef IS_FLOAT
-#define AS_ACC4(words) uintBitsToFloat(words)
-#else
-#define AS_ACC4(words) ivec4(words)
-#endif
-#if WEIGHTS_WORDS == 4
-ACC4 numbers(u64vec2 pairs) { return AS_ACC4(uvec4(unpack32(pairs.x), unpack32(pairs.y))); }
-#define FRONT(eight) numbers((eight).xy)
-#define BACK(eight) numbers((eight).zw)
-#else
-#define FRONT(eight) unpack_halves(unpack32((eight).x))
-#define BACK(eight) unpack_halves(unpack32((eight).y))
-#endif
-#endif
-
-// Channels c to c + 3 and, if SPAN is 8, c + 4 to c + 7 of the tap at an address.
-void load_fours(uint address, uint c, Zeros zeros, out INPUT4 first, out INPUT4 second) {
-#ifdef STORED_ALONE
-    if (SPAN == 8u) {
+// Channels c to c + SPAN - 1 of the tap at an address, fours of them. Elements of less than 32 bits come a texel at a time.
+void load_fours(uint address, uint c, Zeros zeros, out INPUT4 fours[MAX_FOURS]) {
+#if defined(HAS_WIDE_VIEW)
+    if (SPAN == WIDE_SPAN) {
         bool inside = !PADDED || address != OUTSIDE;
-        EIGHT eight = src_eights[(PADDED ? mix(0u, address + c, inside) : address + c) >> 3];
-        first = FRONT(eight);
-        second = BACK(eight);
-        if (PADDED) {
-            first = mix(INPUT4(0), first, bvec4(inside));
-            second = mix(INPUT4(0), second, bvec4(inside));
-        }
+        uvec4 wide = src_wide_at((PADDED ? mix(0u, address + c, inside) : address + c) / WIDE_SPAN);
+#ifdef DTYPE_Q8
+        if (PADDED) wide = mix(uvec4(zeros.outside), wide, bvec4(inside));
+        [[unroll]] for (uint i = 0; i < FOURS; i++) fours[i] = input_of(wide[i], zeros);
+#else
+        if (PADDED) wide = mix(uvec4(0u), wide, bvec4(inside));
+        fours[0] = input_of(wide.xy, zeros);
+        fours[1] = input_of(wide.zw, zeros);
+#endif
         return;
     }
 #endif
-    first = input_of(load_input(address, c, 0u, zeros.outside), zeros);
+    [[unroll]] for (uint i = 0; i < FOURS; i++) fours[i] = input_of(load_input(address, c, i * 4u, zeros.outside), zeros);
 }
 
 #ifdef IS_QUANTISED
@@ -60,11 +46,14 @@ const uint FOUR_LOADS = 2;
 // The weights of four steps for four output channels, by loads that begin at an index.
 Weights4 load_weights(uint at, Zeros zeros) {
 #ifdef IS_QUANTISED
-    return weights_of(weights[at], zeros);
+    return weights_of(weights_at(at), zeros);
+#elif WEIGHTS_WORDS == 2
+    uvec4 front = weights_wide_at(at), back = weights_wide_at(at + LANES);
+    return Weights4(ACC4[](unpack_halves(front.xy), unpack_halves(front.zw), unpack_halves(back.xy),
+                           unpack_halves(back.zw)));
 #else
-    EIGHT front = weights_eights[at];
-    EIGHT back = weights_eights[at + LANES];
-    return Weights4(ACC4[](FRONT(front), BACK(front), FRONT(back), BACK(back)));
+    return Weights4(ACC4[](weights_at(at * 2u), weights_at(at * 2u + 1u), weights_at((at + LANES) * 2u),
+                           weights_at((at + LANES) * 2u + 1u)));
 #endif
 }
 
@@ -95,10 +84,11 @@ void main() {
             [[unroll]] for (uint g = 0; g < GROUPS; g++) addresses[g] = tap_address(part, windows[g], ky, kx);
             if (SPLIT == PHASES) at = first + tap_number(part, ky, kx) * tap_loads;    // else one follows the other
             for (uint c = 0; c < depth; c += FOURS * 4u) {
-                INPUT4 inputs[2][MAX_GROUPS];
+                INPUT4 inputs[MAX_GROUPS][MAX_FOURS];
                 [[unroll]] for (uint g = 0; g < GROUPS; g++) {
-                    load_fours(addresses[g], c, zeros, inputs[0][g], inputs[1][g]);
-                    input_counts[g] = count_inputs(input_counts[g], inputs[0][g]);
+                    load_fours(addresses[g], c, zeros, inputs[g]);
+                    [[unroll]] for (uint four = 0; four < FOURS; four++)
+                        input_counts[g] = count_inputs(input_counts[g], inputs[g][four]);
                 }
                 [[unroll]] for (uint four = 0; four < FOURS; four++) {
                     Weights4 weight = load_weights(at, zeros);
@@ -107,7 +97,7 @@ void main() {
                     // Row by row, not step by step: there are more sums than registers, and so each is fetched and
                     // put away once for four steps.
                     [[unroll]] for (uint r = 0; r < ROWS; r++)
-                        add_products(sums[r], subgroupShuffle(inputs[four][r / LANES], r % LANES), weight);
+                        add_products(sums[r], subgroupShuffle(inputs[r / LANES][four], r % LANES), weight);
                 }
                 if (CARRIES && ++open == EXACT_FOURS) {
                     open = 0u;

@@ -131,6 +131,14 @@ def test_a_reader_in_between_keeps_a_chain_apart(vulkan: VulkanDevice, real: Ope
     assert families(run_both(vulkan, model, net.arrays)) == "chain product end"
 
 
+def test_limits_leave_what_others_take_as_it_was_stored(vulkan: VulkanDevice, real: OperandCode) -> None:
+    net = Net(real=real)
+    x = net.input(4, 5, 8)
+    y = net.op(Op.MUL, x, net.weights(8))
+    model = net.finish(net.op(Op.ADD, net.op(Op.RELU6, y), net.op(Op.MUL, y, x)))
+    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+
+
 def test_long_chains_are_cut(vulkan: VulkanDevice, real: OperandCode) -> None:
     net = Net(real=real)
     y = net.input(3, 8)

@@ -7,7 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fused import F16, F32, I8, U8, Net, Op, byte_conv, families, run_both, run_random_graph
+from fused import (
+    I8,
+    TYPES,
+    U8,
+    Net,
+    Op,
+    byte_conv,
+    families,
+    joined,
+    made,
+    maximum,
+    run_both,
+    run_random_graph,
+    split,
+    typed,
+)
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.planner import lower
@@ -15,39 +30,6 @@ from nnvk.driver.vulkan.running.recording import Recording, upload_constants
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
-
-TYPES = {
-    "float32": OperandType(F32),
-    "float16": OperandType(F16),
-    "unsigned": OperandType(U8, (), 0.05, 128),
-    "signed": OperandType(I8, (), 0.05, -3),
-}
-
-
-def typed(net: Net, kind: str, *shape: int) -> int:
-    type_ = TYPES[kind]
-    return net.input(*shape, code=type_.code, scale=type_.scale, zero=type_.zero_point)
-
-
-def made(net: Net, kind: str, *shape: int) -> int:
-    """What an operation gives, which no other one is fused with."""
-    x = typed(net, kind, *shape[:-1], shape[-1] + 1)
-    begin, size = np.zeros(len(shape), np.int32), np.array(shape, np.int32)
-    return net.op(Op.SLICE, x, begin, size, type_=TYPES[kind])
-
-
-def joined(net: Net, axis: int, *parts: int, kind: str = "float32") -> int:
-    return net.build.operation(Op.CONCATENATION, [*parts, net.code(axis)], TYPES[kind])
-
-
-def split(net: Net, x: int, axis: int, count: int, kind: str = "float32") -> list[int]:
-    return net.build.outputs(Op.SPLIT, [x, net.code(axis), net.code(count)], *[TYPES[kind]] * count)
-
-
-def maximum(net: Net, x: int, kind: str = "float32") -> int:
-    """An operation that takes what is given as it is."""
-    return net.build.operation(Op.MAX_POOL_2D, [x, *map(net.code, [1, 1, 1, 2, 2, 0])], TYPES[kind])
-
 
 # --- written in place --------------------------------------------------------------------------------------------
 
@@ -72,98 +54,6 @@ def test_parts_that_end_amid_fours_are_copied_but_for_the_last(vulkan: VulkanDev
     names = families(run_both(vulkan, model, net.arrays)).split()
     # 16 rows of 5 are whole fours of any type; 3 rows are none, and what follows them begins amid a four.
     assert names == [*["arrange"] * 4, *["move"] * 3, "arrange"]
-
-
-# --- columns of pixels -------------------------------------------------------------------------------------------
-
-
-def columns(net: Net, kind: str, x: int, depth: int, *channels: int) -> list[int]:
-    """Products of one input, each with its number of channels."""
-    type_ = TYPES[kind]
-    if type_.scale:
-        return [byte_conv(net, type_.code, x, count, depth, type_) for count in channels]
-    return [net.conv(x, count, depth) for count in channels]
-
-
-def net_of(kind: str) -> Net:
-    """Whose convolutions are of this type, where it is a float."""
-    return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_products_write_their_channels_in_place(vulkan: VulkanDevice, kind: str) -> None:
-    net = net_of(kind)
-    parts = columns(net, kind, typed(net, kind, 2, 5, 7, 8), 8, 12, 4, 20)
-    plan = run_both(vulkan, net.finish(maximum(net, joined(net, 3, *parts, kind=kind), kind)), net.arrays)
-    assert families(plan) == "product product product pool2d"
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_channels_amid_fours(vulkan: VulkanDevice, kind: str) -> None:
-    """Floats of 32 bits are stored alone where they are no fours; others, and fours that aren't aligned, are copied."""
-    net = net_of(kind)
-    parts = columns(net, kind, typed(net, kind, 1, 5, 3, 8), 8, 8, 3, 4, 5)
-    plan = run_both(vulkan, net.finish(maximum(net, joined(net, 3, *parts, kind=kind), kind)), net.arrays)
-    assert families(plan).split().count("move") >= (1 if kind == "float32" else 3)
-
-
-def test_columns_beside_copies(vulkan: VulkanDevice) -> None:
-    """What is no product, what others read too, and what is there twice is copied."""
-    net = Net()
-    x = net.input(1, 5, 7, 8)
-    one, two, three = columns(net, "float32", x, 8, 4, 8, 16)
-    y = joined(net, 3, one, x, two, three, three)
-    plan = run_both(vulkan, net.finish(maximum(net, y), maximum(net, two)), net.arrays)
-    assert families(plan).split().count("move") == 4
-
-
-def test_columns_of_columns(vulkan: VulkanDevice) -> None:
-    """As in a dense block, where each concatenation has the one before."""
-    net = Net()
-    x, channels = net.conv(net.input(1, 4, 5, 8), 8, 8), 8
-    for _ in range(3):
-        (new,) = columns(net, "float32", x, channels, 4)
-        x, channels = joined(net, 3, x, new), channels + 4
-    run_both(vulkan, net.finish(maximum(net, x)), net.arrays)
-
-
-def test_columns_of_every_product(vulkan: VulkanDevice) -> None:
-    net = Net()
-    x, nhwc = net.input(1, 6, 5, 8), net.build.value(False)
-    grouped = [0, 0, 0, 0, 1, 1, 4, 0]
-    transposed = [0, 1, 0, 1, 1, 1, 0]
-    parts = [
-        net.depthwise(x, 8),
-        net.op(Op.GROUPED_CONV_2D, x, net.weights(24, 1, 1, 2), net.weights(24), *map(net.code, grouped), nhwc),
-        net.op(Op.TRANSPOSE_CONV_2D, x, net.weights(12, 2, 2, 8), net.weights(12), *map(net.code, transposed), nhwc),
-        net.conv(x, 4, 8),
-    ]
-    plan = run_both(vulkan, net.finish(maximum(net, joined(net, 3, *parts))), net.arrays)
-    assert "move" not in families(plan)
-
-
-def test_columns_of_matrices(vulkan: VulkanDevice) -> None:
-    net = Net()
-    x, false = net.input(3, 7, 16), net.build.value(False)
-    product = net.op(Op.BATCH_MATMUL, x, net.weights(3, 16, 12), false, false)
-    dense = net.op(Op.RESHAPE, net.dense(x, 8, 16), np.array([3, 7, 8], np.int32))
-    y = net.op(Op.TILE, joined(net, 2, product, dense), np.array([1, 2, 1], np.int32))
-    plan = run_both(vulkan, net.finish(y), net.arrays)
-    assert "move" not in families(plan)
-
-
-def test_columns_with_ends(vulkan: VulkanDevice) -> None:
-    net = Net()
-    x = net.input(1, 5, 7, 8)
-    one, two, three = columns(net, "float32", x, 8, 8, 8, 8)
-    parts = [
-        net.op(Op.TANH, one),
-        net.op(Op.MUL, two, net.weights(8), net.code(0)),
-        net.op(Op.ADD, three, x, net.code(0)),
-    ]
-    plan = run_both(vulkan, net.finish(maximum(net, joined(net, 3, *parts))), net.arrays)
-    # A sum with another tensor of as many elements finds its own by where it writes.
-    assert families(plan) == "product end product end product end move pool2d"
 
 
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)

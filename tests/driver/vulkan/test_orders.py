@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fused import F16, F32, I8, U8, Net, Op, families, run_both, run_random_graph
+from fused import F32, TYPES, Net, Op, families, joined, run_both, run_random_graph, typed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,21 +16,9 @@ from nnvk.driver.vulkan.lowering.arrange import Box
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
 
-TYPES = {
-    "float32": OperandType(F32),
-    "float16": OperandType(F16),
-    "unsigned": OperandType(U8, (), 0.05, 128),
-    "signed": OperandType(I8, (), 0.05, -3),
-}
-
 
 def transposed(net: Net, x: int, *axes: int, kind: str = "float32") -> int:
     return net.op(Op.TRANSPOSE, x, np.array(axes, np.int32), type_=TYPES[kind])
-
-
-def typed(net: Net, kind: str, *shape: int) -> int:
-    type_ = TYPES[kind]
-    return net.input(*shape, code=type_.code, scale=type_.scale, zero=type_.zero_point)
 
 
 def conv(net: Net, x: int, outputs: int, depth: int, size: int = 3) -> int:
@@ -275,6 +263,69 @@ def test_what_is_added_up_later(vulkan: VulkanDevice) -> None:
     y = transposed(net, net.input(3, 4), 1, 0)
     number = net.op(Op.REDUCE_MAX, net.input(5, 7), np.array([0, 1], np.int32), net.build.value(False))
     run_both(vulkan, net.finish(transposed(net, net.op(Op.SUB, y, number), 1, 0)), net.arrays)
+
+
+# --- channels that are put together ------------------------------------------------------------------------------
+
+
+def pool(net: Net, x: int) -> int:
+    """In NCHW."""
+    return net.op(Op.MAX_POOL_2D, x, *map(net.code, [1, 1, 1, 3, 3, 0]), net.build.value(True))
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_channels_are_put_together_before_they_are_planes(vulkan: VulkanDevice, images: int) -> None:
+    """As in Inception's blocks: nothing changes its order between convolutions and pools, and nothing is copied."""
+    net = Net()
+    x = conv(net, net.input(images, 4, 6, 5), 8, 4)
+    y = joined(
+        net, 1, net.op(Op.RELU, conv(net, x, 12, 8)), conv(net, conv(net, x, 4, 8), 8, 4), conv(net, pool(net, x), 4, 8)
+    )
+    model = net.finish(conv(net, net.op(Op.RELU, conv(net, y, 4, 24)), 8, 4), pool(net, y))
+    names = families(run_both(vulkan, model, net.arrays)).split()
+    # Of the model's input and outputs alone.
+    assert names.count("arrange") == 3
+    if vulkan.profile.unified_memory:
+        assert "move" not in names
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_dense_blocks(vulkan: VulkanDevice, images: int) -> None:
+    """Each concatenation has the one before, which is normalised too."""
+    net = Net()
+    x, channels = conv(net, net.input(images, 4, 6, 5), 8, 4), 8
+    for _ in range(3):
+        y = net.op(Op.ADD, net.op(Op.MUL, x, net.weights(channels, 1, 1)), net.weights(channels, 1, 1))
+        x = joined(net, 1, x, conv(net, net.op(Op.RELU, y), 4, channels))
+        channels += 4
+    plan = run_both(vulkan, net.finish(conv(net, x, 8, channels)), net.arrays)
+    assert families(plan).split().count("arrange") == 2
+
+
+def test_planes_that_others_read(vulkan: VulkanDevice) -> None:
+    """An output, an operation that needs planes, channels that are there twice, and such as never were channels."""
+    net = Net()
+    x = conv(net, net.input(2, 4, 6, 5), 8, 4)
+    one, two, given = conv(net, x, 4, 8), conv(net, x, 8, 8), net.input(2, 3, 6, 5)
+    outputs = [
+        joined(net, 1, one, two),
+        net.op(Op.SOFTMAX, joined(net, 1, two, one), 1.0, net.code(1)),
+        net.op(Op.RELU, joined(net, 1, two, two)),
+        net.op(Op.ABS, joined(net, 1, one, given)),
+        net.op(Op.TANH, joined(net, 2, one, one)),
+        conv(net, joined(net, 0, two, two), 4, 8),
+        transposed(net, joined(net, 1, one, two, one), 0, 3, 1, 2),
+        two,
+    ]
+    run_both(vulkan, net.finish(*outputs), net.arrays)
+
+
+def test_single_planes_and_pixels(vulkan: VulkanDevice) -> None:
+    net = Net()
+    x, small = conv(net, net.input(1, 4, 6, 5), 8, 4), conv(net, net.input(1, 4, 1, 1), 8, 4)
+    wide = joined(net, 1, conv(net, x, 1, 8), conv(net, x, 4, 8))
+    point = joined(net, 1, conv(net, small, 4, 8), conv(net, small, 8, 8))
+    run_both(vulkan, net.finish(conv(net, wide, 4, 5), conv(net, point, 4, 12)), net.arrays)
 
 
 CODES = [

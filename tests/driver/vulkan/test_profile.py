@@ -12,6 +12,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile, constrain, profile
 LIMITS = {
     "subgroupSize": 32,
     "maxStorageBufferRange": 2**32 - 1,
+    "maxTexelBufferElements": 2**27,
     "maxComputeWorkGroupCount0": 2**31 - 1,
     "maxComputeWorkGroupCount1": 65535,
     "maxComputeWorkGroupCount2": 65535,
@@ -49,6 +50,22 @@ def test_kinds_of_devices() -> None:
     assert kind("cpu") == (True, True)
     assert kind("integrated_gpu") == (False, True)
     assert kind("discrete_gpu") == kind("virtual_gpu") == kind("other") == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "expected"),
+    [
+        ("cpu", {"maxStorageBufferRange": 2**31 - 1}, True),
+        ("cpu", {"maxStorageBufferRange": 2**31 - 1, "subgroupSize": 4}, False),
+        ("cpu", {"maxStorageBufferRange": 2**31 - 1, "maxTexelBufferElements": 2**16}, False),
+        ("cpu", {}, False),
+        ("discrete_gpu", {"maxStorageBufferRange": 2**31 - 1}, False),
+    ],
+)
+def test_vectors_of_a_cpu_load_texels_where_these_cover_a_buffer(
+    kind: str, changes: dict[str, int], expected: bool
+) -> None:
+    assert profile_of("", kind, LIMITS | changes, frozenset()).texel_loads is expected
 
 
 @pytest.mark.parametrize("range_", [1 << 27, (1 << 27) + 255, 2**31 - 1])

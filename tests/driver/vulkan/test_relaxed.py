@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,14 +189,15 @@ def test_both_are_measured(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, w
         pytest.skip("the device has no timestamps")
     tried: list[str] = []
 
-    def measure(_: object, plan: Plan) -> list[int]:
+    def trial(_: object, plan: Plan) -> Any:
         (choice,) = (choice for choice in plan.choices if choice.question.startswith("relaxed model"))
         assert choice.commands == tuple(range(len(plan.commands)))
         tried.append(choice.chosen)
-        return [1 if choice.chosen == winner else 100] * len(plan.commands)
+        spent = {each.question: 1 if choice.chosen == winner else 100 for each in plan.choices}
+        return SimpleNamespace(run=lambda: spent)
 
     kept: dict[str, str] = {}
-    monkeypatch.setattr(tuning, "measure", measure)
+    monkeypatch.setattr(tuning, "Trial", trial)
     monkeypatch.setattr(type(gpu.planner.winners), "known", property(lambda _: dict(kept)))
     monkeypatch.setattr(gpu.planner.winners, "add", kept.update)
     model = residual()

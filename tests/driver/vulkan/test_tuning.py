@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import segment, tuning
 from nnvk.driver.vulkan.running.gpu import Gpu
+from nnvk.driver.vulkan.shaders.commands import Choice
 from nnvk.types.codes import PreferenceCode
 from nnvk.types.request import PrepareOptions
 
@@ -34,18 +38,32 @@ def device_again(tmp_path: Path, own: VulkanDevice) -> Callable[[], VulkanDevice
     return make
 
 
+class FakeTrial:
+    """A plan that takes the time that ways are said to take, whatever runs."""
+
+    times: Callable[[Choice], int]
+
+    def __init__(self, gpu: Gpu, plan: Plan) -> None:
+        self.plan = plan
+
+    def run(self) -> dict[str, int]:
+        return {choice.question: type(self).times(choice) for choice in self.plan.choices}
+
+
 @pytest.fixture
-def slow_down(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Choice], int]], None]:
+    """Lets ways seem to take some time."""
+
+    def pretend(times: Callable[[Choice], int]) -> None:
+        monkeypatch.setattr(tuning, "Trial", type("Pretended", (FakeTrial,), {"times": staticmethod(times)}))
+
+    return pretend
+
+
+@pytest.fixture
+def slow_down(pretend: Callable[[Callable[[Choice], int]], None]) -> Callable[[str], None]:
     """Lets all ways but one seem to be slow."""
-
-    def slow_down(winner: str) -> None:
-        def measure(gpu: Gpu, plan: Plan) -> list[int]:
-            chosen = {position for choice in plan.choices if choice.chosen == winner for position in choice.commands}
-            return [1 if position in chosen else 100 for position in range(len(plan.commands))]
-
-        monkeypatch.setattr(tuning, "measure", measure)
-
-    return slow_down
+    return lambda winner: pretend(lambda choice: 1 if choice.chosen == winner else 100)
 
 
 def plan_of(device: VulkanDevice, row: Row) -> Plan:
@@ -78,18 +96,70 @@ def test_the_fastest_is_chosen_and_kept(
 
 
 def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a convolution by Winograd's way those that transform, too."""
+    """Of a convolution by Winograd's way those that transform, too; and of a question wherever it is asked."""
     row = parse("CONV_2D f32[1,28,28,64] #f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc")
-    for direct, fastest in ((400, "winograd"), (200, "direct")):
-        device = device_again()
+    device = device_again()
+    for turn in range(2):
+        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {})
+        (choice,) = plan.choices
+        way = next(way for way in choice.ways if way.startswith("winograd") == bool(turn))
+        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {choice.question: way})
+        twice = replace(plan, choices=plan.choices * 2)
+        trial = tuning.Trial(device.gpu, twice)
+        stamps = list(range(0, 1000 * len(plan.commands) + 1, 1000))
+        monkeypatch.setattr(trial, "_program", SimpleNamespace(run=lambda *_: None, timestamps_ns=lambda s=stamps: s))
+        assert trial.run() == {choice.question: 2 * 1000 * (3 if turn else 1)}
 
-        def measure(gpu: Gpu, plan: Plan, direct: int = direct) -> list[int]:
-            return [direct] if len(plan.commands) == 1 else [100] * len(plan.commands)
 
-        monkeypatch.setattr(tuning, "measure", measure)
-        monkeypatch.setattr(device.planner.winners, "_read", dict)
-        tune(device, row)
-        assert chosen(device, row)[0].startswith("winograd") == (fastest == "winograd")
+class Counted:
+    """A trial that takes times of a list, run by run."""
+
+    def __init__(self, *runs: int) -> None:
+        self._runs = iter(runs)
+
+    def run(self) -> dict[str, int]:
+        return {"question": next(self._runs), "of this alone " + str(id(self)): 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "share"),
+    [
+        ((100, 100, 100, 100, 100), (90, 90, 90, 90, 90), 0.9),
+        ((100, 300, 100, 300, 100), (90, 270, 90, 270, 90), 0.9),  # what hits both is nothing
+        ((100, 100, 100, 100, 100), (90, 99, 90, 99, 90), 0.99),  # what is not always so does not count
+        ((100, 100, 100, 100, 100), (10, 200, 10, 200, 10), 2.0),
+        ((100, 100, 100, 900, 100), (90, 90, 90, 90, 90), 0.9),
+        ((100, 100, 100, 100, 100), (90, 900, 90, 90, 90), 0.9),  # nor does a single disturbance
+        ((0, 0, 0, 0, 0), (0, 0, 0, 0, 0), 0.0),
+    ],
+)
+def test_compare(first: Sequence[int], other: Sequence[int], share: float) -> None:
+    found = tuning.compare(cast(Any, Counted(*first)), cast(Any, Counted(*other)), 5)
+    assert found == {"question": pytest.approx(share)}
+
+
+def test_long_runs_are_few() -> None:
+    long = [10**9] * 4
+    assert tuning.compare(cast(Any, Counted(*long)), cast(Any, Counted(*long)), 15) == {"question": 1.0}
+
+
+def test_what_only_seemed_to_be_faster_is_not_chosen(
+    device_again: Callable[[], VulkanDevice], pretend: Callable[[Callable[[Choice], int]], None]
+) -> None:
+    """Of many ways one has good luck; when it is measured again it has not."""
+    row, device = parse(ROW), device_again()
+    (choice,) = plan_of(device, row).choices
+    lucky, seen = tuning.shortlist(choice.ways)[3], []
+
+    def times(choice: Choice) -> int:
+        seen.append(choice.chosen)
+        return 50 if choice.chosen == lucky and seen.count(lucky) <= tuning.TURNS else 100
+
+    pretend(times)
+    tune(device, row)
+    assert seen.count(lucky) == tuning.TURNS + tuning.LAST_TURNS
+    assert chosen(device, row) == [choice.ways[0]]
+    assert device.describe_operations(row.model) == [f"{choice.ways[0]} (measured)"]
 
 
 def test_every_way_computes_the_same_bits(
@@ -110,18 +180,21 @@ def test_what_is_known_is_not_measured_again(
     device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, device, measured = parse(ROW), device_again(), []
-    measure = tuning.measure
+    trial = tuning.Trial
 
-    def count(gpu: Gpu, plan: Plan) -> list[int]:
+    def count(gpu: Gpu, plan: Plan) -> tuning.Trial:
         measured.append(plan.choices[0].chosen)
-        return measure(gpu, plan)
+        return trial(gpu, plan)
 
-    monkeypatch.setattr(tuning, "measure", count)
+    monkeypatch.setattr(tuning, "Trial", count)
     tune(device, row)
-    assert measured == tuning.shortlist(plan_of(device, row).choices[0].ways)
+    ways = tuning.shortlist(plan_of(device, row).choices[0].ways)
+    assert measured[: len(ways)] == ways
+    assert len(measured) <= len(ways) + 1  # the winner once more
+    before = len(measured)
     tune(device, row)
     tune(device_again(), row)
-    assert len(measured) == len(set(measured))
+    assert len(measured) == before
 
 
 @pytest.mark.parametrize(
@@ -148,12 +221,12 @@ def test_a_way_that_fails_is_left_out(
     row, device = parse(ROW), device_again()
     first, second, *_ = tuning.shortlist(plan_of(device, row).choices[0].ways)
 
-    def measure(gpu: Gpu, plan: Plan) -> list[int]:
+    def trial(gpu: Gpu, plan: Plan) -> FakeTrial:
         if plan.choices[0].chosen != second:
             raise MemoryError("too large")
-        return [9] * len(plan.commands)
+        return FakeTrial(gpu, plan)
 
-    monkeypatch.setattr(tuning, "measure", measure)
+    monkeypatch.setattr(tuning, "Trial", trial)
     tune(device, row)
     assert first != second
     assert chosen(device, row) == [second]
@@ -173,12 +246,12 @@ def test_a_kept_plan_whose_choice_has_changed_is_made_again(
 
 
 def test_without_timestamps_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(gpu: Gpu, plan: Plan) -> list[int]:
+    def never(gpu: Gpu, plan: Plan) -> None:
         raise AssertionError
 
     with override(device_profile="mobile-min", cache_dir=str(tmp_path)):
         (device, *_), _ = find_devices()
-    monkeypatch.setattr(tuning, "measure", never)
+    monkeypatch.setattr(tuning, "Trial", never)
     tune(device, parse(ROW))
     assert not device.planner.winners.known
 

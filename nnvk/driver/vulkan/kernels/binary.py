@@ -77,6 +77,7 @@ def lower(call: Call, g: Lowering) -> None:
         spec={"local_x": LOCAL, **broadcast_spec(output, *inputs), **small},
         tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
         count=count,
+        dst_pitch=0,
         **broadcast_push(output, *inputs),
         **push,
     )

@@ -71,6 +71,8 @@ def lower(call: Call, g: Lowering) -> None:
         height=height,
         width=width,
         channels=channels,
+        src_pitch=channels,
+        dst_pitch=channels,
         out_height=vertical.out,
         out_width=horizontal.out,
         filter_height=vertical.window,

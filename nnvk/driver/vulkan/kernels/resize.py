@@ -27,7 +27,7 @@ _FOURS = (4, 2, 1)
 
 
 def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
-    """For each output row or column two neighbours in the input, in elements, and the second one's weight."""
+    """For each output row or column two neighbours in the input, in pixels, and the second one's weight."""
     lower, upper, weight = linear_taps(size, out, call.align_corners, call.half_pixel_centers)
     taps = np.zeros((out, 4), np.uint32)
     taps[:, 0], taps[:, 1], taps[:, 2] = lower * stride, upper * stride, weight.view(np.uint32)
@@ -35,7 +35,7 @@ def _linear(call: Call, size: int, out: int, stride: int) -> np.ndarray:
 
 
 def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
-    """For each output row or column that of the input, in elements."""
+    """For each output row or column that of the input, in pixels."""
     return (nearest_indices(size, out, call.align_corners, call.half_pixel_centers) * stride).astype(np.uint32)
 
 
@@ -48,8 +48,7 @@ def lower(call: Call, g: Lowering) -> None:
         channels = 1  # a plane is an image
     linear = call.code is OperationCode.RESIZE_BILINEAR
     taps_of = _linear if linear else _nearest
-    rows = taps_of(call, height, out_height, width * channels)
-    columns = taps_of(call, width, out_width, channels)
+    rows, columns = taps_of(call, height, out_height, width), taps_of(call, width, out_width, 1)
     fours = next((fours for fours in _FOURS if channels % (4 * fours) == 0), 1)
     count = -(-call.output.size // (4 * fours))
     g.dispatch(
@@ -65,10 +64,12 @@ def lower(call: Call, g: Lowering) -> None:
         },
         count=count,
         elements=call.output.size,
-        image=height * width * channels,
+        image=height * width,
         out_height=out_height,
         out_width=out_width,
         channels=channels,
+        src_pitch=channels,
+        dst_pitch=channels,
         **divisors(height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * fours)),
         **(sign_push(call.input) if linear else {}),
     )

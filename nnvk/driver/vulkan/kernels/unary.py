@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
-from nnvk.driver.vulkan.lowering.elementwise import CHAIN
+from nnvk.driver.vulkan.lowering.elementwise import CHAIN, DENSE
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import lookup_table
@@ -70,6 +70,7 @@ def lower(call: Call, g: Lowering) -> None:
         spec={"local_x": LOCAL},
         tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
         count=count,
+        **DENSE,
         low=call.alpha if call.has("alpha") else low,
         high=high,
     )
@@ -103,6 +104,7 @@ def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef
         spec={"local_x": LOCAL},
         tensors={"src": source, "table": g.constant(table), "dst": target},
         count=count,
+        **DENSE,
     )
 
 

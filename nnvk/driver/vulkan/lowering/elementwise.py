@@ -17,6 +17,8 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 
 CHAIN = Shader("chain", DTYPE=("f32", "f16"), LENGTH=("short", "long"))
 LOCAL = 64
+DENSE = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
+"""Push constants of shaders that take tensors element by element, where none is columns of a larger one."""
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
 """What a chain has at most."""
 STEPS = {"short": 6, "long": 16}
@@ -76,8 +78,6 @@ class Source:
     tensor: TensorRef
     spread: Spread = Spread.EACH_ONE
     size: int = 1
-    first: int = 0
-    """Fours of the tensor that come before what is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +137,14 @@ class Program:
         self.steps.append(Step(code, left, right))
         return Result(len(self.steps) - 1)
 
-    def limit(self, value: Value, low: float, high: float) -> Result:
-        """The limits of an activation, where they are not infinite, on a value that is not stored before."""
+    def limit(self, value: Value, low: float, high: float, *, is_stored: bool) -> Result:
+        """The limits of an activation, where they are not infinite.
+
+        ``is_stored``: it is an operation by itself, so that others may take the value as it was stored before.
+        """
         for code, end in ((Code.AT_LEAST, low), (Code.AT_MOST, high)):
             if math.isfinite(end):
-                if isinstance(value, Result):
+                if isinstance(value, Result) and not is_stored:
                     self.steps[value.step] = replace(self.steps[value.step], is_open=True)
                 value = self.add(code, value, Number.of(end))
         return value if isinstance(value, Result) else self.add(Code.AT_LEAST, value, Number.of(-math.inf))
@@ -197,9 +200,12 @@ def chain(
         },
         push={
             "count": count,
-            **{f"first_{number}": source.first if source else 0 for number, source in enumerate(every)},
             **{f"size_{number}": source.size if source else 1 for number, source in enumerate(every)},
             **{f"magic_{number}": magic(source.size if source else 1) for number, source in enumerate(every)},
+            "row": 1,
+            "magic_row": magic(1),
+            **{f"pitch_{number}": 1 for number in range(SOURCES)},
+            **{f"result_pitch_{number}": 1 for number in range(RESULTS)},
         },
         operation=operation,
     )

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.convert import as_float32
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, Q16, of
+from nnvk.driver.vulkan.lowering.dtypes import F16, Q8, Q16, of
 from nnvk.driver.vulkan.lowering.filters import Filters
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import SMALL, activation_push, are_small_shifts, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import activation_range
 from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipliers, rounding_of
 from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
-_MOST_CHANNELS = (1 << 16) - 1
-"""Of pixels that others are parts of."""
 _LARGEST_PRODUCT = 255 * 255
 """Of two bytes less their zero points."""
 
@@ -54,11 +52,11 @@ class Operands:
 
 
 def output_push(operands: Operands) -> dict[str, int | float]:
-    """Push constants: where pixels lie, the range of the activation; zero points of q8 variants."""
+    """Push constants: where pixels lie (by themselves), the range of the activation; zero points of q8 variants."""
     if operands.is_wide:
         low, high = activation_range(operands.activation, operands.output)
-        return {"placed": 0, "low": int(low), "high": int(high)}
-    common = {"placed": 0, **activation_push(operands.activation, operands.output)}
+        return {"pitches": 0, "low": int(low), "high": int(high)}
+    common = {"pitches": 0, **activation_push(operands.activation, operands.output)}
     if not operands.is_quantised:
         return common
     return {
@@ -67,17 +65,6 @@ def output_push(operands: Operands) -> dict[str, int | float]:
         "weight_zero": zero_point(operands.filter),
         "output_zero": zero_point(operands.output),
     }
-
-
-def placed(product: Dispatch, whole: TensorRef, first: int, channels: int) -> Dispatch | None:
-    """A product whose pixels are those from ``first`` on of the ``channels`` of larger ones; None where it can't be."""
-    in_fours = product.shader.choice[0] != F32.name or product.shader.constant(product.specialization, "VECTOR_STORES")
-    if in_fours and any(number % 4 for number in (first, channels, product.push["out_channels"])):
-        return None
-    if channels > _MOST_CHANNELS:
-        return None
-    push = {**product.push, "placed": first << 16 | channels}
-    return replace(product, tensors={**product.tensors, "dst": whole}, push=push)
 
 
 def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, int | bool]:

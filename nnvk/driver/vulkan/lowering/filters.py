@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import Recipe, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
@@ -29,6 +29,9 @@ HALF_STEPS = 16
 LONGEST = 4.0
 """Of filters as vectors, for sums of 16 bits."""
 _LOCAL = 64
+_ALL = slice(None)
+_AT_ONCE = 1 << 18
+"""Weights that are packed at once: they stay in the caches meanwhile."""
 _PARTS_INSIDE, _PARTS_OUTSIDE = (2, 3, 0, 1), (0, 2, 3, 1)
 """Orders of parts, output channels, taps, channels in which the output channels are innermost."""
 
@@ -64,19 +67,18 @@ class Filters:
         dense = all(
             size == 1 or stride == step for size, stride, step in zip(sizes, strides, dense_strides(sizes), strict=True)
         )
-        return dense and self.outputs % 4 == 0 and kept_as(self.tensor, device) is of(self.tensor)
+        return dense and self.outputs % 4 == 0 and self.kept_as(device) is of(self.tensor)
 
-    def weights(self) -> np.ndarray:
-        """The weights of a constant operand in this shape (a view)."""
+    def kept_as(self, device: DeviceProfile) -> DType:
+        """The type in which shaders get weights: the operand's, but 32-bit floats where there are no 16-bit ones."""
+        kind = of(self.tensor)
+        return F32 if kind is F16 and not device.has_native_16 else kind
+
+    def weights(self, outputs: slice = _ALL) -> np.ndarray:
+        """The weights of a constant operand in this shape (a view), or of some output channels of each part."""
         flat = self.tensor.data.reshape(-1)
-        return np.lib.stride_tricks.as_strided(
-            flat, self.shape, [flat.itemsize * stride for stride in self.strides], writeable=False
-        )
-
-
-def kept_as(tensor: Tensor, device: DeviceProfile) -> DType:
-    """The type of a filter's weights: the operand's, but 32-bit floats where the device has no 16-bit ones."""
-    return F32 if of(tensor) is F16 and not device.has_native_16 else of(tensor)
+        strides = [flat.itemsize * stride for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(flat, self.shape, strides, writeable=False)[:, outputs]
 
 
 def filters_of(tensor: Tensor, parts: int = 1) -> Filters:
@@ -104,33 +106,31 @@ def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
     channels together.
     """
     parts, outputs, taps, channels = data.shape
-    padded = np.full((parts, round_up(outputs, BLOCK), taps, round_up(channels, 4)), fill, data.dtype)
-    padded[:, :outputs, :, :channels] = data
-    blocks = padded.reshape(-1, BLOCK // 4, 4, taps, padded.shape[3] // 4, 2, 2)
-    if data.dtype == np.uint8:
-        return np.ascontiguousarray(blocks.transpose(0, 3, 4, 1, 2, 5, 6))
-    return np.ascontiguousarray(blocks.transpose(0, 3, 4, 5, 1, 6, 2))
+    shape = parts, round_up(outputs, BLOCK), taps, round_up(channels, 4)
+    if shape != data.shape:
+        padded = np.full(shape, fill, data.dtype)
+        padded[:, :outputs, :, :channels] = data
+        data = padded
+    blocks = data.reshape(parts, shape[1] // BLOCK, BLOCK // 4, 4, taps, shape[3] // 4, 2, 2)
+    order = (0, 1, 4, 5, 2, 3, 6, 7) if data.dtype == np.uint8 else (0, 1, 4, 5, 6, 2, 7, 3)
+    return np.ascontiguousarray(blocks.transpose(order))
 
 
 def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
-    """`pack` of filters, in the type that they are `kept_as`: now and once if they are constant, else by a shader.
+    """`pack` of filters, in the type that they are `kept_as`: once if they are constant, else by a shader.
 
     ``scale``: what constant weights that are floats are multiplied by.
     """
     tensor = filters.tensor
-    steps = of(tensor) is Q8
-    if tensor.is_constant:
-
-        def pack_now() -> np.ndarray:
-            if steps:
-                return pack(unsigned_bytes(filters.weights()), zero_point(tensor))
-            return pack(_kept(g, filters, scale))
-
-        return g.constant_form(tensor, ("packed", filters.shape, filters.strides, scale), pack_now)
     parts, outputs, taps, channels = filters.shape
     values = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
+    nbytes = values * filters.kept_as(g.device).bits // 8
+    if tensor.is_constant:
+        form = "packed", filters.shape, filters.strides, scale
+        return g.constant_form(tensor, form, lambda: Recipe(nbytes, lambda: _packed_now(filters, scale, g.device)))
+    steps = of(tensor) is Q8
     vectors = values // (16 if steps else 4)
-    target = g.scratch(values * kept_as(tensor, g.device).bits // 8)
+    target = g.scratch(nbytes)
     part, output, tap, channel = filters.strides
     quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if steps else {}
     g.dispatch(
@@ -151,6 +151,20 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
     return target
 
 
+def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.ndarray:
+    """`pack` of constant filters, some blocks at a time."""
+    parts, outputs, taps, channels = filters.shape
+    together = BLOCK * max(1, _AT_ONCE // max(1, BLOCK * parts * taps * channels))
+    bytes_ = of(filters.tensor) is Q8
+    fill = zero_point(filters.tensor) if bytes_ else 0
+    packed: list[np.ndarray] = []
+    for first in range(0, max(1, outputs), together):
+        some = slice(first, first + together)
+        weights = unsigned_bytes(filters.weights(some)) if bytes_ else _kept(filters, some, scale, device)
+        packed.append(pack(weights, fill))
+    return packed[0] if len(packed) == 1 else np.concatenate(packed, axis=1)
+
+
 # --- in order ------------------------------------------------------------------------------------------------
 
 
@@ -168,24 +182,25 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
     if tensor.is_constant:
 
         def order_now() -> np.ndarray:
-            weights = _kept(g, filters, scale).transpose(_PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE)
+            order = _PARTS_OUTSIDE if parts_outside else _PARTS_INSIDE
+            weights = _kept(filters, _ALL, scale, g.device).transpose(order)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
         return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside, scale), order_now)
-    kind = kept_as(tensor, g.device)
+    kind = filters.kept_as(g.device)
     target = g.scratch(math.prod(padded) * kind.bits // 8)
     source = g.tensor(tensor) if kind is of(tensor) else as_float32(g, tensor)
     move(g, kind.moved, source, target, sizes, strides, dense_strides(padded))
     return target
 
 
-def _kept(g: Lowering, filters: Filters, scale: float) -> np.ndarray:
+def _kept(filters: Filters, outputs: slice, scale: float, device: DeviceProfile) -> np.ndarray:
     """Constant weights in the type that they are `kept_as`."""
-    weights = filters.weights()
-    kept = kept_as(filters.tensor, g.device)
+    weights = filters.weights(outputs)
+    kept = filters.kept_as(device)
     if scale != 1.0:
         weights = weights.astype(np.float32) * np.float32(scale)
-    return weights.astype({F16: np.float16, F32: np.float32}.get(kept, weights.dtype))
+    return weights.astype({F16: np.float16, F32: np.float32}.get(kept, weights.dtype), copy=False)
 
 
 # --- small enough for sums of 16 bits ------------------------------------------------------------------------
@@ -213,8 +228,9 @@ def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
     """The length of the longest filter as a vector, and the largest weight."""
 
     def measure() -> tuple[float, float]:
-        weights = np.abs(filters.weights().astype(np.float64))
-        lengths = np.sqrt(np.square(weights).sum((2, 3)))
-        return float(lengths.max(initial=0.0)), float(weights.max(initial=0.0))
+        weights = filters.weights()
+        squares = np.einsum("poic,poic->po", weights, weights, dtype=np.float64)
+        largest = np.maximum(weights.max(initial=0), -weights.min(initial=0))  # NaN, if there is one
+        return float(np.sqrt(squares.max(initial=0.0))), float(largest)
 
     return g.once((filters.tensor.index, "length", filters.shape, filters.strides), measure)

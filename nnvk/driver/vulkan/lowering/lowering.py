@@ -15,7 +15,18 @@ import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.lowering.complaint import placeholders
-from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, padded
+from nnvk.driver.vulkan.shaders.commands import (
+    Choice,
+    Clear,
+    Command,
+    Constant,
+    Copy,
+    Dispatch,
+    Recipe,
+    Storage,
+    TensorRef,
+    padded,
+)
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -24,6 +35,8 @@ from nnvk.types.operand import OperandType
 
 T = TypeVar("T")
 
+TEXELS = "TEXELS"
+"""The specialisation constant of shaders that can read through texel buffers (shaders/include/texels.glsl)."""
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
 MOST_ROUNDS = 60_000
@@ -55,7 +68,7 @@ class Lowering:
         self._commands: list[Command] = []
         self._written: set[TensorRef] = set()
         self._tensors: dict[int, TensorRef] = {}
-        self._constants: dict[int, tuple[TensorRef, np.ndarray]] = {}
+        self._constants: dict[int, tuple[TensorRef, Constant]] = {}
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._cleared = 0
@@ -112,16 +125,16 @@ class Lowering:
             self._tensors[tensor.index] = known
         return known
 
-    def constant(self, data: np.ndarray) -> TensorRef:
+    def constant(self, data: Constant) -> TensorRef:
         """Data that the plan carries: uploaded once, when the model is prepared."""
         known = self._constants.get(id(data))
         if known is None:
-            array = np.ascontiguousarray(data)
-            known = self._new(array.nbytes, Storage.CONSTANTS), array
-            self._constants[id(array)] = known
+            kept = data if isinstance(data, Recipe) else np.ascontiguousarray(data)
+            known = self._new(kept.nbytes, Storage.CONSTANTS), kept
+            self._constants[id(kept)] = known
         return known[0]
 
-    def constant_form(self, tensor: Tensor, form: Hashable, make: Callable[[], np.ndarray]) -> TensorRef:
+    def constant_form(self, tensor: Tensor, form: Hashable, make: Callable[[], Constant]) -> TensorRef:
         """A constant operand in another form: made and carried once, however many operations ask for that form.
 
         ``form`` tells apart all that may be made of an operand.
@@ -249,7 +262,9 @@ class Lowering:
             raise NnapiError(ResultCode.OP_FAILED, f"{variant.name}: {size} workgroups exceed {self.device.max_groups}")
         if 0 in size:
             return None
-        return Dispatch(shader, size, dict(tensors), shader.specialization(spec or {}), push, operation)
+        by_texels = {TEXELS: True} if self.device.texel_loads and shader.has_constant(TEXELS) else {}
+        specialization = shader.specialization({**(spec or {}), **by_texels})
+        return Dispatch(shader, size, dict(tensors), specialization, push, operation)
 
     def variant(self, name: str) -> CompiledShader:
         """The compiled shader of this name."""
@@ -307,7 +322,7 @@ class Lowering:
         return [self._with_names(command) for command in self._commands]
 
     @property
-    def constants(self) -> list[tuple[TensorRef, np.ndarray]]:
+    def constants(self) -> list[tuple[TensorRef, Constant]]:
         """The data that is to be uploaded."""
         return list(self._constants.values())
 

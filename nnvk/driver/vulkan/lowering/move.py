@@ -96,6 +96,27 @@ def moving(
     )
 
 
+def ways_of(dispatch: Dispatch) -> tuple[list[int], dict[str, list[int]], dict[str, int]]:
+    """Of a dispatch of `moving` the sizes of the box, and by tensor its strides and its first element."""
+    push = dispatch.push
+    sizes = [int(push[f"size_{axis}"]) for axis in range(1, RANK)]
+    sizes.insert(0, int(push["count"]) // (int(push["runs"]) * math.prod(sizes[:-1])))
+    names = ("src", "dst")
+    strides = {name: [int(push[f"{name}_stride_{axis}"]) for axis in range(RANK)] for name in names}
+    return sizes, strides, {name: int(push[f"{name}_first"]) for name in names}
+
+
+def in_pieces(
+    pieces: Sequence[Sequence[tuple[int, int]]], strides: Sequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """A box whose dimensions fall into pieces on one side: sizes, strides there, and on the other one."""
+    rows: list[tuple[int, int, int]] = []
+    for some, step in zip(pieces, strides, strict=True):
+        inner = dense_strides([size for size, _ in some])
+        rows += [(size, stride, step * own) for (size, stride), own in zip(some, inner, strict=True)]
+    return [size for size, _, _ in rows], [stride for _, stride, _ in rows], [step for _, _, step in rows]
+
+
 def folded(
     sizes: Sequence[int], source: Sequence[int], target: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:

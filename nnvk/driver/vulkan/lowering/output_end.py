@@ -55,9 +55,8 @@ def fits(program: Program, own: Source, channels: int) -> bool:
 
 def is_extra(source: Source, channels: int) -> bool:
     """Whether a tensor can be the other one of an end."""
-    return source.first == 0 and (
-        source.spread in (Spread.EACH_ONE, Spread.SINGLE)
-        or (source.spread is Spread.WITHIN and 4 * source.size == channels)
+    return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
+        source.spread is Spread.WITHIN and 4 * source.size == channels
     )
 
 

@@ -29,7 +29,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
-from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
@@ -172,6 +172,29 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
     return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
 
 
+def channels_of(product: Dispatch) -> int:
+    """Of a pixel of what a dispatch of a product gives."""
+    return int(product.push["out_channels"] * _pixel_parts(product))
+
+
+def inputs_of(product: Dispatch) -> int:
+    """The same of what it reads; of a transform of Winograd's too."""
+    push = product.push
+    if product.shader.family == "depthwise_conv2d":
+        return int(push["out_channels"] // push["depth_multiplier"])
+    if product.shader.family == "fully_connected":
+        return int(push["inputs"])
+    return int(push["depth"] * _pixel_parts(product) if "depth" in push else push["channels"])
+
+
+def _pixel_parts(product: Dispatch) -> int:
+    by_channels = (
+        product.shader.family == "product"
+        and product.shader.constant(product.specialization, "SPLIT") == Split.CHANNELS
+    )
+    return int(product.push["parts"]) if by_channels else 1
+
+
 # --- dispatches ----------------------------------------------------------------------------------------------
 
 
@@ -185,7 +208,7 @@ def multiply(
 ) -> None:
     """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
     work = work_of(g, operands, product, filters)
-    strategy = g.choose(f"{work} {product}", ranked(work, g.device))
+    strategy = g.choose(f"{work} {product}", g.once(("ranked", work), lambda: ranked(work, g.device)))
     multiply_by(g, strategy, operands, filters, product, work, nchw_input, nchw_output)
 
 
@@ -324,6 +347,7 @@ def _matrix_by_vectors(
         },
         tensors=tensors,
         inputs=product.depth,
+        src_pitch=product.depth,
         out_channels=product.columns,
         **sign_push(operands.input),
         **output_push(operands),
@@ -334,9 +358,8 @@ def _span(g: Lowering, strategy: Strategy, product: Product, kind: str) -> int:
     """How many channels the shader can load at once."""
     if product.source[3] % 4 or product.depth % 4:
         return 1
-    eights = product.source[3] % 8 == 0 and product.depth % 8 == 0
     if strategy.tile == "subgroup":
-        wide = kind in ("f32", "i32") or (kind == "f16" and g.device.has_native_16)
+        wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if g.device.has_native_16 else 4}.get(kind, 4)
     else:
-        wide = strategy.tile == "register" and strategy.arithmetic == "half"
-    return 8 if eights and wide else 4
+        wide = 8 if strategy.tile == "register" and strategy.arithmetic == "half" else 4
+    return 4 if product.source[3] % wide or product.depth % wide else wide

@@ -159,7 +159,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 def uses_subgroups(device: DeviceProfile) -> bool:
     """Whether subgroups are vectors of eight of a CPU, as the tile `subgroup` is made for."""
-    return device.is_cpu and device.subgroup_size == _LANES and device.features >= {"subgroupShuffle", "shaderInt64"}
+    return "subgroupShuffle" in device.features and device.is_cpu and device.subgroup_size == _LANES
 
 
 def _shared(way: str) -> Iterator[Strategy]:
@@ -324,18 +324,19 @@ COSTS = {
         cache=13,
     ),
 }
+# CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
+# in the first cache.
+COSTS["cpu with texels"] = replace(COSTS["cpu"], load=14, sums=16)
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
 COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
 _SUBGROUP_PRODUCTS = {"dot": 9, "q16": 56, "wide dot": 58}
 """`Costs.products` in the tile `subgroup`: in vectors of eight dot products are vector instructions."""
-_SUBGROUP_LOAD = 0.8
-"""What loads take there: it loads floats by eights."""
 
 
 def costs_of(device: DeviceProfile) -> Costs:
     """What things are taken to cost on a device."""
     if device.is_cpu:
-        return COSTS["cpu"]
+        return COSTS["cpu with texels" if device.texel_loads else "cpu"]
     return COSTS["unified gpu" if device.unified_memory else "gpu"]
 
 
@@ -368,7 +369,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         groups = busy = strategy.tiles(work)
         rounds = work.steps
         read = loads + -(-strategy.rows // _LANES)
-        step = read * _SUBGROUP_LOAD * costs.load + strategy.rows * products + convert
+        step = read * costs.load + strategy.rows * products * (1 if strategy.rows <= costs.sums else 2) + convert
         end = strategy.rows * stored
     elif strategy.tile == "shared":
         own = strategy.sums

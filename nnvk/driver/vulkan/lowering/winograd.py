@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.lowering import output_end
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
@@ -60,7 +60,7 @@ _MARGIN = 1.08
 """What costs are multiplied by: three dispatches in the place of one have to be clearly faster."""
 _LINE, _LANES = 100, 800
 """Cycles in which a CPU's subgroup moves a vector that another core wrote, or will read: what it takes, and what a
-subgroup of one invocation would take beside. Measured on llvmpipe and SwiftShader, where both are in turn."""
+subgroup of one invocation would take beside where no texels are gathered. Measured on llvmpipe and SwiftShader."""
 _SEEN, _TRANSFORMED = 70, 30
 """Cycles in which a subgroup computes one point of four channels from the input, and pixels from one point."""
 
@@ -138,7 +138,8 @@ def convolve(
     if not downs:
         multiply(g, operands, filters, product, nchw_input, nchw_output)
         return
-    way = g.choose(f"{work} {product} by tiles of {downs}", ways(work, product, downs, g.device))
+    every = g.once(("ways", work, product, downs), lambda: ways(work, product, downs, g.device))
+    way = g.choose(f"{work} {product} by tiles of {downs}", every)
     if isinstance(way, Strategy):
         multiply_by(g, way, operands, filters, product, work, nchw_input, nchw_output)
     else:
@@ -191,7 +192,9 @@ def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take for the first and the last step."""
     costs = costs_of(device)
     lanes = device.subgroup_size if device.is_cpu else 64
-    load = _LINE + _LANES / lanes if device.is_cpu else costs.load
+    load = costs.load
+    if device.is_cpu:
+        load = _LINE + (0 if device.texel_loads else _LANES / lanes)
     pixels = tiles.down * _ACROSS
     total = 2 * costs.launch
     for channels, moved, computed in (
@@ -230,6 +233,7 @@ def _by_tiles(
         "height": height,
         "width": width,
         "channels": channels,
+        "src_pitch": channels,
         "pad_top": product.vertical.before,
         "pad_left": product.horizontal.before,
         "out_height": product.target[1],
@@ -237,7 +241,7 @@ def _by_tiles(
     }
     spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
-    weights = transformed(g, filters, tiles)
+    weights = at_points_of(filters, tiles)
     sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
     across, local = _together(tiles, g.device), g.device.team
     g.dispatch(
@@ -251,7 +255,7 @@ def _by_tiles(
     multiply_by(
         g,
         way.strategy,
-        Operands(operands.code, at_points, weights.tensor, None, sums),
+        Operands(operands.code, at_points, _at_points(g, "filters at points", weights.shape), None, sums),
         weights,
         tiles.matrices,
         tiles.work,
@@ -274,8 +278,8 @@ def _by_tiles(
     finish_output(g, target, operands.output, product.target, nchw_output)
 
 
-def _at_points(g: Lowering, name: str, shape: Sequence[int], data: np.ndarray | None = None) -> Tensor:
-    return g.intermediate(name, OperandType(OperandCode.TENSOR_FLOAT32, tuple(shape)), data)
+def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:
+    return g.intermediate(name, OperandType(OperandCode.TENSOR_FLOAT32, tuple(shape)))
 
 
 def _together(tiles: Tiles, device: DeviceProfile) -> int:
@@ -293,21 +297,41 @@ def _harmless(length: float) -> float:
 # --- filters -------------------------------------------------------------------------------------------------
 
 
-def transformed(g: Lowering, filters: Filters, tiles: Tiles) -> Filters:
-    """Constant filters at the points, [points, channels, output channels], both padded to fours with zeros."""
+@dataclass(frozen=True, slots=True)
+class FiltersAtPoints(Filters):
+    """Constant filters at the points: as many parts with one tap, channels padded to fours with zeros."""
 
-    def transform() -> Tensor:
-        down, across = _to_points(tiles.down), _to_points(_ACROSS)
-        weights = filters.weights()[0].astype(np.float64)
-        outputs, taps, channels = weights.shape
-        along = np.kron(down, across) @ weights.transpose(1, 2, 0).reshape(taps, -1)
-        padded = np.zeros((tiles.points, tiles.channels, tiles.outputs), np.float32)
-        padded[:, :channels, :outputs] = along.reshape(-1, channels, outputs)
-        return _at_points(g, "filters at points", padded.shape, padded)
+    plain: Filters
+    """What they are made of."""
+    down: int
+    """Output pixels of a tile along the height."""
 
-    tensor = g.once((filters.tensor.index, "at points", tiles.down), transform)
-    points, channels, outputs = tensor.shape
-    return Filters(tensor, points, outputs, 1, channels, (channels * outputs, 1, 0, outputs))
+    def kept_as(self, device: DeviceProfile) -> DType:
+        """32-bit floats, as all that is at the points."""
+        return F32
+
+    def is_in_order(self, parts_outside: bool, device: DeviceProfile) -> bool:
+        """They never are: they have to be made."""
+        return False
+
+    def weights(self, outputs: slice = slice(None)) -> np.ndarray:
+        """The weights at the points, in 64 bits."""
+        plain = self.plain.weights(outputs)[0].astype(np.float64)
+        count, _, channels = plain.shape
+        # A small product for each filter: for larger ones BLAS would start threads, of which there are enough.
+        each = np.kron(_to_points(self.down), _to_points(_ACROSS)) @ plain
+        at_points = each.transpose(1, 0, 2)[:, :, None]
+        missing = len(range(*outputs.indices(self.outputs))) - count, self.channels - channels
+        if not any(missing):
+            return at_points
+        return np.pad(at_points, [(0, 0), (0, missing[0]), (0, 0), (0, missing[1])])
+
+
+def at_points_of(filters: Filters, tiles: Tiles) -> FiltersAtPoints:
+    """Filters at the points of tiles."""
+    points, channels, outputs = tiles.points, tiles.channels, tiles.outputs
+    strides = channels * outputs, 1, 0, outputs  # as if they lay so: [points, channels, output channels]
+    return FiltersAtPoints(filters.tensor, points, outputs, 1, channels, strides, filters, tiles.down)
 
 
 def _to_points(pixels: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import bisect
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from nnvk.driver.vulkan.planning.plan import Address
 from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, whole_fours
@@ -34,35 +35,83 @@ def barriers(
     return frozenset(needed)
 
 
-_Range = tuple[tuple[Storage, int], float, float]
-"""A page, and the bytes of it from one to before another."""
+_Rows = tuple[Storage, int, int, int]
+"""The page of rows, the byte at which the first one begins, and the bytes of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes of a page."""
+
+    page: tuple[Storage, int]
+    first: float
+    end: float
+    rows: _Rows | None = None
+    """Of a tensor that is columns of a larger one, the rows of that."""
+    columns: tuple[int, int] = (0, 0)
+    """Of each row the bytes from one to before another one."""
 
 
 def _range(address: Address, by_buffer: bool) -> _Range:
-    page = address.storage, address.page
-    return (page, 0, math.inf) if by_buffer else (page, address.offset, address.offset + whole_fours(address.nbytes))
+    page, first, columns = (address.storage, address.page), address.offset, address.columns
+    if by_buffer:
+        return _Range(page, 0, math.inf)
+    if columns is None:
+        return _Range(page, first, first + whole_fours(address.nbytes))
+    rows = *page, first - columns.first, columns.pitch
+    return _Range(page, first, first + address.span, rows, (columns.first, columns.first + columns.width))
 
 
 class _Touched:
-    """Bytes of pages, as disjoint ranges in order: it takes the logarithm of their number to find one."""
+    """Bytes that were touched: those of tensors that lie by themselves, and columns of rows that are others' too."""
 
     def __init__(self) -> None:
-        self._ranges: defaultdict[tuple[Storage, int], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+        self._bytes: defaultdict[tuple[Storage, int], _Disjoint] = defaultdict(_Disjoint)
+        self._columns: dict[_Rows, _Disjoint] = {}
+        self._rows: defaultdict[tuple[Storage, int], dict[_Rows, tuple[float, float]]] = defaultdict(dict)
 
     def meets(self, ranges: Iterable[_Range]) -> bool:
-        """Whether any byte of these is among them."""
-        return any(begin < end for page, first, last in ranges for begin, end in [self._overlapping(page, first, last)])
+        """Whether any byte of these is among them. Columns of different rows are seen as if they were dense."""
+        return any(self._meets(each) for each in ranges)
+
+    def _meets(self, each: _Range) -> bool:
+        if self._bytes[each.page].overlaps(each.first, each.end):
+            return True
+        if each.rows in self._columns and self._columns[each.rows].overlaps(*each.columns):
+            return True
+        others = self._rows[each.page].items()
+        return any(rows != each.rows and first < each.end and each.first < end for rows, (first, end) in others)
 
     def add(self, ranges: Iterable[_Range]) -> None:
         """Add these bytes."""
-        for page, first, last in ranges:
-            begin, end = self._overlapping(page, first, last)
-            firsts, lasts = self._ranges[page]
-            if begin < end:
-                first, last = min(first, firsts[begin]), max(last, lasts[end - 1])
-            firsts[begin:end], lasts[begin:end] = [first], [last]
+        for each in ranges:
+            if each.rows is None:
+                self._bytes[each.page].add(each.first, each.end)
+                continue
+            self._columns.setdefault(each.rows, _Disjoint()).add(*each.columns)
+            first, end = self._rows[each.page].get(each.rows, (each.first, each.end))
+            self._rows[each.page][each.rows] = min(first, each.first), max(end, each.end)
 
-    def _overlapping(self, page: tuple[Storage, int], first: float, last: float) -> tuple[int, int]:
-        """Which of the page's ranges share bytes with this one: from a position to before another."""
-        firsts, lasts = self._ranges[page]
-        return bisect.bisect_right(lasts, first), bisect.bisect_left(firsts, last)
+
+class _Disjoint:
+    """Ranges in order, none of which share anything: it takes the logarithm of their number to find one."""
+
+    def __init__(self) -> None:
+        self._firsts: list[float] = []
+        self._ends: list[float] = []
+
+    def overlaps(self, first: float, end: float) -> bool:
+        """Whether any of them shares something with a range."""
+        begin, last = self._overlapping(first, end)
+        return begin < last
+
+    def add(self, first: float, end: float) -> None:
+        """Add a range."""
+        begin, last = self._overlapping(first, end)
+        if begin < last:
+            first, end = min(first, self._firsts[begin]), max(end, self._ends[last - 1])
+        self._firsts[begin:last], self._ends[begin:last] = [first], [end]
+
+    def _overlapping(self, first: float, end: float) -> tuple[int, int]:
+        """Which ranges share something with one: from a position to before another."""
+        return bisect.bisect_right(self._ends, first), bisect.bisect_left(self._firsts, end)

@@ -20,9 +20,10 @@ import numpy as np
 
 from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
+from nnvk.driver.vulkan.lowering.columns import Columns
 from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
-from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, bytes_of
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.model import Model
@@ -30,7 +31,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 6)
+KIND = FileKind(b"nnvkplan", 7)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -118,7 +119,7 @@ def _model_digest(model: Model) -> str:
 
 def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview]]:
     """Header and body of the file."""
-    arrays = [np.ascontiguousarray(data).reshape(-1).view(np.uint8) for _, data in plan.constants]
+    arrays = [bytes_of(data) for _, data in plan.constants]
     header = {
         "key": key,
         "tensors": {number: _address_row(address) for number, address in plan.addresses.items()},
@@ -191,12 +192,18 @@ def _whole(value: Any) -> int:
 
 
 def _address_row(address: Address) -> list[Any]:
-    return [address.storage.value, address.page, address.offset, address.nbytes]
+    columns = address.columns
+    within = [] if columns is None else [[columns.first, columns.width, columns.pitch]]
+    return [address.storage.value, address.page, address.offset, address.nbytes, *within]
 
 
 def _address(row: Sequence[Any]) -> Address:
-    storage, page, offset, nbytes = row
-    return Address(Storage(storage), _whole(page), _whole(offset), _whole(nbytes))
+    storage, page, offset, nbytes, *within = row
+    columns = None
+    if within:
+        ((first, width, pitch),) = within
+        columns = Columns(_whole(first), _whole(width), _whole(pitch))
+    return Address(Storage(storage), _whole(page), _whole(offset), _whole(nbytes), columns)
 
 
 def _command_row(command: Command) -> list[Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage
+from nnvk.driver.vulkan.lowering.columns import Columns
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Constant, Storage
 from nnvk.types.operand import Shape
 
 
@@ -19,6 +18,16 @@ class Address:
     page: int
     offset: int
     nbytes: int
+    """Of its elements."""
+    columns: Columns | None = None
+    """What of the rows of a larger tensor it is, where it lies amid others."""
+
+    @property
+    def span(self) -> int:
+        """Bytes from its first element to its last one."""
+        if self.columns is None:
+            return self.nbytes
+        return (self.nbytes // self.columns.width - 1) * self.columns.pitch + self.columns.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class Plan:
     """By `TensorRef.number`."""
     pages: Mapping[Storage, tuple[int, ...]]
     """Sizes of the buffers of each storage, in bytes."""
-    constants: tuple[tuple[Address, np.ndarray], ...]
+    constants: tuple[tuple[Address, Constant], ...]
     inputs: tuple[Address | None, ...]
     """Where each model input is put; None for one that no command reads."""
     outputs: tuple[Address | None, ...]

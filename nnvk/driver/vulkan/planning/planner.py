@@ -223,7 +223,8 @@ def _placed(
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
     for tensor, part in parts.items():
         around = addresses[part.whole.number]
-        addresses[tensor.number] = replace(around, offset=around.offset + part.offset, nbytes=tensor.nbytes)
+        offset = around.offset + part.offset
+        addresses[tensor.number] = Address(around.storage, around.page, offset, tensor.nbytes, part.columns)
 
     def address(tensor: TensorRef | None) -> Address | None:
         return addresses[tensor.number] if tensor is not None and tensor.nbytes else None

@@ -114,7 +114,11 @@ def _check_memory(plan: Plan, most_bytes: int, profile: DeviceProfile) -> None:
     for address in placed:
         sizes = plan.pages[address.storage]
         is_inside = 0 <= address.page < len(sizes) and min(address.offset, address.nbytes) >= 0
-        ends = address.offset + whole_fours(address.nbytes)
+        columns = address.columns
+        if columns is not None:
+            are_whole = 0 < columns.width <= columns.pitch and address.nbytes % columns.width == 0
+            _require(columns.are_inside and are_whole, f"{address} is no part of rows")
+        ends = address.offset + (whole_fours(address.nbytes) if address.columns is None else address.span)
         _require(is_inside and ends <= sizes[address.page], f"{address} is outside")
     within: Counter[tuple[Storage, int]] = Counter()
     for number, address in plan.addresses.items():
@@ -137,8 +141,10 @@ def _check_part(plan: Plan, number: int) -> None:
     """A tensor that lies in another one."""
     address, whole = plan.addresses[number], plan.addresses[plan.parts[number]]
     fits = plan.parts[number] not in plan.parts and (address.storage, address.page) == (whole.storage, whole.page)
-    before = address.offset - whole.offset
-    fits = fits and before % FOUR == 0 and before >= 0 and before + address.nbytes <= whole.nbytes
+    before, columns = address.offset - whole.offset, address.columns
+    fits = fits and (columns is None or columns.first <= before)
+    fits = fits and before % (FOUR if columns is None else 4) == 0 and before >= 0
+    fits = fits and before + address.span <= whole.nbytes
     _require(fits, f"{address} is no part of {whole}")
 
 

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Clear, Constant, Copy, Dispatch, Storage, TensorRef, bytes_of
 
 if TYPE_CHECKING:
     from nnvk import _native
 
 
+_THREADS = min(4, os.cpu_count() or 1)
+"""That make constants, or compile shaders."""
+_MUCH = 1 << 20
+"""Bytes of constants that are worth threads."""
+
+
+class Upload:
+    """A plan's constants on their way to a device: buffers that can be bound at once, and are filled meanwhile."""
+
+    def __init__(self, device: _native.Device, plan: Plan) -> None:
+        sizes = plan.pages[Storage.CONSTANTS]
+        self.buffers = [device.create_buffer(size, host_visible=False) for size in sizes]
+        """By their pages."""
+        self._filled: Future[None] | None = None
+        if sum(sizes) < _MUCH:
+            _fill(device, plan, self.buffers, map)
+            return
+        threads = ThreadPoolExecutor(_THREADS + 1, "nnvk-constants")
+        self._filled = threads.submit(_fill, device, plan, self.buffers, threads.map)
+        self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
+
+    def wait(self) -> None:
+        """Wait until all is there. Raises what makes that impossible, each time."""
+        if self._filled is not None:
+            self._filled.result()
+
+
 def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]:
-    """Buffers with the plan's constants, filled; they outlive the upload's staging memory."""
-    sizes = plan.pages[Storage.CONSTANTS]
-    targets = [device.create_buffer(size, host_visible=False) for size in sizes]
-    for page, (size, target) in enumerate(zip(sizes, targets, strict=True)):
-        staging = device.create_buffer(size, host_visible=True)
+    """Buffers with the plan's constants, filled."""
+    upload = Upload(device, plan)
+    upload.wait()
+    return upload.buffers
+
+
+def _fill(
+    device: _native.Device, plan: Plan, targets: Sequence[_native.Buffer], for_all: Callable[..., Iterable[None]]
+) -> None:
+    """Make and upload all constants, page by page, each through staging memory of its own."""
+    for page, target in enumerate(targets):
+        staging = device.create_buffer(target.size, host_visible=True)
         view = staging.view()
-        view[:] = 0
-        for address, data in plan.constants:
-            if address.page == page:
-                view[address.offset : address.offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+
+        def put(placed: tuple[Address, Constant], view: np.ndarray = view) -> None:
+            address, data = placed
+            view[address.offset : address.offset + address.nbytes] = bytes_of(data)
+
+        deque(for_all(put, [placed for placed in plan.constants if placed[0].page == page]), maxlen=0)
         program = device.create_program()
-        program.copy(staging, 0, target, 0, size)
+        program.copy(staging, 0, target, 0, target.size)
         program.finish([], [])
         program.run([], [])
-    return targets
 
 
 class Recording:
@@ -59,6 +97,7 @@ class Recording:
         }
         self.program = device.create_program()
         self._clear_arena()
+        self._compile()
         self._record(timestamps)
 
     def _clear_arena(self) -> None:
@@ -70,6 +109,14 @@ class Recording:
             program.fill(buffer, 0, buffer.size, 0)
         program.finish([], [])
         program.run([], [])
+
+    def _compile(self) -> None:
+        """Compile the shaders that are not compiled yet, several at a time."""
+        dispatches = (command for command in self.plan.commands if isinstance(command, Dispatch))
+        distinct = {(dispatch.shader.name, dispatch.specialization): dispatch for dispatch in dispatches}
+        if len(distinct) > 1:
+            with ThreadPoolExecutor(min(_THREADS, len(distinct)), "nnvk-shaders") as threads:
+                deque(threads.map(self._algorithm, distinct.values()), maxlen=0)
 
     def _record(self, timestamps: str) -> None:
         program, plan = self.program, self.plan

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.lowering.complaint import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.recording import Recording, Upload
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.types.model import Model
@@ -67,9 +67,9 @@ class ResidentPlan:
         self._gpu = gpu
         self._buffers = buffers
         self._native = gpu.native()
-        self._constants = upload_constants(self._native, plan)
+        self._upload = Upload(self._native, plan)
         self.model = model
-        self.plan = replace(plan, constants=())  # the device has them now
+        self.plan = replace(plan, constants=())  # the device gets them
         self._idle: dict[Key, list[Recording]] = {}
         self._bound: OrderedDict[Key, list[Recording]] = OrderedDict()  # the idle ones on device memory
         nbytes = sum(plan.pages[Storage.ARENA]) + sum(plan.pages[Storage.STAGING])
@@ -103,10 +103,11 @@ class ResidentPlan:
             recording = Recording(
                 self._native,
                 self.plan,
-                self._constants,
+                self._upload.buffers,
                 external={address: memory.buffer for address, memory in bound.external.items()},
                 timestamps=timestamps,
             )
+            self._upload.wait()  # shaders were compiled meanwhile
         except (RuntimeError, MemoryError) as error:
             raise self._gpu.failure(error) from error
         self._gpu.keep_pipelines()

@@ -1,8 +1,11 @@
-"""Which of several ways is the fastest on a device: measured on the commands of a model, by timestamps around each."""
+"""Which of several ways is the fastest on a device: measured on the commands of a model, by timestamps around each.
+
+Others use the machine too, and what they do hits whatever runs at that moment. So each way runs in turns with the one
+that is thought to be the fastest, and what counts is how long it takes of the other's time, run by run.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +15,7 @@ from nnvk.base.log import logger
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.gpu import Gpu
-from nnvk.driver.vulkan.running.recording import Recording, upload_constants
+from nnvk.driver.vulkan.running.recording import Recording, Upload
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -20,12 +23,17 @@ _log = logger("driver")
 
 LEAST_WAYS = 8
 """Ways that are measured: the ones thought to be the fastest, and the first of each kind beside."""
-RUNS = 5
-"""Of which the fastest counts; a first run more touches memory."""
-_ENOUGH_NS = 300_000_000
-"""After so much time no run follows: noise is a small part of it."""
-_NOISE = 1.05
-"""By how much times differ where nothing does."""
+TURNS = 5
+"""Runs of a way beside those of the first one."""
+LAST_TURNS = 15
+"""Runs of all winners together beside those of the first ways, which have to lose again."""
+_LEAST_TURNS = 3
+_ENOUGH_NS = 600_000_000
+"""After so much time no turn follows, beyond the least."""
+_CLEARLY = 0.95
+"""Of the time of the first way: above, another is not worth it."""
+_QUARTILE = 75
+"""Of the turns, in per cent, so many have to be as good as what counts: the noisier they are, the worse that is."""
 
 
 def tune(
@@ -52,23 +60,36 @@ def _tune(
     if not gpu.profile.timestamps:
         _log.info("%s has no timestamps: strategies stay as they are", gpu.name)
         return
-    times: dict[str, dict[str, int]] = {question: {} for question in ways}
+
+    def attempt(what: str, chosen: Mapping[str, str]) -> Trial | None:
+        try:
+            return Trial(gpu, planner.lower(model, shapes, values, {**known, **chosen}))
+        except (NnapiError, RuntimeError, MemoryError) as error:
+            _log.info("%s: %s can't be measured: %s", gpu.name, what, error)
+            return None
+
+    first: Trial | None = None
+    chosen: dict[str, str] = {}
+    shares: dict[str, dict[str, float]] = {question: {} for question in ways}
     for turn in range(max(map(len, ways.values()))):
         tried = {question: each[turn] for question, each in ways.items() if turn < len(each)}
-        # Where nothing is left to try, what was the fastest so far takes the least time.
-        chosen = {question: tried.get(question) or _fastest(times[question], ways[question]) for question in ways}
-        try:
-            plan = planner.lower(model, shapes, values, {**known, **chosen})
-            durations = measure(gpu, plan)
-        except (NnapiError, RuntimeError, MemoryError) as error:
-            _log.info("%s: ways number %d can't be measured: %s", gpu.name, turn, error)
+        other = attempt(f"ways number {turn}", {**chosen, **tried})
+        if other is None:
             continue
-        for choice in plan.choices:
-            if tried.get(choice.question) == choice.chosen:
-                spent = sum(durations[position] for position in choice.commands)
-                before = times[choice.question].get(choice.chosen, spent)
-                times[choice.question][choice.chosen] = min(before, spent)
-    planner.winners.add({question: _fastest(of, ways[question]) for question, of in times.items() if of})
+        if first is None:
+            first, chosen = other, {question: tried.get(question, each[0]) for question, each in ways.items()}
+        else:
+            for question, share in compare(first, other, TURNS).items():
+                if question in tried:
+                    shares[question][tried[question]] = share
+    if first is None:
+        return
+    best = {question: min(of, key=of.__getitem__) for question, of in shares.items() if of}
+    winners = {question: way for question, way in best.items() if shares[question][way] <= _CLEARLY}
+    if winners and (last := attempt("the winners", {**chosen, **winners})) is not None:
+        again = compare(first, last, LAST_TURNS)
+        chosen.update({question: way for question, way in winners.items() if again.get(question, 1.0) <= _CLEARLY})
+    planner.winners.add(chosen)
 
 
 def shortlist(ways: Sequence[str]) -> list[str]:
@@ -82,29 +103,48 @@ def shortlist(ways: Sequence[str]) -> list[str]:
     return chosen
 
 
-def measure(gpu: Gpu, plan: Plan) -> list[int]:
-    """The shortest time of each command of a plan, in nanoseconds, on inputs of zeros."""
-    native = gpu.native()
-    recording = Recording(native, plan, upload_constants(native, plan), timestamps="each")
-    inputs = [np.zeros(address.nbytes, np.uint8) for address in (*plan.inputs, *plan.entropy) if address is not None]
-    outputs = [None for address in (*plan.outputs, *plan.reports) if address is not None]
-    shortest: np.ndarray | None = None
+class Trial:
+    """A plan on the device, to be run on inputs of zeros."""
+
+    def __init__(self, gpu: Gpu, plan: Plan) -> None:
+        self.plan = plan
+        native = gpu.native()
+        upload = Upload(native, plan)
+        self._program = Recording(native, plan, upload.buffers, timestamps="each").program
+        upload.wait()
+        inputs = (*plan.inputs, *plan.entropy)
+        self._inputs = [np.zeros(address.nbytes, np.uint8) for address in inputs if address is not None]
+        self._outputs = [None for address in (*plan.outputs, *plan.reports) if address is not None]
+        self.run()  # the first run touches memory
+
+    def run(self) -> dict[str, int]:
+        """The nanoseconds that were spent on each question, wherever it is asked."""
+        self._program.run(self._inputs, self._outputs)
+        durations = np.diff(np.array(self._program.timestamps_ns(), np.int64))
+        spent: dict[str, int] = {}
+        for choice in self.plan.choices:
+            of_choice = sum(int(durations[position]) for position in choice.commands)
+            spent[choice.question] = spent.get(choice.question, 0) + of_choice
+        return spent
+
+
+def compare(first: Trial, other: Trial, turns: int) -> dict[str, float]:
+    """By question the time of a plan's way over that of another's, where they run in turns, as `_QUARTILE` has it.
+
+    Of questions that both plans ask.
+    """
+    before: list[dict[str, int]] = []
+    after: list[dict[str, int]] = []
     total = 0
-    for number in range(RUNS + 1):
-        recording.program.run(inputs, outputs)
-        durations = np.diff(np.array(recording.program.timestamps_ns(), np.int64))
-        if number == 0:
-            continue
-        shortest = durations if shortest is None else np.minimum(shortest, durations)
-        total += int(durations.sum())
-        if total > _ENOUGH_NS:
+    for turn in range(turns):
+        for trial, runs in ((first, before), (other, after))[:: 1 if turn % 2 else -1]:
+            runs.append(trial.run())
+            total += sum(runs[-1].values())
+        if total > _ENOUGH_NS and turn + 1 >= _LEAST_TURNS:
             break
-    return [] if shortest is None else [int(duration) for duration in shortest]
-
-
-def _fastest(times: Mapping[str, int], ways: Sequence[str]) -> str:
-    """The way that took the least time; the first one, unless another is clearly faster."""
-    if not times:
-        return ways[0]
-    best = min(times, key=times.__getitem__)
-    return ways[0] if times.get(ways[0], math.inf) <= _NOISE * times[best] else best
+    questions = before[0].keys() & after[0].keys()
+    shares = {
+        question: [two[question] / max(one[question], 1) for one, two in zip(before, after, strict=True)]
+        for question in questions
+    }
+    return {question: float(np.percentile(each, _QUARTILE)) for question, each in shares.items()}

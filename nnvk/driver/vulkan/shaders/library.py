@@ -112,6 +112,10 @@ class CompiledShader:
             )[0]
         return (*before, *words[len(before) :])
 
+    def has_constant(self, name: str) -> bool:
+        """Whether there is a specialisation constant of this name."""
+        return name in self._constants
+
     def constant(self, words: Sequence[int], name: str) -> int:
         """The word of a specialisation constant, of those that `specialization` gave."""
         return words[self._constants[name][0]]

@@ -37,6 +37,8 @@ class DeviceProfile:
     features: frozenset[str]
     units: int = 16
     """Cores, or what a GPU has in their place; guessed where Vulkan does not say."""
+    texel_loads: bool = False
+    """Shaders read through texel buffers, not storage buffers, because loads take far less time so."""
     timestamps: bool = True
     """The device can tell how long its work took."""
     barriers_by_buffer: bool = False
@@ -63,19 +65,29 @@ _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4
 """What is guessed of a GPU of each kind."""
 
 
+_GATHERING = 8
+"""Lanes of a CPU's vectors from which on texels are taken to be gathered by vector instructions: a load is 5 to 20
+times faster then (llvmpipe). With fewer it is as fast or slower (SwiftShader)."""
+_TEXEL = 16
+"""Bytes: texels are four words (shaders/include/texels.glsl)."""
+
+
 def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
     """The profile of a physical device, from what Vulkan says of it."""
+    max_buffer = min(int(limits["maxStorageBufferRange"]), LARGEST_BUFFER) // 256 * 256
+    gathers = kind == "cpu" and limits["subgroupSize"] >= _GATHERING
     return DeviceProfile(
         name,
         is_cpu=kind == "cpu",
         unified_memory=kind in ("cpu", "integrated_gpu"),
         subgroup_size=int(limits["subgroupSize"]),
-        max_buffer=min(int(limits["maxStorageBufferRange"]), LARGEST_BUFFER) // 256 * 256,
+        max_buffer=max_buffer,
         max_groups=min(int(limits[f"maxComputeWorkGroupCount{axis}"]) for axis in range(3)),
         max_invocations=int(limits["maxComputeWorkGroupInvocations"]),
         max_shared_memory=int(limits["maxComputeSharedMemorySize"]),
         features=features,
         units=(os.cpu_count() or 1) if kind == "cpu" else int(limits["shaderUnits"]) or _UNITS[kind],
+        texel_loads=gathers and limits["maxTexelBufferElements"] * _TEXEL >= max_buffer,
         timestamps=bool(limits["timestampValidBits"]),
     )
 
@@ -132,5 +144,6 @@ def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
         max_shared_memory=min(profile.max_shared_memory, 16 << 10),
         features=frozenset(),
         units=_UNITS["other"],
+        texel_loads=False,
         timestamps=False,
     )

@@ -38,7 +38,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):
                 fuse_chain(graph, g, group)
-        fuse_columns(graph)
+        fuse_columns(graph, g)
         fuse_copies(graph)
     operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
     return graph.result(operations), graph.parts

@@ -18,11 +18,14 @@ class Alive:
         self._spans: dict[TensorRef, tuple[int, int]] = {}
         changes = np.zeros(len(graph.commands) + 1, np.int64)
         for tensor in graph.tensors():
+            whole = graph.place_of(tensor).whole
             touched = (*graph.writers(tensor), *graph.readers(tensor))
-            if touched and tensor.storage is Storage.ARENA:
-                first, last = self._spans[tensor] = min(touched), max(touched)
-                changes[first] += padded(tensor.nbytes)
-                changes[last + 1] -= padded(tensor.nbytes)
+            if touched and whole.storage is Storage.ARENA:
+                before = self._spans.get(whole, (len(graph.commands), 0))
+                self._spans[whole] = min(before[0], *touched), max(before[1], *touched)
+        for tensor, (first, last) in self._spans.items():
+            changes[first] += padded(tensor.nbytes)
+            changes[last + 1] -= padded(tensor.nbytes)
         self._bytes = np.cumsum(changes)
         self._most = int(self._bytes.max(initial=0))
 

@@ -35,11 +35,6 @@ class Group:
         """Where the group is computed."""
         return self.nodes[-1]
 
-    @property
-    def reads_parts(self) -> bool:
-        """Whether it makes a command needless that took a part of a tensor."""
-        return any(source.first for source in self.program.sources)
-
 
 def groups_of(graph: Graph) -> list[Group]:
     """All element-wise operations of a plan, in groups, each in one."""
@@ -108,7 +103,7 @@ def _group(graph: Graph, nodes: Sequence[Node]) -> Group | None:
 
 def fuse_chain(graph: Graph, g: Lowering, group: Group) -> None:
     """Compute a group in one dispatch."""
-    if (len(group.nodes) > 1 or group.reads_parts) and group.program.fits:
+    if len(group.nodes) > 1 and group.program.fits:
         fused = chain(g, group.program, group.results, group.last.type, group.last.dispatch.operation)
         if fused is not None:
             graph.replace(group.last.position, fused, (node.position for node in group.nodes[:-1]))

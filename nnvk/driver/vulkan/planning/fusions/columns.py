@@ -1,92 +1,234 @@
-"""CONCATENATION along channels: products write theirs between those of others from the start.
+"""Columns: what CONCATENATION copies amid others' channels is written there, what SPLIT takes from there is read there.
 
-A plan never takes more memory for that: where it would, channels are copied.
+What was copied lies in the larger tensor from the start, where every command that reads or writes it can go from row to
+row of that. A plan never takes more memory for it: where it would, columns are copied.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.filter_output import placed
-from nnvk.driver.vulkan.lowering.output_end import reads_each
+from nnvk.driver.vulkan.lowering.arrange import box_of, fold
+from nnvk.driver.vulkan.lowering.columns import Columns, on_columns
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
-from nnvk.driver.vulkan.planning.fusions.ends import PRODUCTS, channels_of
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.planning.fusions.graph import Graph, Part
+from nnvk.driver.vulkan.planning.fusions.in_place import run_of
+from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
+
+_ITEMSIZES = {"b8": 1, "b16": 2, "b32": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """What a dispatch copies: pixels into larger ones."""
+class _Copying:
+    """What a dispatch copies: columns of one tensor to those of another one, which are as wide."""
 
     position: int
     source: TensorRef
-    first: int
-    """The channel of the larger pixels that is the first of these."""
-    channels: int
-    of: int
-    """Channels of the larger pixels."""
-    pixels: int
+    taken: Columns
+    target: TensorRef
+    given: Columns
+    rows: int
 
 
-def fuse_columns(graph: Graph) -> None:
-    """Let products write where their results are copied to."""
-    targets: dict[TensorRef, list[_Columns]] = {}
+@dataclass(frozen=True, slots=True)
+class _Laying:
+    """A tensor that can be columns of another one, which makes copies needless."""
+
+    part: TensorRef
+    whole: TensorRef
+    columns: Columns
+    copies: tuple[int, ...]
+
+
+def fuse_columns(graph: Graph, g: Lowering) -> None:
+    """Let tensors lie where they are copied to, or from."""
+    layout = _Layout(graph, g)
+    targets: dict[TensorRef, list[_Copying]] = {}
     for position, dispatch in graph.dispatches("move"):
-        columns = _columns(position, dispatch)
-        if columns is not None:
-            targets.setdefault(dispatch.tensors["dst"], []).append(columns)
-    alive = Alive(graph)
-    for target, every in targets.items():
-        if not _are_all(graph, target, every):
-            continue
-        found = [(columns, made) for columns in every if (made := _product(graph, target, columns)) is not None]
-        if alive.may_lay([columns.source for columns, _ in found], target):
-            for columns, (at, product) in found:
-                graph.replace(at, product, [columns.position])
+        copying = _strided(position, dispatch)
+        if copying is not None:
+            targets.setdefault(copying.target, []).append(copying)
+    # The last first: what lies in it has its place there before others come to lie in that.
+    for target, every in reversed(targets.items()):
+        if _are_all(graph, target, every):
+            layout.lay(_gathered(graph, every), written=True)
+    sources: dict[TensorRef, list[_Laying]] = {}
+    for position, dispatch in graph.dispatches("arrange"):
+        copying = _taken(position, dispatch)
+        if copying is not None and copying.given.width == copying.given.pitch:
+            laying = _Laying(copying.target, copying.source, copying.taken, (position,))
+            sources.setdefault(copying.source, []).append(laying)
+    for some in sources.values():
+        layout.lay(some, written=False)
+    layout.apply()
 
 
-def _columns(position: int, dispatch: Dispatch) -> _Columns | None:
-    """What a dispatch copies; None if that is not one column of pixels."""
-    push = dispatch.push
-    channels, pixels, of = (int(push[name]) for name in ("size_4", "size_3", "dst_stride_3"))
-    if (
-        push["count"] != push["runs"] * pixels
-        or (push["src_first"], push["src_stride_3"], push["src_stride_4"], push["dst_stride_4"]) != (0, channels, 1, 1)
-        or push["dst_first"] + channels > of
-    ):
+# --- what is copied ----------------------------------------------------------------------------------------------
+
+
+def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
+    """What a strided copy copies; None if that is not columns."""
+    push, itemsize = dispatch.push, _ITEMSIZES[dispatch.shader.choice[0]]
+    width, rows = int(push["size_4"]) * itemsize, int(push["size_3"])
+    if push["count"] != push["runs"] * rows or (push["src_stride_4"], push["dst_stride_4"]) != (1, 1):
         return None
-    return _Columns(position, dispatch.tensors["src"], int(push["dst_first"]), channels, of, pixels)
+    taken, given = (
+        Columns(int(push[f"{name}_first"]) * itemsize, width, int(push[f"{name}_stride_3"]) * itemsize)
+        for name in ("src", "dst")
+    )
+    if not (taken.are_inside and given.are_inside):
+        return None
+    return _Copying(position, dispatch.tensors["src"], taken, dispatch.tensors["dst"], given, rows)
 
 
-def _are_all(graph: Graph, target: TensorRef, every: list[_Columns]) -> bool:
+def _taken(position: int, dispatch: Dispatch) -> _Copying | None:
+    """The same of an arrangement."""
+    box, itemsize = box_of(dispatch), _ITEMSIZES[dispatch.shader.choice[0]]
+    dimensions = fold(box.dimensions)
+    if len(dimensions) != 2 or dimensions[1][1] != 1:
+        return None
+    (rows, pitch), (size, _) = dimensions
+    width = size * itemsize
+    taken = Columns(box.first * itemsize, width, pitch * itemsize)
+    if not taken.are_inside:
+        return None
+    return _Copying(position, dispatch.tensors["src"], taken, dispatch.tensors["dst"], Columns(0, width, width), rows)
+
+
+def _are_all(graph: Graph, target: TensorRef, every: Sequence[_Copying]) -> bool:
     """Whether these columns are all that is written to a tensor, none of it twice, and are there before it is read."""
-    positions = [columns.position for columns in every]
-    every = sorted(every, key=lambda columns: columns.first)
+    positions = [copying.position for copying in every]
+    ordered = sorted((copying.given for copying in every), key=lambda columns: columns.first)
     return (
-        positions == list(graph.writers(target))
-        and len({(columns.of, columns.pixels) for columns in every}) == 1
-        and all(one.first + one.channels <= next_.first for one, next_ in itertools.pairwise(every))
+        positions == sorted(graph.writers(target))
+        and len({(copying.given.pitch, copying.rows) for copying in every}) == 1
+        and all(one.first + one.width <= next_.first for one, next_ in itertools.pairwise(ordered))
         # Some copies read the words that they change a part of.
         and all(reader in positions or reader > positions[-1] for reader in graph.readers(target))
     )
 
 
-def _product(graph: Graph, target: TensorRef, columns: _Columns) -> tuple[int, Dispatch] | None:
-    """The product that gives columns and nothing else, made to write them to the target; None if there is none."""
-    source = columns.source
-    position = graph.writer(source)
-    command = None if position is None else graph.commands[position]
-    if position is None or not isinstance(command, Dispatch) or command.shader.family not in PRODUCTS:
+def _gathered(graph: Graph, every: Sequence[_Copying]) -> list[_Laying]:
+    """The tensors that are in another one once all is copied: as they are, or put together again of pieces."""
+    pieces: dict[tuple[TensorRef, int], list[_Copying]] = {}
+    for copying in every:
+        for copied in (copying, _through(graph, copying)):
+            if copied is not None and copied.source.nbytes == copied.rows * copied.taken.pitch:
+                pieces.setdefault((copied.source, copied.given.first - copied.taken.first), []).append(copied)
+    found: dict[TensorRef, _Laying] = {}
+    for (source, first), some in pieces.items():
+        some.sort(key=lambda copying: copying.taken.first)
+        width = some[0].taken.pitch
+        ends = [0, *(copying.taken.first + copying.taken.width for copying in some)]
+        if [copying.taken.first for copying in some] == ends[:-1] and ends[-1] == width:
+            columns = Columns(first, width, some[0].given.pitch)
+            laying = _Laying(source, some[0].target, columns, tuple(copying.position for copying in some))
+            found.setdefault(source, laying)
+    # What was put together again first: its pieces then need no place of their own.
+    return sorted(found.values(), key=lambda laying: -len(laying.copies))
+
+
+def _through(graph: Graph, copying: _Copying) -> _Copying | None:
+    """What is copied, if that was taken of another tensor before and is still there, as taken of that."""
+    found = graph.dispatch_that_writes(copying.source, "arrange")
+    before = None if found is None or not graph.may_wait(found[0]) else _taken(*found)
+    if before is None or before.rows != copying.rows or before.given.pitch != copying.taken.pitch:
         return None
-    if (
-        not graph.is_passed_on(source)
-        or list(graph.readers(source)) != [columns.position]
-        or channels_of(command) != columns.channels
-        or reads_each(command)
-        or target in command.tensors.values()
-    ):
-        return None
-    product = placed(command, target, columns.first, columns.of)
-    return None if product is None else (position, product)
+    return replace(copying, source=before.source, taken=copying.taken.within(before.taken))
+
+
+# --- where it lies -----------------------------------------------------------------------------------------------
+
+
+class _Layout:
+    """Which tensors are columns of which."""
+
+    def __init__(self, graph: Graph, g: Lowering) -> None:
+        self._graph, self._g = graph, g
+        self._alive = Alive(graph)
+
+    def lay(self, every: Iterable[_Laying], *, written: bool) -> None:
+        """Let as many tensors lie in one other as can be and memory is for.
+
+        ``written``: they are copied there, and not from there.
+        """
+        found: dict[TensorRef, _Laying] = {}
+        copies: set[int] = set()
+        for laying in every:
+            fits = self._may_write(laying) if written else self._may_read(laying)
+            if laying.part not in found and fits and copies.isdisjoint(laying.copies) and self._may_lie(laying, found):
+                found[laying.part] = laying
+                copies.update(laying.copies)
+        # Without what is there for the longest while, the whole is alive for less.
+        for part in sorted(found, key=self._first_write if written else self._last_use, reverse=not written):
+            if self._alive.may_lay(list(found), next(iter(found.values())).whole):
+                break
+            del found[part]
+        for laying in found.values():
+            for copy in laying.copies:
+                self._graph.lay(laying.part, Part(laying.whole, laying.columns.first, laying.columns), copy)
+
+    def _first_write(self, tensor: TensorRef) -> int:
+        return min(self._graph.writers(tensor))
+
+    def _last_use(self, tensor: TensorRef) -> int:
+        return max(self._graph.readers(tensor), default=0)
+
+    def _may_write(self, laying: _Laying) -> bool:
+        """Whether a part is all there before it is copied."""
+        writers = self._graph.writers(laying.part)
+        return bool(writers) and all(writer < min(laying.copies) for writer in writers)
+
+    def _may_read(self, laying: _Laying) -> bool:
+        """Whether what a part is copied from stays as it is, and nobody else writes the part."""
+        (position,) = laying.copies
+        return (
+            laying.whole.storage is not Storage.CONSTANTS
+            and list(self._graph.writers(laying.part)) == [position]
+            and self._graph.may_wait(position)
+        )
+
+    def _may_lie(self, laying: _Laying, others: Mapping[TensorRef, _Laying]) -> bool:
+        """Whether a part lies by itself, and all commands on it but for copies that go can have it amid other rows.
+
+        ``others`` will lie in the same tensor.
+        """
+        graph, part = self._graph, laying.part
+        own = graph.place_of(laying.whole)
+        if part.storage is not Storage.ARENA or own.whole == part or graph.place_of(part).whole != part:
+            return False
+        if part.nbytes % laying.columns.width:
+            return False
+        columns = {each.part: each.columns.within(own.columns) for each in (*others.values(), laying)}
+        users = {*graph.writers(part), *graph.readers(part)}.difference(laying.copies)
+        return all(self._altered(user, columns) is not None and not self._is_run(user) for user in users)
+
+    def _is_run(self, position: int) -> bool:
+        """Whether a command is a copy that `in_place` makes needless."""
+        command = self._graph.commands[position]
+        return isinstance(command, Dispatch) and run_of(position, command) is not None
+
+    def _altered(self, position: int, more: Mapping[TensorRef, Columns]) -> Dispatch | None:
+        """A command where its tensors lie, more of them than now; None where it can't be."""
+        command = self._graph.commands[position]
+        if not isinstance(command, Dispatch):
+            return None
+        columns: dict[str, Columns] = {}
+        for name, tensor in command.tensors.items():
+            place = more.get(tensor) or self._graph.place_of(tensor).columns
+            if place is not None:
+                columns[name] = place
+        return on_columns(self._g, command, columns)
+
+    def apply(self) -> None:
+        """Have all commands on columns as these lie now."""
+        for position in self._users(self._graph.parts):
+            altered = self._altered(position, {})
+            assert altered is not None
+            self._graph.alter(position, altered)
+
+    def _users(self, tensors: Collection[TensorRef]) -> set[int]:
+        return {user for each in tensors for user in (*self._graph.writers(each), *self._graph.readers(each))}

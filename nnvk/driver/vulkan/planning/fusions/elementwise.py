@@ -59,13 +59,15 @@ class Node:
         operands = [operand(source) for source in self.sources]
         kind, *_ = self.dispatch.shader.choice
         if kind == "clamp":
-            return program.limit(operands[0], push["low"], push["high"])
+            return program.limit(operands[0], push["low"], push["high"], is_stored=True)
         if kind == "elu":
             return program.add(Code.ELU, operands[0], Number.of(push["low"]))
         if kind in _UNARY:
             return program.add(_UNARY[kind], operands[0])
         combined = program.add(_BINARY[kind], *operands)
-        return program.limit(combined, push["low"], push["high"]) if push.keys() >= {"low", "high"} else combined
+        if push.keys() >= {"low", "high"}:
+            return program.limit(combined, push["low"], push["high"], is_stored=False)
+        return combined
 
 
 def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
@@ -76,21 +78,21 @@ def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
         return None
     result = dispatch.tensors["dst"]
     if dispatch.shader.family == "unary":
-        return Node(position, dispatch, type_, (_source(graph, dispatch.tensors["src"], type_),), result)
+        return Node(position, dispatch, type_, (Source(dispatch.tensors["src"]),), result)
     if kind not in _BINARY:
         return None
-    sources = [operand(graph, dispatch, side, type_) for side in ("lhs", "rhs")]
+    sources = [operand(dispatch, side, type_) for side in ("lhs", "rhs")]
     if None in sources:
         return None
     return Node(position, dispatch, type_, tuple(source for source in sources if source is not None), result)
 
 
-def operand(graph: Graph, dispatch: Dispatch, side: str, type_: DType) -> Source | None:
+def operand(dispatch: Dispatch, side: str, type_: DType) -> Source | None:
     """How a tensor that may be broadcast is read by binary.comp; None where it is not simply repeated."""
     tensor, push = dispatch.tensors[side], dispatch.push
     elements, own = int(push["elements"]), tensor.nbytes * 8 // type_.bits
     if own == elements:
-        return _source(graph, tensor, type_)
+        return Source(tensor)
     if own == 1:
         return Source(tensor, Spread.SINGLE)
     sizes = [int(push[f"size_{axis}"]) for axis in (1, 2, 3)]
@@ -104,17 +106,3 @@ def operand(graph: Graph, dispatch: Dispatch, side: str, type_: DType) -> Source
     if inner * own == elements and inner % 4 == 0:
         return Source(tensor, Spread.ACROSS, inner // 4)
     return None
-
-
-def _source(graph: Graph, tensor: TensorRef, type_: DType) -> Source:
-    """A tensor whose elements are read one for one: where it is a dense part of another one, that."""
-    found = graph.dispatch_that_writes(tensor, "arrange")
-    if found is None or not graph.may_wait(found[0]):
-        return Source(tensor)
-    _, part = found
-    shader, words, first = part.shader, part.specialization, int(part.push["first"])
-    if shader.constant(words, "RANK") != 1 or not shader.constant(words, "DENSE"):
-        return Source(tensor)
-    if shader.choice != (type_.moved,) or type_.name not in FLOATS:
-        return Source(tensor)
-    return Source(part.tensors["src"], first=first // 4)

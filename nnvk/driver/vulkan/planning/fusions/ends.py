@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.dtypes import Q8, DType
 from nnvk.driver.vulkan.lowering.elementwise import Code, Source
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.output_end import ByteEnd, fits, is_extra, with_bytes, with_program
-from nnvk.driver.vulkan.lowering.product import Split
+from nnvk.driver.vulkan.lowering.product import channels_of
 from nnvk.driver.vulkan.planning.fusions.chains import Group
 from nnvk.driver.vulkan.planning.fusions.elementwise import operand
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
@@ -63,7 +63,7 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     sides = []
     for own, other in (("lhs", "rhs"), ("rhs", "lhs")):
         found = _product(graph, dispatch.tensors[own], {position}, Q8)
-        extra = operand(graph, dispatch, other, Q8)
+        extra = operand(dispatch, other, Q8)
         if found is not None and extra is not None and dispatch.tensors[own].nbytes == push["elements"]:
             sides.append((*found, own, other, extra))
     if not sides:
@@ -124,12 +124,3 @@ def _product(
 def _is_open(product: Dispatch) -> bool:
     """Whether a product of bytes can have an end: its pixels are not padded."""
     return bool(product.shader.constant(product.specialization, "VECTOR_STORES"))
-
-
-def channels_of(product: Dispatch) -> int:
-    """Of a pixel of what a product gives."""
-    by_channels = (
-        product.shader.family == "product"
-        and product.shader.constant(product.specialization, "SPLIT") == Split.CHANNELS
-    )
-    return int(product.push["out_channels"] * (product.push["parts"] if by_channels else 1))

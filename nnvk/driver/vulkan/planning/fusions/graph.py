@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.driver.vulkan.lowering.columns import Columns
+from nnvk.driver.vulkan.shaders.commands import Command, Constant, Copy, Dispatch, Recipe, Storage, TensorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Part:
     """The tensor that it lies in, which has."""
     offset: int
     """Bytes of that before it."""
+    columns: Columns | None = None
+    """What of the rows of that it is, where rows of others are between its own."""
 
 
 class Graph:
@@ -35,7 +38,7 @@ class Graph:
     Positions are odd at first: before each is one that is free, for a command that comes directly before it.
     """
 
-    def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, np.ndarray]]) -> None:
+    def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, Constant]]) -> None:
         self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
         self._origins: list[tuple[int, ...]] = [each for number in range(len(commands)) for each in ((), (number,))]
         self._constants = dict(constants)
@@ -81,10 +84,11 @@ class Graph:
 
     def place_of(self, tensor: TensorRef) -> Part:
         """Where a tensor lies: in another one, or in itself."""
-        offset = 0
-        while (part := self._parts.get(tensor)) is not None:
-            tensor, offset = part.whole, offset + part.offset
-        return Part(tensor, offset)
+        place = Part(tensor, 0)
+        while (part := self._parts.get(place.whole)) is not None:
+            columns = part.columns if place.columns is None else place.columns.within(part.columns)
+            place = Part(part.whole, place.offset + part.offset, columns)
+        return place
 
     def dispatch_that_writes(self, tensor: TensorRef, family: str) -> tuple[int, Dispatch] | None:
         """The one command that writes a tensor, if that is a dispatch of this shader."""
@@ -103,8 +107,9 @@ class Graph:
         return tensor.storage is Storage.ARENA
 
     def constant(self, tensor: TensorRef) -> np.ndarray | None:
-        """The data of a constant."""
-        return self._constants.get(tensor)
+        """The data of a constant, where it is at hand."""
+        data = self._constants.get(tensor)
+        return None if isinstance(data, Recipe) else data
 
     def may_wait(self, position: int) -> bool:
         """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.
@@ -165,13 +170,14 @@ class Graph:
             left += command.reads
         return origins
 
-    def lay(self, tensor: TensorRef, whole: TensorRef, offset: int, copying: int) -> None:
-        """Let a tensor be a part of another one, and leave out the command that copied from one to the other."""
-        self._parts[tensor] = Part(whole, offset)
+    def lay(self, tensor: TensorRef, part: Part, copying: int) -> None:
+        """Let a tensor be a part of another one, and leave out a command that copied from one to the other."""
+        self._parts[tensor], whole = part, part.whole
         command = self.commands[copying]
         assert command is not None
         self._leave(copying, command)
         self.commands[copying] = None
+        self._sweep(each for each in command.reads if each not in (tensor, whole))
         others = (*self.writers(tensor)[-1:], *self.readers(tensor)[:1], *self.writers(whole)[-1:])
         for other in others[:1]:
             self._origins[other] = tuple(sorted({*self._origins[other], *self._origins[copying]}))
@@ -180,6 +186,10 @@ class Graph:
     def parts(self) -> dict[TensorRef, Part]:
         """The tensors that lie in others."""
         return {tensor: self.place_of(tensor) for tensor in self._parts}
+
+    def alter(self, position: int, command: Command) -> None:
+        """Let a command do the same on the same tensors in another way."""
+        self.commands[position] = command
 
     def result(self, operations: Sequence[int]) -> list[Fused]:
         """The commands that are left, each naming all operations (by position before) whose work it does."""

@@ -10,16 +10,14 @@ import itertools
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.planning.fusions.graph import Graph, Part
 from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
 
 _ITEMSIZES = {"b8": 1, "b16": 2, "b32": 4}
-_EIGHTS = 32
-"""Bytes of eight 32-bit floats, which products load at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Copying:
+class Copying:
     """What a dispatch copies, in bytes: one contiguous run."""
 
     position: int
@@ -33,25 +31,36 @@ class _Copying:
 def fuse_copies(graph: Graph) -> None:
     """Lay tensors that are copied into what they are copied to, or out of what they are copied from."""
     alive, layout = Alive(graph), _Layout(graph)
-    tried: set[TensorRef] = set()
+    split: set[TensorRef] = set()
+    joined: set[TensorRef] = set()
     for position, dispatch in graph.dispatches("move", "arrange"):
-        copying = _copying(position, dispatch)
+        copying = run_of(position, dispatch)
         if copying is None:
             continue
-        if layout.may_read(copying) and alive.may_lay([copying.target], copying.source):
-            layout.lay(copying.target, copying.source, copying.source_first, position)
-        elif copying.target not in tried:
-            tried.add(copying.target)
-            parts = layout.parts_of(copying.target)
-            if alive.may_lay(list(parts), copying.target):
-                for source, part in parts.items():
+        if copying.source not in split:
+            split.add(copying.source)
+            parts = layout.readable_of(copying.source)
+            # Without what is there for the longest while, the source is alive for less.
+            while parts and not alive.may_lay([part.target for part in parts], copying.source):
+                parts.remove(max(parts, key=lambda part: max(graph.readers(part.target), default=0)))
+            for part in parts:
+                layout.lay(part.target, part.source, part.source_first, part.position)
+            if copying in parts:
+                continue
+        if copying.target not in joined:
+            joined.add(copying.target)
+            sources = layout.parts_of(copying.target)
+            if alive.may_lay(list(sources), copying.target):
+                for source, part in sources.items():
                     layout.lay(source, part.target, part.target_first, part.position)
 
 
-def _copying(position: int, dispatch: Dispatch) -> _Copying | None:
+def run_of(position: int, dispatch: Dispatch) -> Copying | None:
     """What a dispatch copies; None if that is not one run."""
-    push, (family, kind, *_) = dispatch.push, dispatch.shader.name.split(".")
-    source, target, itemsize = dispatch.tensors["src"], dispatch.tensors["dst"], _ITEMSIZES[kind]
+    push, family = dispatch.push, dispatch.shader.family
+    if family not in ("move", "arrange"):
+        return None
+    source, target, itemsize = dispatch.tensors["src"], dispatch.tensors["dst"], _ITEMSIZES[dispatch.shader.choice[0]]
     if family == "arrange":
         elements, strides = int(push["elements"]), [int(push["stride_7"])]
         first, to, is_run = int(push["first"]), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
@@ -60,7 +69,7 @@ def _copying(position: int, dispatch: Dispatch) -> _Copying | None:
         first, to, is_run = int(push["src_first"]), int(push["dst_first"]), push["count"] == push["runs"]
     if not is_run or (elements > 1 and any(stride != 1 for stride in strides)):
         return None
-    return _Copying(position, source, first * itemsize, target, to * itemsize, elements * itemsize)
+    return Copying(position, source, first * itemsize, target, to * itemsize, elements * itemsize)
 
 
 class _Layout:
@@ -68,9 +77,9 @@ class _Layout:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._alignments: dict[TensorRef, int] = {}  # that tensors need in which others lie
+        self._wholes = {part.whole for part in graph.parts.values()}  # in which others lie
 
-    def may_read(self, copying: _Copying) -> bool:
+    def may_read(self, copying: Copying) -> bool:
         """Whether the target can be a part of the source: that stays as it is, and nobody else writes the target."""
         source, target = copying.source, copying.target
         return (
@@ -81,29 +90,35 @@ class _Layout:
             and self._graph.may_wait(copying.position)
         )
 
-    def parts_of(self, target: TensorRef) -> dict[TensorRef, _Copying]:
+    def readable_of(self, source: TensorRef) -> list[Copying]:
+        """All that is copied from a tensor and can be a part of it."""
+        commands = ((reader, self._graph.commands[reader]) for reader in sorted(self._graph.readers(source)))
+        runs = (run_of(reader, command) for reader, command in commands if isinstance(command, Dispatch))
+        return [run for run in runs if run is not None and run.source == source and self.may_read(run)]
+
+    def parts_of(self, target: TensorRef) -> dict[TensorRef, Copying]:
         """What can be a part of a tensor that it is copied to, as all others that write there are copies too."""
         writers = self._graph.writers(target)
         spans = [_span(self._graph.commands[writer], target) for writer in writers]
         known = sorted(span for span in spans if span is not None)
         if len(known) < len(spans) or any(end > begin for (_, end), (begin, _) in itertools.pairwise(known)):
             return {}
-        parts: dict[TensorRef, _Copying] = {}
+        parts: dict[TensorRef, Copying] = {}
         for writer in writers:
             command = self._graph.commands[writer]
-            copying = _copying(writer, command) if isinstance(command, Dispatch) else None
+            copying = run_of(writer, command) if isinstance(command, Dispatch) else None
             if copying is not None and self._may_write(copying):
                 parts.setdefault(copying.source, copying)
         return parts
 
-    def _may_write(self, copying: _Copying) -> bool:
+    def _may_write(self, copying: Copying) -> bool:
         """Whether the source can be a part of the target: it is all there when it is copied, and lies by itself."""
         source, target = copying.source, copying.target
         writers = self._graph.writers(source)
         return (
             self._may_lie(source, target, copying.target_first)
             and copying.nbytes == source.nbytes
-            and (bool(writers) or source in self._alignments)
+            and (bool(writers) or source in self._wholes)
             and all(writer < copying.position for writer in writers)
             # Shaders write whole fours: what comes after the end must be padding.
             and (source.nbytes % FOUR == 0 or copying.target_first + source.nbytes == target.nbytes)
@@ -114,20 +129,14 @@ class _Layout:
             tensor.storage is Storage.ARENA
             and self._graph.place_of(tensor).whole == tensor
             and self._graph.place_of(whole).whole != tensor
-            and offset % self._alignment(tensor) == 0
+            and self._graph.place_of(whole).columns is None
+            and offset % FOUR == 0
         )
-
-    def _alignment(self, tensor: TensorRef) -> int:
-        """Of a tensor and its parts, in bytes."""
-        users = (*self._graph.readers(tensor), *self._graph.writers(tensor))
-        commands = [self._graph.commands[user] for user in users]
-        loads_eights = any(isinstance(each, Dispatch) and each.shader.family == "product" for each in commands)
-        return max(_EIGHTS if loads_eights else FOUR, self._alignments.get(tensor, FOUR))
 
     def lay(self, tensor: TensorRef, whole: TensorRef, offset: int, position: int) -> None:
         """Let a tensor be a part of another one."""
-        self._alignments[whole] = max(self._alignments.get(whole, FOUR), self._alignment(tensor))
-        self._graph.lay(tensor, whole, offset, position)
+        self._wholes.add(whole)
+        self._graph.lay(tensor, Part(whole, offset), position)
 
 
 def _span(command: Command | None, target: TensorRef) -> tuple[int, int] | None:

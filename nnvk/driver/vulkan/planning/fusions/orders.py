@@ -2,22 +2,24 @@
 
 Two changes of order that follow each other become one. Element-wise operations are computed in the order that is there
 before a change, which goes behind them: there it meets the next one, and the product that it went away from meets them.
+So are channels put together that all change to planes.
 What is left where an order is restored is a copy, for `in_place`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.arrange import RANK, Box, Dimension, arranged, box_of, fold, folded_dimensions
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_in_order
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
-from nnvk.driver.vulkan.lowering.move import dense_strides, folded, moving
+from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Command, Dispatch, TensorRef
 
 _ROUNDS = 3
 """Times that all commands are looked at: what becomes of some makes others possible."""
@@ -27,12 +29,15 @@ _BITS = {1: "b8", 2: "b16", 4: "b32"}
 def fuse_orders(graph: Graph, g: Lowering) -> None:
     """Change orders once, and as late as may be."""
     for _ in range(_ROUNDS):
-        changes = [
+        changes = [_join_at_once(graph, g, target) for target in _joined(graph)]
+        changes += [
             _FUSIONS[dispatch.shader.family](graph, g, position, dispatch)
             for position, dispatch in graph.dispatches(*_FUSIONS)
         ]
         if not any(changes):
             break
+    for position, dispatch in graph.dispatches("move"):
+        _move_at_once(graph, g, position, dispatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,35 +99,27 @@ def _arrange_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatc
     return True
 
 
-def _move_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
+def _move_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> None:
     """A strided copy of what is arranged: one."""
     change, push = _change(graph, dispatch.tensors["src"]), dispatch.push
     lone = _lone(graph, dispatch.tensors["src"], position)
     if change is None or not lone or change.bits != dispatch.shader.name.split(".")[1]:
-        return False
+        return
     if push["count"] == push["runs"] and push["src_stride_4"] == push["dst_stride_4"] == 1:
-        return False  # a run, which `in_place` makes needless
-    sizes = [int(push[f"size_{axis}"]) for axis in range(1, MOVE_RANK)]
-    sizes.insert(0, int(push["count"]) // (int(push["runs"]) * math.prod(sizes[:-1])))
-    strides = [int(push[f"src_stride_{axis}"]) for axis in range(MOVE_RANK)]
-    box = Box(tuple(zip(sizes, strides, strict=True)), int(push["src_first"]))
+        return  # a run, which `in_place` makes needless
+    sizes, strides, first = ways_of(dispatch)
+    box = Box(tuple(zip(sizes, strides["src"], strict=True)), first["src"])
     within = box.within(change.box)
     if within is None:
-        return False
-    rows: list[tuple[int, int, int]] = []
-    for axis, pieces in enumerate(within):
-        inner = dense_strides([size for size, _ in pieces])
-        step = int(push[f"dst_stride_{axis}"])
-        rows += [(size, stride, step * own) for (size, stride), own in zip(pieces, inner, strict=True)]
-    ways = [size for size, _, _ in rows], [stride for _, stride, _ in rows], [step for _, _, step in rows]
-    firsts = box.first_within(change.box), int(push["dst_first"])
+        return
+    ways = in_pieces(within, strides["dst"])
+    firsts = box.first_within(change.box), first["dst"]
     if len(folded(*ways)[0]) > MOVE_RANK or any(stride < 0 for stride in ways[1]):
-        return False
+        return
     made = moving(g, change.bits, change.source, dispatch.tensors["dst"], *ways, *firsts, dispatch.operation)
     if made is None:
-        return False
+        return
     graph.replace(position, made, [change.position])
-    return True
 
 
 def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
@@ -176,6 +173,105 @@ def _mean_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
     lone = _lone(graph, dispatch.tensors["src"], position)
     graph.replace(position, fused, [change.position] if lone else [])
     return True
+
+
+# --- what is put together ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Planes:
+    """A copy of images, NCHW, to where their planes come after those of others."""
+
+    change: _Change
+    """What made them of images in NHWC."""
+    images: int
+    channels: int
+    pixels: int
+    first: int
+    """The channel of the larger images that is their first."""
+    of: int
+    """Channels of these."""
+    operation: int
+
+    @property
+    def alike(self) -> tuple[str, int, int, int]:
+        """What all have that are put together."""
+        return self.change.bits, self.images, self.pixels, self.of
+
+
+def _joined(graph: Graph) -> Iterable[TensorRef]:
+    """The tensors that strided copies write, in order."""
+    return dict.fromkeys(dispatch.tensors["dst"] for _, dispatch in graph.dispatches("move"))
+
+
+def _join_at_once(graph: Graph, g: Lowering, target: TensorRef) -> bool:
+    """CONCATENATION of planes that come from NHWC: of channels, there, and the order changes behind it, for all."""
+    positions = sorted(graph.writers(target))
+    readers = sorted({*graph.readers(target)}.difference(positions))  # some copies read the words that they change
+    every = {position: planes for position in positions if (planes := _planes(graph, position)) is not None}
+    if not every or len(every) < len(positions) or not readers or not graph.is_passed_on(target):
+        return False
+    one, *_ = ordered = sorted(every.values(), key=lambda planes: planes.first)
+    *firsts, channels = itertools.accumulate((planes.channels for planes in ordered), initial=0)
+    if (
+        [planes.first for planes in ordered] != firsts
+        or {planes.alike for planes in ordered} != {(one.change.bits, one.images, one.pixels, channels)}
+        or one.images * one.pixels * channels * int(one.change.bits[1:]) != 8 * target.nbytes
+        or readers[0] < positions[-1]
+        or not graph.has_room(readers[0])
+        or not all(_is_rearranged(graph.commands[reader]) for reader in readers)
+        or not any(_lone(graph, planes.change.dispatch.tensors["dst"], at) for at, planes in every.items())
+    ):
+        return False
+    before = g.scratch(target.nbytes)
+    box = Box(((one.images, one.pixels * channels), (channels, 1), (one.pixels, channels)))
+    operation, rows = one.operation, one.images * one.pixels
+    made: dict[int, Dispatch | None] = {}
+    for at, planes in every.items():
+        sizes, strides = [rows, planes.channels], [planes.channels, 1]
+        ways = sizes, strides, [channels, 1]
+        made[at] = moving(g, planes.change.bits, planes.change.source, before, *ways, 0, planes.first, operation)
+    behind = arranged(g, one.change.bits, before, target, box, operation)
+    if behind is None:
+        return False
+    for at, each in made.items():
+        assert each is not None
+        graph.replace(at, each)
+    graph.insert(readers[0], behind)
+    return True
+
+
+def _planes(graph: Graph, position: int) -> _Planes | None:
+    """What a command copies, if these are planes that were channels; of a channel or pixel alone there are none."""
+    command = graph.commands[position]
+    if not isinstance(command, Dispatch) or command.shader.family != "move":
+        return None
+    change = _change(graph, command.tensors["src"])
+    if change is None or change.bits != command.shader.choice[0] or change.box.first:
+        return None
+    dimensions = fold(change.box.dimensions)
+    if len(dimensions) not in (2, 3):
+        return None
+    images = dimensions[0][0] if len(dimensions) == 3 else 1
+    channels, pixels = (size for size, _ in dimensions[-2:])
+    size, around = channels * pixels, [(images, channels * pixels)] * (images > 1)
+    sizes, strides, first = ways_of(command)
+    if (
+        dimensions != [*around, (channels, 1), (pixels, channels)]
+        or change.source.nbytes * 8 != images * size * int(change.bits[1:])
+        or sizes != [1, 1, 1, images, size]
+        or (strides["src"][4], strides["dst"][4], first["src"]) != (1, 1, 0)
+        or (images > 1 and strides["src"][3] != size)
+        or first["dst"] % pixels
+    ):
+        return None
+    larger = strides["dst"][3] if images > 1 else command.tensors["dst"].nbytes * 8 // int(change.bits[1:])
+    return _Planes(change, images, channels, pixels, first["dst"] // pixels, larger // pixels, command.operation)
+
+
+def _is_rearranged(command: Command | None) -> bool:
+    """Whether a command may take what it reads in another order, or ahead of a change."""
+    return isinstance(command, Dispatch) and command.shader.family in ("move", *_FUSIONS)
 
 
 # --- element by element ------------------------------------------------------------------------------------------
@@ -246,7 +342,6 @@ def _sides(dispatch: Dispatch) -> Sequence[str]:
 
 _FUSIONS: Mapping[str, Callable[[Graph, Lowering, int, Dispatch], bool]] = {
     "arrange": _arrange_at_once,
-    "move": _move_at_once,
     "pack_filter": _pack_at_once,
     "mean": _mean_at_once,
     "unary": _swap,
