@@ -8,17 +8,19 @@ bin=$PWD/.venv/bin
 "$bin/ruff" check .
 "$bin/mypy"
 "$bin/lint-imports" --no-logo
-# pytest itself, not `python -m pytest`, which would put the source tree before the installed package.
-"$bin/pytest" -n 2 "$@"
+# pytest itself, not `python -m pytest`, which would put the source tree before the installed package. Tests that compile
+# many shaders lie together: a process that has none left takes others'.
+pytest=("$bin/pytest" -n 2 --dist worksteal)
+"${pytest[@]}" "$@"
 if [ $# -eq 0 ]; then
     echo "The Vulkan driver again under the validation layer, then as the smallest device:"
     vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
-    NNVK_VALIDATION=1 "$bin/pytest" -n 2 -q tests/driver/vulkan "${vectors[@]}"
-    NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "$bin/pytest" -n 2 -q "${vectors[@]}"
+    NNVK_VALIDATION=1 "${pytest[@]}" -q tests/driver/vulkan "${vectors[@]}"
+    NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" -q "${vectors[@]}"
     if [ "${NNVK_SWIFTSHADER:-}" = 1 ]; then bash scripts/swiftshader.sh >/dev/null || true; fi
     if [ -d build/swiftshader ]; then
         echo "The kernels on SwiftShader, another Vulkan implementation:"
-        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "$bin/pytest" -n 2 -q tests/driver/vulkan/test_recipes.py \
+        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "${pytest[@]}" -q tests/driver/vulkan/test_recipes.py \
             tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
     else
         echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"

@@ -18,12 +18,16 @@ _GIVEN = (Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetim
 
 def validate_model(model: Model) -> None:
     """Raise BAD_DATA unless a model keeps every rule of HAL 1.3: indexes, lifetimes, data, order, signatures."""
-    models = (*model.referenced(), model)
-    for each in models:
+    validate_structure(model)
+    for each in (*model.referenced(), model):
+        check_calls(each)
+
+
+def validate_structure(model: Model) -> None:
+    """Raise BAD_DATA unless a model keeps the rules of HAL 1.3 but for those of its operations (`check_calls`)."""
+    for each in (*model.referenced(), model):
         _check_structure(each)
     check_nesting(model)
-    for each in models:
-        check_calls(each)
 
 
 def check_calls(model: Model) -> None:

@@ -47,8 +47,14 @@ class Operation:
         return self.code.name
 
 
+class _Referable:
+    """What can be referred to weakly, though it has slots."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class Model(_Referable):
     """A finished model: operations in an order in which every operand is written before it is read."""
 
     operands: tuple[Operand, ...]

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.hal import IBuffer, IDevice, IPreparedModel, MemoryUse, Support
-from nnvk.ops.check import validate_model
+from nnvk.ops.check import validate_structure
 from nnvk.types.codes import DeviceTypeCode
 from nnvk.types.extension import EXTENSION
 from nnvk.types.model import Model
@@ -90,7 +90,8 @@ class VulkanDevice(IDevice):
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
         """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
-        validate_model(model)
+        validate_structure(model)
+        # Whoever asks what is supported has every operation checked.
         for number, (operation, support) in enumerate(
             zip(model.operations, self.get_supported_operations(model), strict=True)
         ):

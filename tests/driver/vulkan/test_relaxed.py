@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.relaxed import FLOATS, HALVES, halves
 from nnvk.driver.vulkan.running import tuning
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.extension import AnyCode, ExtendedOperationCode
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
@@ -48,7 +49,7 @@ class Net:
     def weights(self, *shape: int, size: float = 0.1) -> np.ndarray:
         return self.rng.standard_normal(shape, np.float32) * np.float32(size)
 
-    def apply(self, code: OperationCode, *inputs: int | np.ndarray, parameters: tuple[float, ...] = ()) -> int:
+    def apply(self, code: AnyCode, *inputs: int | np.ndarray, parameters: tuple[float, ...] = ()) -> int:
         operands = [each if isinstance(each, int) else self.build.value(each) for each in inputs]
         return self.build.operation(code, [*operands, *map(self.build.value, parameters)], OperandType(F32))
 
@@ -86,6 +87,32 @@ def normalised() -> Model:
     return net.finish(net.apply(OperationCode.MUL, values, factors, parameters=(NONE,)))
 
 
+def transformer(scale_first: bool = False) -> Model:
+    """A product, what normalises its rows in either way that models compose it in, and one with GELU behind it."""
+    net = Net(7, 24)
+
+    def combined(code: OperationCode, left: int | np.ndarray, right: int | np.ndarray) -> int:
+        return net.apply(code, left, right, parameters=(NONE,))
+
+    rows = combined(OperationCode.ADD, net.product(net.source, 32, 24), net.weights(7, 32))
+    mean = net.apply(OperationCode.MEAN, rows, np.array([1], np.int32), parameters=(1,))
+    less = combined(OperationCode.SUB, rows, mean)
+    variance = net.apply(
+        OperationCode.MEAN, combined(OperationCode.MUL, less, less), np.array([1], np.int32), parameters=(1,)
+    )
+    inverse = net.apply(OperationCode.RSQRT, combined(OperationCode.ADD, variance, np.full(1, 1e-5, np.float32)))
+    weights, bias = net.weights(32, size=1), net.weights(32)
+    if scale_first:
+        scale = combined(OperationCode.MUL, inverse, weights)
+        scaled, moved = (combined(OperationCode.MUL, each, scale) for each in (rows, mean))
+        normal = combined(OperationCode.ADD, scaled, combined(OperationCode.SUB, bias, moved))
+    else:
+        normal = combined(OperationCode.MUL, combined(OperationCode.MUL, less, inverse), weights)
+        normal = combined(OperationCode.ADD, normal, bias)
+    hidden = net.apply(ExtendedOperationCode.GELU, net.product(normal, 24, 32), parameters=(False,))
+    return net.finish(net.product(hidden, 5, 24))
+
+
 def inputs_of(model: Model) -> list[np.ndarray]:
     rng = np.random.default_rng(2)
     return [rng.standard_normal(type_.dimensions, np.float32) for type_ in model.input_types()]
@@ -103,6 +130,8 @@ def shaders(plan: Plan) -> list[str]:
 NETWORKS: dict[str, Callable[[], Model]] = {
     "residual": residual,
     "normalised": normalised,
+    "transformer": transformer,
+    "scale first": lambda: transformer(True),
     "classifier": lambda: classifier(3).frozen.with_relaxed(True),
 }
 
@@ -139,7 +168,15 @@ def test_models_that_are_not_relaxed_are_computed_in_full(gpu: VulkanDevice, own
 
 
 def test_squares_and_what_follows_stay_in_32_bits() -> None:
-    assert halves(normalised()) == [True, False, False, False, True]
+    assert halves(normalised()) == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("scale_first", [False, True])
+def test_rows_are_normalised_in_one_dispatch(gpu: VulkanDevice, scale_first: bool) -> None:
+    kinds = [shader.split(".")[0] for shader in shaders(plan_of(gpu, transformer(scale_first)))]
+    assert [kind for kind in kinds if kind not in ("product", "fully_connected")] == [
+        *("convert", "convert", "normalize_rows", "convert", "convert")
+    ]
 
 
 @pytest.mark.parametrize(

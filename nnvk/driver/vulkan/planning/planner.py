@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -53,6 +54,7 @@ class Planner:
         self.winners = Winners(version, profile, library)
         """The ways that were measured to be the fastest."""
         self._version = version
+        self._support = weakref.WeakKeyDictionary[Model, list[str]]()
 
     def plan(
         self,
@@ -124,7 +126,10 @@ class Planner:
 
     def support(self, model: Model) -> list[str]:
         """For each operation why no shader can run it; empty where one can, as far as that is known."""
-        return support(model, self.profile, self.library)
+        known = self._support.get(model)
+        if known is None:
+            known = self._support[model] = support(model, self.profile, self.library)
+        return known
 
 
 def lower(

@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.extension import AnyCode, ExtendedOperationCode
 from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import Shape
 
@@ -38,7 +39,7 @@ PRODUCTS = frozenset(
     }
 )
 """Where halves begin."""
-FOLLOWERS = frozenset(
+FOLLOWERS: frozenset[AnyCode] = frozenset(
     {
         OperationCode.ABS,
         OperationCode.ADD,
@@ -75,23 +76,48 @@ FOLLOWERS = frozenset(
         OperationCode.SUB,
         OperationCode.TANH,
         OperationCode.TRANSPOSE,
+        ExtendedOperationCode.ERF,
+        ExtendedOperationCode.GELU,
     }
 )
 """What takes halves where it gets any. Not squares, powers and their like: they leave the range of 16-bit floats."""
 
 
+_ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
+_POINTWISE = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
+
+
 def halves(model: Model) -> list[bool]:
-    """For each operation of a relaxed model whether it is to be computed on 16-bit floats, where that pays."""
+    """For each operation of a relaxed model whether it is to be computed on 16-bit floats, where that pays.
+
+    Not a normalisation, though it begins with what others have in 16 bits: its squares leave their range, and it is one
+    dispatch where all of it has the same type.
+    """
     given: set[int] = set()
+    statistics = _means_taken_away(model)
     result = []
     for operation in model.operations:
-        halved = _may_be_halved(model, operation) and (
-            operation.code in PRODUCTS or (operation.code in FOLLOWERS and not given.isdisjoint(operation.inputs))
+        known = [index for index in operation.inputs if model.operands[index].type.is_tensor]
+        known = [index for index in known if model.operands[index].value is None]
+        normalises = operation.code in _POINTWISE and not statistics.isdisjoint(known)
+        if operation.code in _ROOTS or (normalises and statistics.issuperset(known)):
+            statistics.update(operation.outputs)
+        halved = (
+            _may_be_halved(model, operation)
+            and not (normalises or statistics.intersection(operation.outputs))
+            and (operation.code in PRODUCTS or (operation.code in FOLLOWERS and not given.isdisjoint(operation.inputs)))
         )
         if halved:
             given.update(operation.outputs)
         result.append(halved)
     return result
+
+
+def _means_taken_away(model: Model) -> set[int]:
+    """The means of operands that are taken away from them."""
+    means = {op.outputs[0]: op.inputs[0] for op in model.operations if op.code is OperationCode.MEAN}
+    less = (op.inputs[:2] for op in model.operations if op.code is OperationCode.SUB)
+    return {mean for source, mean in less if means.get(mean) == source}
 
 
 def _may_be_halved(model: Model, operation: Operation) -> bool:

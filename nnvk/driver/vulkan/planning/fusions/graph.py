@@ -32,6 +32,24 @@ class Part:
     """What of the rows of that it is, where rows of others are between its own."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Origins:
+    """Commands of the plan before, as a tree: a command takes over those of many others, again and again."""
+
+    own: tuple[int, ...] = ()
+    of_others: tuple[_Origins, ...] = ()
+
+    def positions(self) -> tuple[int, ...]:
+        """All of them, in order."""
+        left, seen, found = [self], {self}, set(self.own)
+        while left:
+            others = [each for each in left.pop().of_others if each not in seen]
+            left += others
+            seen.update(others)
+            found.update(position for each in others for position in each.own)
+        return tuple(sorted(found))
+
+
 class Graph:
     """Commands by their positions, which stay as they are; a command that went into another is None.
 
@@ -40,7 +58,7 @@ class Graph:
 
     def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, Constant]]) -> None:
         self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
-        self._origins: list[tuple[int, ...]] = [each for number in range(len(commands)) for each in ((), (number,))]
+        self._origins = [each for number in range(len(commands)) for each in (_Origins(), _Origins((number,)))]
         self._constants = dict(constants)
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
@@ -129,7 +147,7 @@ class Graph:
         Commands whose results nobody reads any more go too.
         """
         gone = {position, *swallowed}
-        origins = {origin for one in gone for origin in self._origins[one]}
+        origins = [self._origins[one] for one in gone]
         read: dict[TensorRef, None] = {}
         for one in gone:
             before = self.commands[one]
@@ -139,7 +157,7 @@ class Graph:
             self.commands[one] = None
         self.commands[position] = command
         self._enter(position, command)
-        self._origins[position] = tuple(sorted(origins | self._sweep(read)))
+        self._origins[position] = _Origins(of_others=(*origins, *self._sweep(read)))
 
     def has_room(self, position: int) -> bool:
         """Whether a command can be put directly before another one."""
@@ -152,10 +170,10 @@ class Graph:
         self._origins[position - 1] = self._origins[position]
         self._enter(position - 1, command)
 
-    def _sweep(self, tensors: Iterable[TensorRef]) -> set[int]:
+    def _sweep(self, tensors: Iterable[TensorRef]) -> list[_Origins]:
         """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""
         left = list(tensors)
-        origins: set[int] = set()
+        origins = []
         while left:
             tensor = left.pop()
             position = self.writer(tensor)
@@ -166,7 +184,7 @@ class Graph:
                 continue
             self._leave(position, command)
             self.commands[position] = None
-            origins.update(self._origins[position])
+            origins.append(self._origins[position])
             left += command.reads
         return origins
 
@@ -180,7 +198,7 @@ class Graph:
         self._sweep(each for each in command.reads if each not in (tensor, whole))
         others = (*self.writers(tensor)[-1:], *self.readers(tensor)[:1], *self.writers(whole)[-1:])
         for other in others[:1]:
-            self._origins[other] = tuple(sorted({*self._origins[other], *self._origins[copying]}))
+            self._origins[other] = _Origins(of_others=(self._origins[other], self._origins[copying]))
 
     @property
     def parts(self) -> dict[TensorRef, Part]:
@@ -194,10 +212,12 @@ class Graph:
     def result(self, operations: Sequence[int]) -> list[Fused]:
         """The commands that are left, each naming all operations (by position before) whose work it does."""
         left = []
-        for command, origins in zip(self.commands, self._origins, strict=True):
+        for command, tree in zip(self.commands, self._origins, strict=True):
+            if command is None:
+                continue
+            origins = tree.positions()
             if isinstance(command, Dispatch):
                 fused = {operations[origin] for origin in origins} - {command.operation, -1}
                 command = replace(command, fused=tuple(sorted(fused)))
-            if command is not None:
-                left.append(Fused(command, origins))
+            left.append(Fused(command, origins))
         return left
