@@ -240,6 +240,8 @@ class Costs:
 
     `wide dot` and `wide float`: of 16-bit steps with bytes.
     """
+    products_by_subgroups: Mapping[str, float]
+    """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""
     convert: Mapping[str, float]
     """What a load of bytes takes before it can be multiplied."""
     swap: float
@@ -284,6 +286,7 @@ COSTS = {
             "wide float": 18,
             "half": 100,
         },
+        products_by_subgroups={"dot": 9, "q16": 56, "wide dot": 58},
         convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
         swap=0,
         latency=0,
@@ -316,6 +319,7 @@ COSTS = {
             "wide float": 24,
             "half": 10,
         },
+        products_by_subgroups={},
         convert={"float": 12, "dot": 2, "q16": 6, "wide dot": 10, "wide float": 10},
         swap=0.5,
         latency=650,
@@ -327,12 +331,15 @@ COSTS = {
     ),
 }
 # CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
-# in the first cache.
-COSTS["cpu with texels"] = replace(COSTS["cpu"], load=14, sums=16)
+# in the first cache, and bytes are multiplied faster as floats.
+COSTS["cpu with texels"] = replace(
+    COSTS["cpu"],
+    load=14,
+    sums=16,
+    products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},
+)
 # GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
 COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
-_SUBGROUP_PRODUCTS = {"dot": 9, "q16": 56, "wide dot": 58}
-"""`Costs.products` in the tile `subgroup`: in vectors of eight dot products are vector instructions."""
 
 
 def costs_of(device: DeviceProfile) -> Costs:
@@ -367,7 +374,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         step = (loads + 1) * costs.load + products + convert
         end = costs.barrier + local_y * costs.staged
     elif strategy.tile == "subgroup":
-        products = _SUBGROUP_PRODUCTS.get(way, products)
+        products = costs.products_by_subgroups.get(way, products)
         groups = busy = strategy.tiles(work)
         rounds = work.steps
         read = loads + -(-strategy.rows // _LANES)
