@@ -22,7 +22,7 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
     [
         (EIGHT_LANES, IMAGE, "subgroup 16 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 16 in 8x1"),
-        (EIGHT_LANES, BYTES, "subgroup 16 in 8x1, bytes by dot"),
+        (EIGHT_LANES, BYTES, "quads 8x8 in 4x4, bytes by float"),
         (EIGHT_LANES, replace(SHORTS, depth=16, columns=16), "quads 16x4 in 4x4, bytes by float"),
         (EIGHT_LANES, replace(SHORTS, rows=196), "quads 8x8 in 4x4, bytes by float"),
         (EIGHT_LANES, MATRIX, "register 1x4 in 8x2"),
