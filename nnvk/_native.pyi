@@ -135,8 +135,8 @@ class Device:
             push_constant_size: size of the push-constant block, a multiple of 4.
 
         Raises:
-            ValueError: no buffer, more than 16, one of another device or larger than maxStorageBufferRange; push constants larger
-                than maxPushConstantsSize; not SPIR-V.
+            ValueError: no buffer, more than 16, one of another device or larger than maxStorageBufferRange; push
+                constants larger than maxPushConstantsSize; not SPIR-V.
         """
     def create_program(self) -> Program:
         """An empty program, ready to record."""

@@ -61,14 +61,14 @@ def on_columns(g: Lowering, dispatch: Dispatch, columns: Mapping[str, Columns]) 
         return None
     found: dict[str, Columns] = {}
     for name, each in columns.items():
-        counted = each.elements(_itemsize(dispatch, name))
+        counted = each.elements(itemsize(dispatch, name))
         if counted is None:
             return None
         found[name] = counted
     return way(g, dispatch, found)
 
 
-def _itemsize(dispatch: Dispatch, name: str) -> int:
+def itemsize(dispatch: Dispatch, name: str) -> int:
     """Bytes of an element of a tensor that has data of the dispatch's type."""
     if dispatch.shader.family in _OF_BYTES:
         return _OF_BYTES[dispatch.shader.family]
@@ -219,7 +219,7 @@ def _with(dispatch: Dispatch, **constants: bool) -> tuple[int, ...]:
 
 def _box(dispatch: Dispatch, name: str, columns: Columns) -> Box:
     """Where the elements of a tensor lie."""
-    rows = dispatch.tensors[name].nbytes // (columns.width * _itemsize(dispatch, name))
+    rows = dispatch.tensors[name].nbytes // (columns.width * itemsize(dispatch, name))
     return Box(((rows, columns.pitch), (columns.width, 1)))
 
 

@@ -91,15 +91,16 @@ class Lowering:
     def choose(self, question: str, ranked: Sequence[T], *, of_all: bool = False) -> T:
         """The way that was measured to be the fastest for a question, or else the first one.
 
-        ``question`` has all that the times depend on; ways are told apart by what ``str`` gives. ``of_all``: all
-        commands of the model come of it, not those that follow for the same operation.
+        ``question`` has all that the times depend on, and the ways; these are told apart by what ``str`` gives.
+        ``of_all``: all commands of the model come of it, not those that follow for the same operation.
         """
+        names = self.once(("names", question), lambda: tuple(map(str, ranked)))
         winner = self._winners.get(question)
-        chosen = next((way for way in ranked if str(way) == winner), ranked[0])
-        self._choices.append(Choice(self.operation, question, tuple(map(str, ranked)), str(chosen)))
+        chosen = names.index(winner) if winner in names else 0
+        self._choices.append(Choice(self.operation, question, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
-        return chosen
+        return ranked[chosen]
 
     @property
     def choices(self) -> list[Choice]:

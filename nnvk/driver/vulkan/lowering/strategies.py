@@ -7,7 +7,6 @@ vectors of a CPU, the size of a subgroup, units, features. `COSTS` is all that i
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -118,7 +117,6 @@ class Strategy:
         down, across = self.size
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
-    @functools.cache  # noqa: B019 - there are few of them, and each is named for every product
     def __str__(self) -> str:
         size = str(self.rows)
         if self.tile == "shared":

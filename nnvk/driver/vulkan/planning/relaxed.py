@@ -84,7 +84,8 @@ FOLLOWERS: frozenset[AnyCode] = frozenset(
 
 
 _ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
-_POINTWISE = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
+_APPLIED_BY = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
+"""How normalisations come by the roots of variances, and rows by these and by their means."""
 
 
 def halves(model: Model) -> list[bool]:
@@ -97,10 +98,10 @@ def halves(model: Model) -> list[bool]:
     statistics = _means_taken_away(model)
     result = []
     for operation in model.operations:
-        known = [index for index in operation.inputs if model.operands[index].type.is_tensor]
-        known = [index for index in known if model.operands[index].value is None]
-        normalises = operation.code in _POINTWISE and not statistics.isdisjoint(known)
-        if operation.code in _ROOTS or (normalises and statistics.issuperset(known)):
+        tensors = [index for index in operation.inputs if model.operands[index].type.is_tensor]
+        given_later = [index for index in tensors if model.operands[index].value is None]
+        normalises = operation.code in _APPLIED_BY and not statistics.isdisjoint(given_later)
+        if operation.code in _ROOTS or (normalises and statistics.issuperset(given_later)):
             statistics.update(operation.outputs)
         halved = (
             _may_be_halved(model, operation)

@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.arrange import box_of, fold
-from nnvk.driver.vulkan.lowering.columns import Columns, on_columns
+from nnvk.driver.vulkan.lowering.columns import Columns, itemsize, on_columns
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
 from nnvk.driver.vulkan.planning.fusions.graph import Graph, Part
 from nnvk.driver.vulkan.planning.fusions.in_place import run_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
-
-_ITEMSIZES = {"b8": 1, "b16": 2, "b32": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +69,12 @@ def fuse_columns(graph: Graph, g: Lowering) -> None:
 
 def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
     """What a strided copy copies; None if that is not columns."""
-    push, itemsize = dispatch.push, _ITEMSIZES[dispatch.shader.choice[0]]
-    width, rows = int(push["size_4"]) * itemsize, int(push["size_3"])
+    push, size = dispatch.push, itemsize(dispatch, "src")
+    width, rows = int(push["size_4"]) * size, int(push["size_3"])
     if push["count"] != push["runs"] * rows or (push["src_stride_4"], push["dst_stride_4"]) != (1, 1):
         return None
     taken, given = (
-        Columns(int(push[f"{name}_first"]) * itemsize, width, int(push[f"{name}_stride_3"]) * itemsize)
+        Columns(int(push[f"{name}_first"]) * size, width, int(push[f"{name}_stride_3"]) * size)
         for name in ("src", "dst")
     )
     if not (taken.are_inside and given.are_inside):
@@ -86,13 +84,13 @@ def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
 
 def _taken(position: int, dispatch: Dispatch) -> _Copying | None:
     """The same of an arrangement."""
-    box, itemsize = box_of(dispatch), _ITEMSIZES[dispatch.shader.choice[0]]
+    box, size = box_of(dispatch), itemsize(dispatch, "src")
     dimensions = fold(box.dimensions)
     if len(dimensions) != 2 or dimensions[1][1] != 1:
         return None
-    (rows, pitch), (size, _) = dimensions
-    width = size * itemsize
-    taken = Columns(box.first * itemsize, width, pitch * itemsize)
+    (rows, pitch), (elements, _) = dimensions
+    width = elements * size
+    taken = Columns(box.first * size, width, pitch * size)
     if not taken.are_inside:
         return None
     return _Copying(position, dispatch.tensors["src"], taken, dispatch.tensors["dst"], Columns(0, width, width), rows)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.columns import itemsize
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
 from nnvk.driver.vulkan.planning.fusions.graph import Graph, Part
 from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
-
-_ITEMSIZES = {"b8": 1, "b16": 2, "b32": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
     push, family = dispatch.push, dispatch.shader.family
     if family not in ("move", "arrange"):
         return None
-    source, target, itemsize = dispatch.tensors["src"], dispatch.tensors["dst"], _ITEMSIZES[dispatch.shader.choice[0]]
+    source, target, size = dispatch.tensors["src"], dispatch.tensors["dst"], itemsize(dispatch, "src")
     if family == "arrange":
         elements, strides = int(push["elements"]), [int(push["stride_7"])]
         first, to, is_run = int(push["first"]), 0, dispatch.shader.constant(dispatch.specialization, "RANK") == 1
@@ -69,7 +68,7 @@ def run_of(position: int, dispatch: Dispatch) -> Copying | None:
         first, to, is_run = int(push["src_first"]), int(push["dst_first"]), push["count"] == push["runs"]
     if not is_run or (elements > 1 and any(stride != 1 for stride in strides)):
         return None
-    return Copying(position, source, first * itemsize, target, to * itemsize, elements * itemsize)
+    return Copying(position, source, first * size, target, to * size, elements * size)
 
 
 class _Layout:
