@@ -18,14 +18,24 @@ pytestmark = pytest.mark.skipif(
     all(device.type is not nnvk.DeviceTypeCode.GPU for device in nnvk.get_devices()), reason="there is no Vulkan device"
 )
 PID = """
+import contextlib
+
 def pid():
     return nnvk.get_device("vulkan-0").driver._process._current._process.pid
+
+def end(number):
+    "End the driver's process by a signal, after which its threads may go on for a moment."
+    process = pid()
+    os.kill(process, number)
+    with contextlib.suppress(FileNotFoundError):
+        while open(f"/proc/{process}/stat").read().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.001)
 
 """
 
 
 def apart(script: str, **environment: str) -> str:
-    """What a script prints whose Vulkan driver is in another process, ``pid()``."""
+    """What a script prints whose Vulkan driver is in another process, ``pid()``, which ``end(signal)`` ends."""
     lines = script.splitlines()
     indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
     return python(PID + "\n".join(line[indent:] for line in lines), NNVK_DRIVER_PROCESS="1", **environment)
@@ -50,7 +60,7 @@ def test_a_driver_that_crashes(end: str) -> None:
         for _ in range(2):
             compilation = compiled("vulkan-0", 100)
             add("vulkan-0", 100, compilation)
-            os.kill(pid(), signal.{end})
+            end(signal.{end})
             began = time.monotonic()
             refused("DEAD_OBJECT", add, "vulkan-0", 100, compilation)
             assert time.monotonic() - began < 1
@@ -71,7 +81,7 @@ def test_the_cpu_takes_over() -> None:
         compilation = nnvk.Compilation(model)
         compilation.finish()
         assert compilation.steps[0].device.name == "vulkan-0"
-        os.kill(pid(), signal.SIGKILL)
+        end(signal.SIGKILL)
         (result,) = nnvk.run(compilation, [np.array([-1, 0, 1, 2], np.float32)])
         assert result.tolist() == [0, 0, 1, 2]
     """)
@@ -134,8 +144,8 @@ def test_ctrl_c_leaves_a_usable_execution() -> None:
         interrupted = 0
         for delay in (0.001, 0.01, 0.02, 0.04):
             target[:] = 0
-            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
                 for _ in range(100):
                     run.compute()
                     assert (target == 61).all()
