@@ -118,8 +118,7 @@ void main() {
     dst[dst_offset / 4 + to] = real(i);
 #elif defined(DST_F16)
     vec4 x = real(i);
-    bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
-    if (SATURATE) x = mix(x, clamp(x, -65504.0, 65504.0), is_number);
+    if (SATURATE) x = within_halves(x);
     dst[dst_offset / 2 + to] = pack_halves(x);
 #elif defined(DST_I32)
     dst[dst_offset / 4 + to] = whole(real(i));

@@ -1,9 +1,16 @@
 #version 450
 // Rows of floats less their mean, divided by their deviation, times weights, plus a bias: layer normalisation as models
 // compose it of ten operations; or (not CENTRED) divided by the root of their mean square. A workgroup, or an invocation,
-// takes a row, which it reads three times, the second and third time from a cache.
+// takes a row, which it reads three times, the second and third time from a cache. Weights and bias have 32 bits; what rows
+// become in 16 bits (of whole fours) does not leave their range.
 
 #extension GL_GOOGLE_include_directive : require
+
+#if defined(SRC_F16)
+#define DTYPE_F16
+#else
+#define DTYPE_F32
+#endif
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -18,9 +25,16 @@ layout(constant_id = 7) const bool ROOT = false;     // divided by a root, not m
 layout(constant_id = 8) const bool FOURS = true;     // a row is whole fours
 
 READS(0, Src, src)
-READS(1, Weights, weights)
-READS(2, Bias, bias)
-WRITES(3, Dst, dst)
+READ_VIEW(1, Weights, weights, float)
+READ_VIEW(1, Weights_Fours, weights_fours, vec4)
+READ_VIEW(2, Bias, bias, float)
+READ_VIEW(2, Bias_Fours, bias_fours, vec4)
+#ifdef DST_F16
+layout(set = 0, binding = 3) writeonly buffer Dst { uvec2 dst_fours[]; };
+#else
+layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+#endif
 
 layout(push_constant) uniform Push {
     uint src_offset;
@@ -80,6 +94,20 @@ float sum_of(uint first, float less, bool squares) {
     return total(sum);
 }
 
+void store4(uint four, vec4 x) {
+#ifdef DST_F16
+    dst_fours[dst_offset / 2u + four] = pack_halves(within_halves(x));
+#else
+    dst_fours[dst_offset / 4u + four] = x;
+#endif
+}
+
+void store(uint at, float x) {
+#ifndef DST_F16    // rows of which are FOURS
+    dst[dst_offset + at] = x;
+#endif
+}
+
 void main() {
     uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
@@ -91,17 +119,17 @@ void main() {
         for (uint k = lane(); k < length / 4; k += lanes()) {
             vec4 x = LOAD4(src, first / 4 + k) - mean;
             x = ROOT ? x / root : x * inverse;
-            if (WEIGHTED) x *= LOAD4(weights, k);
-            if (BIASED) x += LOAD4(bias, k);
-            STORE4(dst, first / 4 + k, x);
+            if (WEIGHTED) x *= weights_fours_at(weights_offset / 4u + k);
+            if (BIASED) x += bias_fours_at(bias_offset / 4u + k);
+            store4(first / 4 + k, x);
         }
     } else {
         for (uint k = lane(); k < length; k += lanes()) {
             float x = LOAD(src, first + k) - mean;
             x = ROOT ? x / root : x * inverse;
-            if (WEIGHTED) x *= LOAD(weights, k);
-            if (BIASED) x += LOAD(bias, k);
-            dst[dst_offset + first + k] = x;
+            if (WEIGHTED) x *= weights_at(weights_offset + k);
+            if (BIASED) x += bias_at(bias_offset + k);
+            store(first + k, x);
         }
     }
 }

@@ -56,6 +56,12 @@ uvec4 half_bits(vec4 x) {
     return sign | mix(result, uvec4(0x7e00u), greaterThan(bits, uvec4(0x7f800000u)));
 }
 
+// Numbers beyond 16-bit floats are the largest of these; what is no number stays.
+vec4 within_halves(vec4 x) {
+    bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
+    return mix(x, clamp(x, -65504.0, 65504.0), is_number);
+}
+
 uvec2 pack_halves(vec4 v) {
 #ifdef NATIVE_16
     return uvec2(packFloat2x16(f16vec2(v.xy)), packFloat2x16(f16vec2(v.zw)));

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder import Builder
+from fused import run_both
 from guarded import run_plan_guarded
 from networks import classifier, images
 from rows import Row, empty_like, execute, reference
@@ -87,7 +88,7 @@ def normalised() -> Model:
     return net.finish(net.apply(OperationCode.MUL, values, factors, parameters=(NONE,)))
 
 
-def transformer(scale_first: bool = False) -> Model:
+def transformer(scale_first: bool = False, size: float = 1.0) -> Model:
     """A product, what normalises its rows in either way that models compose it in, and one with GELU behind it."""
     net = Net(7, 24)
 
@@ -101,7 +102,7 @@ def transformer(scale_first: bool = False) -> Model:
         OperationCode.MEAN, combined(OperationCode.MUL, less, less), np.array([1], np.int32), parameters=(1,)
     )
     inverse = net.apply(OperationCode.RSQRT, combined(OperationCode.ADD, variance, np.full(1, 1e-5, np.float32)))
-    weights, bias = net.weights(32, size=1), net.weights(32)
+    weights, bias = net.weights(32, size=size), net.weights(32)
     if scale_first:
         scale = combined(OperationCode.MUL, inverse, weights)
         scaled, moved = (combined(OperationCode.MUL, each, scale) for each in (rows, mean))
@@ -175,8 +176,16 @@ def test_squares_and_what_follows_stay_in_32_bits() -> None:
 def test_rows_are_normalised_in_one_dispatch(gpu: VulkanDevice, scale_first: bool) -> None:
     kinds = [shader.split(".")[0] for shader in shaders(plan_of(gpu, transformer(scale_first)))]
     assert [kind for kind in kinds if kind not in ("product", "fully_connected")] == [
-        *("convert", "convert", "normalize_rows", "convert", "convert")
+        *("convert", "normalize_rows", "convert")
     ]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6])
+@pytest.mark.parametrize("scale_first", [False, True])
+def test_normalised_rows_are_rounded_once(gpu: VulkanDevice, scale_first: bool, size: float) -> None:
+    """To 16 bits; large ones become the ends of the range, as by a dispatch that converts them."""
+    model = transformer(scale_first, size)
+    run_both(gpu, model, inputs_of(model), tolerance=5e-3)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.rows import shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-NORMALIZE_ROWS = Shader("normalize_rows", DTYPE=("f32",))
+NORMALIZE_ROWS = Shader("normalize_rows", SRC=(F32.name, F16.name), DST=(F32.name, F16.name))
 SHORTEST, LONGEST = 16, 1 << 14
 """Elements of a row that is normalised so."""
 
@@ -29,14 +30,18 @@ class RowNorm:
     weights: TensorRef | None = None
     """As many as a row has elements."""
     bias: TensorRef | None = None
+    given: DType = F32
+    """The type of the source; 16 bits for rows of whole fours alone."""
+    gives: DType = F32
+    """And of what becomes of it: the ends of its range stand for what is beyond."""
 
 
 def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
-    rows = target.nbytes // 4 // norm.length
+    rows = 8 * target.nbytes // norm.gives.bits // norm.length
     groups, shares = shared_out(g, rows, norm.length)
     return g.made(
-        NORMALIZE_ROWS.variant(DTYPE="f32"),
+        NORMALIZE_ROWS.variant(SRC=norm.given.name, DST=norm.gives.name),
         groups=groups,
         spec={
             **shares,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.rows import shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
-SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=("f32",))
+FLOATS = {dtype.name: dtype for dtype in (F32, F16)}
+"""What rows may consist of, by the axis DTYPE."""
+SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=tuple(FLOATS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Mask:
 class RowSoftmax:
     """What becomes of each row."""
 
+    dtype: DType
     source: TensorRef
     length: int
     """Elements of a row."""
@@ -43,11 +47,11 @@ class RowSoftmax:
 
 def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
-    count = target.nbytes // 4 // rows.length
+    count = 8 * target.nbytes // rows.dtype.bits // rows.length
     groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
     return g.made(
-        SOFTMAX_ROWS.variant(DTYPE="f32"),
+        SOFTMAX_ROWS.variant(DTYPE=rows.dtype.name),
         groups=groups,
         spec={
             **shares,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.row_norm import LONGEST, SHORTEST, RowNorm, normalize_rows
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
@@ -203,8 +204,32 @@ class _Found:
             self.graph.is_passed_on(tensor) and inside.issuperset(self.graph.readers(tensor)) for tensor in self.between
         ) and all(self.graph.may_wait(position) for position in inside)
 
+    def _with_conversions(self, norm: RowNorm) -> RowNorm:
+        """With what makes the source of 16-bit floats, and makes such of what it gives, as relaxed models have it."""
+        if norm.length % 4:
+            return norm
+        graph, source, target = self.graph, norm.source, self.target
+        found = graph.dispatch_that_writes(source, "convert")
+        alone = graph.is_passed_on(source) and set(graph.readers(source)) <= set(self.positions)
+        if found is not None and alone and _converts(found[1], F16, F32) and graph.may_wait(found[0]):
+            self.positions.append(found[0])
+            norm = replace(norm, source=found[1].tensors["src"], given=F16)
+        assert target is not None
+        readers = graph.readers(target)
+        reader = graph.commands[readers[0]] if len(readers) == 1 and graph.is_passed_on(target) else None
+        if (
+            isinstance(reader, Dispatch)
+            and _converts(reader, F32, F16)
+            and graph.writer(reader.tensors["dst"]) is not None
+        ):
+            self.positions.append(readers[0])
+            self.target = reader.tensors["dst"]
+            norm = replace(norm, gives=F16)
+        return norm
+
     def replace(self, g: Lowering, norm: RowNorm) -> None:
         """Do it all where the last of it is done."""
+        norm = self._with_conversions(norm)
         assert self.target is not None
         last = max(self.positions)
         command = self.graph.commands[last]
@@ -212,6 +237,13 @@ class _Found:
         made = normalize_rows(g, norm, self.target, command.operation)
         if made is not None:
             self.graph.replace(last, made, [position for position in self.positions if position != last])
+
+
+def _converts(dispatch: Dispatch, given: DType, gives: DType) -> bool:
+    """Whether a dispatch converts so, and, to 16 bits, keeps numbers within their range."""
+    if dispatch.shader.family != "convert" or dispatch.shader.choice[:2] != (given.name, gives.name):
+        return False
+    return gives is not F16 or bool(dispatch.shader.constant(dispatch.specialization, "SATURATE"))
 
 
 def _is_plain(dispatch: Dispatch) -> bool:
