@@ -201,11 +201,13 @@ Part part_of(uint number) {
 
 // Where the window of an output pixel begins in the input; y and x may lie in the padding.
 struct Window {
-    uint base;     // index in src of the image's first value, OUTSIDE where there is no such pixel
-    int y;
+    uint start;    // index in src, as if the padding lay there as well
+    int y;         // of what no window can reach where there is no such pixel
     int x;
     uint pixel;    // index in dst, NO_PIXEL where there is no such pixel
 };
+
+const int UNREACHED = -0x40000000;    // far above all images
 
 Window window_of(Part part, uint row) {
     bool exists = row < rows;
@@ -224,18 +226,18 @@ Window window_of(Part part, uint row) {
     } else {
         start += ivec2(at.yz * uvec2(stride_y, stride_x));
     }
-    uint base = part.source + at.x * height * width * channels;
-    return Window(PADDED ? mix(OUTSIDE, base, exists) : base, start.x, start.y, mix(NO_PIXEL, pixel, exists));
+    uint first = part.source + ((at.x * height + uint(start.x)) * width + uint(start.y)) * channels;
+    return Window(first, PADDED && !exists ? UNREACHED : start.x, start.y, mix(NO_PIXEL, pixel, exists));
 }
 
 // The index in src of the first channel of a part's tap, or OUTSIDE.
 uint tap_address(Part part, Window window, uint down, uint right) {
-    if (SIDE_BY_SIDE) return window.base;
-    int y = window.y + int(down) * part.step.x;
-    int x = window.x + int(right) * part.step.y;
-    uint address = window.base + (uint(y) * width + uint(x)) * channels;
+    if (SIDE_BY_SIDE) return window.start;
+    uvec2 step = uvec2(part.step) * uvec2(down, right);
+    uint address = window.start + (step.x * width + step.y) * channels;    // wraps where a step is negative
     if (!PADDED) return address;
-    return mix(OUTSIDE, address, all(bvec3(window.base != OUTSIDE, uint(y) < height, uint(x) < width)));
+    bool inside = all(lessThan(uvec2(window.y, window.x) + step, uvec2(height, width)));
+    return mix(OUTSIDE, address, inside);
 }
 
 // The number of a part's tap in the filter.
@@ -263,35 +265,36 @@ LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 #endif
 }
 
-// Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address. `next`, which costs
-// nothing, is a constant below SPAN, or 0.
-LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
-    bool inside = !PADDED || address != OUTSIDE;
-    uint at = PADDED ? mix(0u, address + c, inside) : address + c;
+// Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address; anything where it is OUTSIDE.
+// `next`, which costs nothing, is a constant below SPAN, or 0.
+LOADED4 load_anything(uint address, uint c, uint next) {
+    uint at = PADDED ? mix(address + c, 0u, address == OUTSIDE) : address + c;
 #ifdef DTYPE_Q8
     uint loaded = src_at(at >> 2);
-    if (SPAN < 4u) loaded = join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at);
-    return PADDED ? where(inside, loaded, outside) : loaded;
+    return SPAN < 4u ? join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at) : loaded;
 #else
-    if (SPAN >= 4u) {
-        LOADED4 loaded = src_fours_at((at >> 2) + next / 4u);
-        return PADDED ? where(inside, loaded, outside) : loaded;
-    }
-    uint left = mix(0u, depth - c, inside);    // weights are 0 past the last channel, but 0 * inf is not
-    uvec4 steps = uvec4(0u, 1u, 2u, 3u);
-    uvec4 from = at + min(steps, uvec4(max(left, 1u) - 1u));
-    bvec4 exist = lessThan(steps, uvec4(left));
+    if (SPAN >= 4u) return src_fours_at((at >> 2) + next / 4u);
+    uint left = depth - c;    // weights are 0 past the last channel, but 0 * inf is not
 #if FOUR_WORDS == 4
+    uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
-    return mix(outside, values, exist);
+    return mix(ACC4(0), values, lessThan(steps, uvec4(left)));
 #else
-    uvec4 bits;
-    [[unroll]] for (uint i = 0; i < 4u; i++) bits[i] = uint(short_of(src_at(from[i] >> 1), from[i]));
-    bits = mix(uvec4(0u), bits, exist);
-    return bits.xz | bits.yw << 16;
+    uint last = (at + min(left, 4u) - 1u) >> 1;
+    uint words[3];
+    [[unroll]] for (uint i = 0; i < 3u; i++) words[i] = src_at(min((at >> 1) + i, last));
+    uvec2 even = uvec2(words[0], words[1]);
+    uvec2 bits = mix(even, even >> 16 | uvec2(words[1], words[2]) << 16, bvec2((at & 1u) != 0u));
+    return bits & uvec2(left == 1u ? 0xffffu : ~0u, left >= 4u ? ~0u : left == 3u ? 0xffffu : 0u);
 #endif
 #endif
+}
+
+// The same, with the padding for what is outside.
+LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
+    LOADED4 loaded = load_anything(address, c, next);
+    return PADDED ? where(address != OUTSIDE, loaded, outside) : loaded;
 }
 
 // Where a workgroup stands: in a part, and in it at a row and at a block of so many output channels.

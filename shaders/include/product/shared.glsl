@@ -24,6 +24,13 @@ const uint LOADERS = ACROSS * LINES;                   // a multiple of STAGE
 const uint LOAD_ROWS = LOADERS / STAGE;
 const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
 const uint MAX_ROWS = 8, MAX_FOURS = 2, MAX_LOADS = 8;
+// Fours of K whose factors are all in registers before the first is multiplied: where these are short, so that a lone
+// subgroup waits for shared memory once.
+#if defined(ARITHMETIC_HALF) || defined(ARITHMETIC_DOT)
+const uint TOGETHER = 4;
+#else
+const uint TOGETHER = 1;
+#endif
 
 #ifdef IS_QUANTISED
 const uint STEPS = 1;    // vectors of weights of a four of K for four output channels
@@ -37,15 +44,20 @@ const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 shared LOADED4 stage_inputs[STAGE * LINE];
 shared WEIGHTS4 stage_weights[WEIGHTS];
 
-// What an invocation brings, and where it is: the addresses of taps and a channel in them, fours of K that weights are
-// behind the first ones.
+// What an invocation brings; where it is: in a tap, the addresses of taps and a channel in them, fours of K that weights
+// are behind the first ones; and where in shared memory it comes.
 struct Share {
     LOADED4 inputs[MAX_LOADS];
     WEIGHTS4 weights[MAX_LOADS];
 };
 struct Source {
+    uvec2 tap;    // down, right
     uint taps[MAX_LOADS];
     uint channel;
+    uint weights[MAX_LOADS];
+};
+struct Target {
+    uint inputs;
     uint weights[MAX_LOADS];
 };
 
@@ -64,51 +76,86 @@ uint weight_place(uint number) {
 #endif
 }
 
-// Where what an invocation brings to the stage from a four of K on is.
-void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads) {
-    uint here = min(step + gl_LocalInvocationIndex % STAGE, steps - 1u);
-    if (WHOLE_STAGES) here = step;
-    uint tap = 0u, down = 0u, right = 0u;
+// The whole part of n / by, of numbers below 2^20, with 1 / by: exact, and cheaper than to divide whole numbers.
+uint divided(uint n, float inverse) { return uint((float(n) + 0.5) * inverse); }
+
+void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
+    [[unroll]] for (uint i = 0; i < LOADS; i++)
+        source.taps[i] = tap_address(part, windows[i], source.tap.x, source.tap.y);
+}
+
+// Where what an invocation brings to the stage from a four of K on is. inverses: of fours of channels, and of the taps
+// of a row.
+void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads, vec2 inverses) {
+    uint here = WHOLE_STAGES ? step : min(step + gl_LocalInvocationIndex % STAGE, steps - 1u), tap = 0u;
+    source.tap = uvec2(0u);
     if (!ONE_TAP) {
-        tap = here / quads;
-        down = tap / part.taps.y;
-        right = tap - down * part.taps.y;
+        tap = divided(here, inverses.x);
+        source.tap.x = divided(tap, inverses.y);
+        source.tap.y = tap - source.tap.x * part.taps.y;
     }
     source.channel = (here - tap * quads) * 4u;
     if (WHOLE_STAGES) source.channel += gl_LocalInvocationIndex % STAGE * 4u;
-    [[unroll]] for (uint i = 0; i < LOADS; i++) source.taps[i] = tap_address(part, windows[i], down, right);
+    locate_taps(source, part, windows);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         uint four = WHOLE_STAGES ? step : min(step + weight_four(weight_of(i)), steps - 1u);
         if (SPLIT == PHASES) {
-            uint of = four / quads;
-            four += (tap_number(part, of / part.taps.y, of % part.taps.y) - of) * quads;
+            uint of = divided(four, inverses.x), down = divided(of, inverses.y);
+            four += (tap_number(part, down, of - down * part.taps.y) - of) * quads;
         }
         source.weights[i] = WHOLE_STAGES ? four + weight_four(weight_of(i)) : four;
     }
 }
 
+// The same of the next stage, of WHOLE_STAGES at the beginning of a tap.
+void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], uint quads) {
+    source.tap.y++;
+    if (source.tap.y == part.taps.y) source.tap = uvec2(source.tap.x + 1u, 0u);
+    source.channel = gl_LocalInvocationIndex % STAGE * 4u;
+    locate_taps(source, part, windows);
+    if (SPLIT != PHASES) return;    // weights of one tap follow those of the other
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++)
+        source.weights[i] = tap_number(part, source.tap.x, source.tap.y) * quads + weight_four(weight_of(i));
+}
+
 // Loads it. What is past the last four of K is nothing.
-void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps, Zeros zeros) {
-    [[unroll]] for (uint i = 0; i < LOADS; i++) {
-        share.inputs[i] = load_input(source.taps[i], source.channel, 0u, zeros.outside);
-        if (!WHOLE_STAGES)
-            share.inputs[i] = where(step + gl_LocalInvocationIndex % STAGE < steps, share.inputs[i], zeros.outside);
-    }
+void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps) {
+    [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
         share.weights[i] = weights_at(firsts[i] + source.weights[i] * BLOCK_LINE);
         if (!WHOLE_STAGES && step + weight_four(weight_of(i)) >= steps) share.weights[i] = WEIGHTS4(0);
     }
 }
 
-void put(Share share) {
-    uint four = gl_LocalInvocationIndex % STAGE, row = gl_LocalInvocationIndex / STAGE;
+// Those of a four of K for four output channels, which begin at a place in shared memory.
+Weights4 staged_weights(uint at, Zeros zeros) {
+#ifdef IS_QUANTISED
+    return weights_of(stage_weights[at], zeros);
+#else
+    Weights4 weights;
+    [[unroll]] for (uint k = 0; k < 4u; k++) weights.steps[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
+    return weights;
+#endif
+}
+
+Target target_of_invocation() {
+    Target target;
+    target.inputs = gl_LocalInvocationIndex % STAGE * LINE + gl_LocalInvocationIndex / STAGE;
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) target.weights[i] = weight_place(weight_of(i));
+    return target;
+}
+
+// In place of what is outside comes the padding: now, because compilers wait for a load as soon as they can select.
+void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target target) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
-        if (ROWS % LOAD_ROWS == 0u || row + i * LOAD_ROWS < ROWS)
-            stage_inputs[four * LINE + row + i * LOAD_ROWS] = share.inputs[i];
+        bool inside = !PADDED || source.taps[i] != OUTSIDE;
+        if (!WHOLE_STAGES) inside = all(bvec2(inside, step + gl_LocalInvocationIndex % STAGE < steps));
+        if (PADDED || !WHOLE_STAGES) share.inputs[i] = where(inside, share.inputs[i], zeros.outside);
+        if (ROWS % LOAD_ROWS == 0u || gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS < ROWS)
+            stage_inputs[target.inputs + i * LOAD_ROWS] = share.inputs[i];
     }
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        if (WEIGHTS % LOADERS == 0u || weight_of(i) < WEIGHTS)
-            stage_weights[weight_place(weight_of(i))] = share.weights[i];
+        if (WEIGHTS % LOADERS == 0u || weight_of(i) < WEIGHTS) stage_weights[target.weights[i]] = share.weights[i];
     }
 }
 
@@ -146,53 +193,58 @@ void main() {
         firsts[i] = weights_offset / WEIGHTS_WORDS + block * block_size + weight_of(i) % BLOCK_LINE;
     }
     Stretch own = stretch_of(place.piece, steps, STAGE);
+    vec2 inverses = 1.0 / vec2(quads, part.taps.y);
+    Target bring = target_of_invocation();
     Source source;
     Share share;
     uint left = 0u;    // stages of the tap
     if (own.first < own.end) {
         left = (quads - own.first % quads) / STAGE;
-        locate(source, part, windows, own.first, steps, quads);
-        fetch(share, source, firsts, own.first, steps, zeros);
+        locate(source, part, windows, own.first, steps, quads, inverses);
+        fetch(share, source, firsts, own.first, steps);
     }
     for (uint step = own.first; step < own.end; step += STAGE) {
-        put(share);
+        put(share, source, step, steps, zeros, bring);
         barrier();
         uint next = step + STAGE;
         if (next < own.end) {
-            left--;
-            if (ONE_TAP || (WHOLE_STAGES && left != 0u)) {
+            if (ONE_TAP || WHOLE_STAGES) {
                 source.channel += STAGE * 4u;
                 if (!WHOLE_STAGES) source.channel = min(source.channel, quads * 4u - 4u);
                 [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
                     source.weights[i] += STAGE;
                     if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], steps - 1u);
                 }
+                left--;
+                if (!ONE_TAP && left == 0u) {
+                    locate_next_tap(source, part, windows, quads);
+                    left = quads / STAGE;
+                }
             } else {
-                locate(source, part, windows, next, steps, quads);
-                left = quads / STAGE;
+                locate(source, part, windows, next, steps, quads, inverses);
             }
         }
         // Of the last stage once more, from near: compilers wait for loads at the end of a branch.
-        fetch(share, source, firsts, next, steps, zeros);
-        [[unroll]] for (uint q = 0; q < STAGE; q++) {
-            Weights4 weight[MAX_FOURS];
-            LOADED4 loaded[MAX_ROWS];    // all before the first is multiplied: a lone subgroup waits but once
-            [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                uint at = q * STEPS * QUADS + column + f * ACROSS;
-#ifdef IS_QUANTISED
-                weight[f] = weights_of(stage_weights[at], zeros);
-#else
-                [[unroll]] for (uint k = 0; k < 4u; k++) weight[f].steps[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
-#endif
-                weight_counts[f] = count_weights(weight_counts[f], weight[f]);
-            }
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) loaded[r] = stage_inputs[q * LINE + line + r * LINES];
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-                INPUT4 inputs = input_of(loaded[r], zeros);
-                input_counts[r] = count_inputs(input_counts[r], inputs);
+        fetch(share, source, firsts, next, steps);
+        [[unroll]] for (uint first = 0; first < STAGE; first += TOGETHER) {
+            Weights4 weights[TOGETHER][MAX_FOURS];
+            LOADED4 loaded[TOGETHER][MAX_ROWS];
+            [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
                 [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                    add_products(sums[r * FOURS + f], inputs, weight[f]);
-                    if (EACH_ROUND_CARRIES && q % 2u == 1u) carry(sums[r * FOURS + f]);
+                    weights[t][f] = staged_weights((first + t) * STEPS * QUADS + column + f * ACROSS, zeros);
+                    weight_counts[f] = count_weights(weight_counts[f], weights[t][f]);
+                }
+                [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+                    loaded[t][r] = stage_inputs[(first + t) * LINE + line + r * LINES];
+            }
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+                [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
+                    INPUT4 inputs = input_of(loaded[t][r], zeros);
+                    input_counts[r] = count_inputs(input_counts[r], inputs);
+                    [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                        add_products(sums[r * FOURS + f], inputs, weights[t][f]);
+                        if (EACH_ROUND_CARRIES && (t + 1u) % ROUND == 0u) carry(sums[r * FOURS + f]);
+                    }
                 }
             }
         }

@@ -55,6 +55,16 @@ def test_everything_has_a_strategy_that_the_device_can_run(
     assert len(set(map(str, ways))) == len(ways) > 0
 
 
+@pytest.mark.parametrize("work", [BYTES, SHORTS, replace(IMAGE, kind="f16", halves=True)], ids=lambda work: work.kind)
+def test_gpus_do_not_swap_what_is_packed(work: Work) -> None:
+    """Mesa's compiler for AMD's GPUs, up to version 22, makes an instruction of swap and product that is none."""
+    device = replace(GPU, features=GPU.features | {"shaderIntegerDotProduct", "subgroupQuad"})
+    ways = {strategy.arithmetic for strategy in candidates(work, device)}
+    assert ways & {"dot", "half"}
+    swapped = {strategy.arithmetic for strategy in candidates(work, device) if strategy.tile == "quads"}
+    assert swapped == ways - {"dot", "half"}
+
+
 def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:
     work = Work("q8", 1, 9, 1, 1, 259_000, constant=True, in_order=False, matrix=False)
     assert {strategy.tile for strategy in candidates(work, GPU) if strategy.arithmetic == "float"} == {"shared"}

@@ -24,10 +24,12 @@ FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 
 BLOCK = 32
 """Output channels in a block of packed filters."""
-HALF_STEPS = 16
+HALF_STEPS = 32
 """Products that may be added up as 16-bit floats: twice as many as any tile has in a round, for the roundings."""
 LONGEST = 4.0
-"""Of filters as vectors, for sums of 16 bits."""
+"""Of filters as vectors, for sums of eight products in 16 bits."""
+LONGEST_OF_16 = LONGEST / 2**0.5
+"""For sums of sixteen, whose errors are larger by as much."""
 _LOCAL = 64
 _ALL = slice(None)
 _AT_ONCE = 1 << 18
@@ -215,13 +217,22 @@ def may_be_halved(g: Lowering, filters: Filters) -> bool:
     return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= LONGEST  # False for what is no number
 
 
-def half_scale(g: Lowering, filters: Filters) -> float:
-    """A power of two, at most 1, that brings the largest of constant weights below 1 / `HALF_STEPS`.
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """How products with constant weights are added up as 16-bit floats."""
 
-    So many products with 16-bit floats then add up without overflow.
-    """
-    _, exponent = math.frexp(length_and_largest(g, filters)[1])
-    return min(1.0, math.ldexp(1.0 / HALF_STEPS, -exponent))
+    scale: float
+    """A power of two, at most 1, that brings the largest weight below 1 / `HALF_STEPS`: so no sum overflows."""
+    round: int
+    """Fours of K in a sum."""
+
+
+def halving_of(g: Lowering, filters: Filters) -> Halving:
+    """How, for filters that may be halved."""
+    length, largest = length_and_largest(g, filters)
+    _, exponent = math.frexp(largest)
+    scale = min(1.0, math.ldexp(1.0 / HALF_STEPS, -exponent))
+    return Halving(scale, 4 if length <= LONGEST_OF_16 else 2)
 
 
 def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:

@@ -20,7 +20,8 @@ from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
     Filters,
-    half_scale,
+    Halving,
+    halving_of,
     in_order,
     may_be_halved,
     packed,
@@ -225,7 +226,8 @@ def multiply_by(
     """The same by a strategy that was chosen for its work."""
     source = nhwc_input(g, operands.input, product.source, nchw_input)
     target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
-    scale = half_scale(g, filters) if strategy.arithmetic == "half" else 1.0
+    halving = halving_of(g, filters) if strategy.arithmetic == "half" else None
+    scale = 1.0 if halving is None else halving.scale
     tensors = {
         "src": source,
         "weights": packed(g, filters, scale) if strategy.packed else in_order(g, filters, product.parts_outside, scale),
@@ -236,7 +238,7 @@ def multiply_by(
     if strategy.tile == "vector":
         _matrix_by_vectors(g, operands, product, strategy, tensors, end)
     else:
-        _by_tiles(g, operands, product, work, strategy, tensors, end, scale)
+        _by_tiles(g, operands, product, work, strategy, tensors, end, halving)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
 
@@ -270,7 +272,7 @@ def _by_tiles(
     strategy: Strategy,
     tensors: Mapping[str, TensorRef],
     end: Mapping[str, int | bool],
-    scale: float,
+    halving: Halving | None,
 ) -> None:
     kind, columns = work.kind, product.columns
     (local_x, local_y), tile = strategy.local, strategy.tile
@@ -299,7 +301,10 @@ def _by_tiles(
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     if kind == "q8":
         spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
-    halves = {"weight_scale": 1.0 / scale} if strategy.arithmetic == "half" else {}
+    halves = {}
+    if halving is not None:
+        spec["ROUND"] = halving.round
+        halves["weight_scale"] = 1.0 / halving.scale
     tiles, sums = strategy.tiles(work), "whole"
     if strategy.pieces > 1:
         sums = "split"

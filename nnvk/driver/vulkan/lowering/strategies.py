@@ -2,24 +2,25 @@
 
 A `Strategy` is a tile of `shaders/product.comp` with its sizes. `ranked` gives those that a device can run, the
 cheapest by the model first. The model knows a device by its properties alone: whether it is a GPU or runs subgroups as
-vectors of a CPU, the size of a subgroup, units, features. `COSTS` is all that it assumes.
+vectors of a CPU, the size of a subgroup, units, features. All that it assumes is in `costs.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from nnvk.driver.vulkan.lowering.costs import Costs, costs_of
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
-_STAGES = {"dot": (4, 8), "float": (4, 8)}
-"""Fours of K that the tile `shared` may load at once: bytes take little room. Others 4."""
+_STAGES = {"dot": (4, 8), "float": (4, 8), "half": (4, 8)}
+"""Fours of K that the tile `shared` may load at once: short factors take little room. Others 4."""
 _SHARED = ((16, (16, 8), 1), (32, (16, 8), 1), (64, (16, 8), 1), (32, (8, 8), 2), (64, (8, 8), 2), (128, (8, 16), 2))
 """Sizes of the tile `shared`: pixels and invocations of a workgroup, fours of output channels of an invocation."""
 _VECTOR_LOCAL = 8, 16
@@ -35,6 +36,8 @@ _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _NEAR = 4
 """Of so many vectors that registers are loaded with one comes from the cache that all units share."""
+_BESIDE = 0.1
+"""Of what a device does beside that which takes longest, what adds to it."""
 _LEFT = 4
 """How often longer than by its store a piece is waited for to leave a vector of sums."""
 _SHORTEST_PIECE = 8
@@ -164,6 +167,8 @@ def uses_subgroups(device: DeviceProfile) -> bool:
 
 def _shared(way: str) -> Iterator[Strategy]:
     for (rows, local, fours), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
+        if way == "half" and stage * fours > 8:
+            continue  # invocations would hold all registers that there are
         yield Strategy("shared", rows, local, fours, way, stage=stage)
 
 
@@ -173,7 +178,7 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
         orders = []  # it takes four steps of one channel, which lie apart
     count = 16 if device.is_cpu else 64
     for packed in (True, *orders):
-        if way != "half" and device.subgroup_size >= 4 and "subgroupQuad" in device.features and work.fours > 1:
+        if _can_swap(way, device) and work.fours > 1:
             for rows, fours in itertools.product((4, 8, 12, 16), (1, 2) if work.fours > 4 else (1,)):
                 yield Strategy("quads", rows, (4, count // 4), fours, way, packed)
         across = min(8, 1 << (work.fours - 1).bit_length())
@@ -181,6 +186,17 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
             if fours == 1 or across > 1:
                 local = max(across // fours, 1)
                 yield Strategy("register", rows, (local, count // local), fours, way, packed)
+
+
+def _can_swap(way: str, device: DeviceProfile) -> bool:
+    """Whether the tile `quads` is for a device and an arithmetic.
+
+    Not for packed ones on GPUs: Mesa's compiler for AMD's, up to version 22, makes a swap and a product one
+    instruction, which these do not have, and what they compute is something else.
+    """
+    if way == "half" or (way == "dot" and not device.is_cpu):
+        return False
+    return device.subgroup_size >= 4 and "subgroupQuad" in device.features
 
 
 def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
@@ -211,140 +227,53 @@ def _sums_are_short(work: Work, way: str) -> bool:
 # --- what it costs -------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Run:
+    """What a strategy makes of a product. Cycles are those of a subgroup, vectors those of an invocation."""
+
+    groups: int
+    busy: float
+    """Subgroups."""
+    rounds: int
+    step: float
+    """Cycles of a round."""
+    end: float
+    """Cycles after the last."""
+    wait: float
+    """Cycles in which a lone subgroup waits in a round."""
+    moved: float = 0.0
+    """Vectors from the cache that all units share, or left there."""
+    held: float = 0.0
+    """Vectors in registers, as far as that matters."""
+
+
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Cycles that a subgroup takes for things, whatever its size."""
+class _Vectors:
+    """What four steps of K are, in vectors of four words, and what it takes to use them."""
 
+    weights: int
+    """For four output channels."""
+    pixel: float
     load: float
-    """A vector of four words for each lane."""
-    staged: float
-    """Such a vector written to or read from shared memory."""
-    brought: float
-    """A vector is brought to shared memory: its address and its place there."""
-    found: float
-    """What that takes beside where not all invocations go on to the next tap together."""
-    barrier: float
-    """Of a workgroup, for each of its subgroups."""
-    launch: float
-    """A dispatch more, which another waits for."""
-    group: float
-    """A workgroup begins."""
-    begin: float
-    """A subgroup finds its place; it also ends once."""
-    stored: Mapping[str, float]
-    """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
-    products: Mapping[str, float]
-    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
+    """Cycles to load that of a pixel."""
+    products: float
+    """Cycles, as the other costs of that name."""
+    convert: float
+    stored: float
+    ending: float
 
-    `wide dot` and `wide float`: of 16-bit steps with bytes.
-    """
-    products_by_subgroups: Mapping[str, float]
-    """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""
-    convert: Mapping[str, float]
-    """What a load of bytes takes before it can be multiplied."""
-    swap: float
-    """A word goes round a quad; where that is part of `products`, 0."""
-    latency: float
-    """What a lone subgroup waits for its loads."""
-    staged_latency: float
-    """What it waits for shared memory in a stage."""
-    sums: int
-    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long. CPUs have
-    registers for none."""
-    resident: int
-    """Subgroups that a unit keeps under way, to compute with one while others wait."""
-    simds: int
-    """Of a unit, which it takes so many subgroups to keep busy."""
-    cache: float
-    """Bytes that all units get from the cache they share, in a cycle, for each of them."""
-
-
-COSTS = {
-    # Subgroups are vectors of a CPU: loads are made lane by lane, shared memory is memory, and a barrier switches
-    # between subgroups. Measured on llvmpipe and SwiftShader, whose loads cost five to six times what four steps of a
-    # pixel do.
-    "cpu": Costs(
-        load=100,
-        staged=80,
-        brought=160,
-        found=60,
-        barrier=400,
-        launch=600,
-        group=600,
-        begin=500,
-        stored={"any": 100},
-        products={
-            "f32": 16,
-            "f16": 16,
-            "i32": 32,
-            "q16": 20,
-            "float": 16,
-            "dot": 100,
-            "wide dot": 24,
-            "wide float": 18,
-            "half": 100,
-        },
-        products_by_subgroups={"dot": 9, "q16": 56, "wide dot": 58},
-        convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
-        swap=0,
-        latency=0,
-        staged_latency=0,
-        sums=0,
-        resident=1,
-        simds=1,
-        cache=math.inf,
-    ),
-    # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
-    # units, and measured on none. Loads and shared memory are expensive and far, subgroups many.
-    "gpu": Costs(
-        load=10,
-        staged=8,
-        brought=9,
-        found=20,
-        barrier=25,
-        launch=5000,
-        group=60,
-        begin=70,
-        stored={"any": 50, "q8": 155, "q16": 200},
-        products={
-            "f32": 16,
-            "f16": 16,
-            "i32": 64,
-            "q16": 64,
-            "float": 16,
-            "dot": 12,
-            "wide dot": 30,
-            "wide float": 24,
-            "half": 10,
-        },
-        products_by_subgroups={},
-        convert={"float": 12, "dot": 2, "q16": 6, "wide dot": 10, "wide float": 10},
-        swap=0.5,
-        latency=650,
-        staged_latency=520,
-        sums=10,
-        resident=16,
-        simds=2,
-        cache=13,
-    ),
-}
-# CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
-# in the first cache, and bytes are multiplied faster as floats.
-COSTS["cpu with texels"] = replace(
-    COSTS["cpu"],
-    load=14,
-    sums=16,
-    products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},
-)
-# GPUs that share the host's memory: many have no memory of their own for what is staged, and half the registers.
-COSTS["unified gpu"] = replace(COSTS["gpu"], staged=16, sums=8, resident=8, cache=32)
-
-
-def costs_of(device: DeviceProfile) -> Costs:
-    """What things are taken to cost on a device."""
-    if device.is_cpu:
-        return COSTS["cpu with texels" if device.texel_loads else "cpu"]
-    return COSTS["unified gpu" if device.unified_memory else "gpu"]
+    @staticmethod
+    def of(work: Work, way: str, costs: Costs) -> _Vectors:
+        """Of a product by an arithmetic."""
+        return _Vectors(
+            weights=1 if work.kind in ("q8", "q16") else 4,
+            pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
+            load=costs.load * (costs.odd if work.depth % 4 else 1),
+            products=costs.products.get(way, costs.products["i32"]),
+            convert=costs.convert.get(way, 0.0),
+            stored=costs.stored.get(work.kind, costs.stored["any"]),
+            ending=costs.ending.get(work.kind, costs.ending["any"]),
+        )
 
 
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
@@ -356,82 +285,134 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
     if work.kind == "q16" and way != "q16":
         way = f"wide {way}"
-    products = costs.products.get(way, costs.products["i32"])
-    convert = costs.convert.get(way, 0.0)
-    of_bytes = work.kind in ("q8", "q16")  # the weights are
-    loads = 1 if of_bytes else 4  # of the weights of four steps for four channels, where they are packed
-    inputs = {"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0)  # vectors that four steps of a pixel are
-    moved = 0.0  # vectors that an invocation gets from the cache which all units share, or leaves there
-    stored = costs.stored.get(work.kind, costs.stored["any"])
-    local_x, local_y = strategy.local
-    fours = work.fours
+    vectors = _Vectors.of(work, way, costs)
     if strategy.tile == "vector":
-        groups = work.rows * -(-work.columns // BLOCK)
-        busy = groups * -(-local_x * local_y // lanes)
-        rounds = -(-work.steps // local_y)
-        step = (loads + 1) * costs.load + products + convert
-        end = costs.barrier + local_y * costs.staged
+        run = _by_vectors(strategy, work, costs, vectors, lanes)
     elif strategy.tile == "subgroup":
-        products = costs.products_by_subgroups.get(way, products)
-        groups = busy = strategy.tiles(work)
-        rounds = work.steps
-        read = loads + -(-strategy.rows // _LANES)
-        step = read * costs.load + strategy.rows * products * (1 if strategy.rows <= costs.sums else 2) + convert
-        end = strategy.rows * stored
+        run = _by_subgroups(strategy, work, costs, vectors, way)
     elif strategy.tile == "shared":
-        own = strategy.sums
-        groups = strategy.tiles(work)
-        busy = groups * -(-local_x * local_y // lanes)
-        stage = strategy.stage
-        rounds = -(-work.steps // stage)
-        down, across = strategy.size
-        pixels, weights = (
-            -(-stage * down // (local_x * local_y)),
-            -(-stage * loads * across // 4 // (local_x * local_y)),
-        )
-        brought = pixels + weights
-        moved = rounds * (pixels * inputs + weights) + own
-        staged = brought + stage * (strategy.fours * loads + inputs * own / strategy.fours)
-        together = work.taps == 1 or work.depth % (4 * stage) == 0
-        step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
-        step += stage * own * products + stage * (strategy.fours + own / strategy.fours) * convert
-        staging = staged * costs.staged
-        step = max(step, staging) if costs.resident > 1 else step + staging  # one subgroup multiplies, another stages
-        end = own * stored
+        run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
-        share = 4 if strategy.tile == "quads" else 1
-        across = -(-fours // (local_x * strategy.fours))
-        # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
-        whole, left = divmod(work.rows, strategy.rows * local_y)
-        lines = whole * local_y + min(local_y, -(-left // share))
-        groups = strategy.tiles(work)
-        busy = work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes)
-        rounds = work.steps
-        read = strategy.fours * (loads if strategy.packed else 4) + strategy.rows // share
-        sums = strategy.sums
-        words = {"dot": 1, "wide dot": 2}.get(way, 4)
-        step = read * costs.load + sums * products * (1 if sums <= costs.sums else 2)
-        step += strategy.rows * (share - 1) / share * words * costs.swap
-        step += (strategy.fours + strategy.rows // share) * convert
-        moved = (rounds * read + sums) / _NEAR
-        end = sums * stored
+        run = _by_registers(strategy, work, costs, vectors, way, lanes)
+    kept = 0  # vectors of sums of an invocation, in memory
     if strategy.pieces > 1:
-        groups, busy, rounds = groups * strategy.pieces, busy * strategy.pieces, -(-rounds // strategy.pieces)
+        run.groups *= strategy.pieces
+        run.busy *= strategy.pieces
+        run.rounds = -(-run.rounds // strategy.pieces)
         # Every piece leaves its sums and counts, and what comes last loads them all.
-        end += strategy.sums * 2 * costs.load + costs.load
-        moved = moved / strategy.pieces + strategy.sums * (1 + strategy.pieces)
-    waits = rounds * (costs.staged_latency if strategy.tile == "shared" else costs.latency)
-    alone = costs.begin + end + rounds * step
+        run.end += strategy.sums * 2 * costs.load + costs.load
+        run.moved = run.moved / strategy.pieces + strategy.sums * (1 + strategy.pieces)
+        kept = strategy.sums
+    alone = costs.begin + run.end + run.rounds * run.step
     # The subgroups of the unit that has the most.
-    most = -(-groups // device.units) * busy / groups
+    most = -(-run.groups // device.units) * run.busy / run.groups
     most = -(-most // costs.simds) * costs.simds
-    throughput = groups * costs.group / min(device.units, groups) + most * alone
-    throughput = max(throughput, groups * local_x * local_y * 16 * moved / (costs.cache * device.units))
-    turns = -(-most // (costs.resident * costs.simds))
-    waiting = turns * (costs.simds * alone + waits)
+    invocations = run.groups * math.prod(strategy.local)
+    resident = max(1, int(min(costs.resident, costs.registers / max(1.0, run.held))))
+    turns = -(-most // (resident * costs.simds))
+    waiting = turns * (costs.simds * alone + run.rounds * run.wait)
     if strategy.pieces > 1:
-        waiting += _COUNTING + strategy.sums * stored * _LEFT
-    return max(throughput, waiting) + _preparation(strategy, work, costs, lanes * device.units)
+        waiting += _COUNTING + strategy.sums * vectors.stored * _LEFT
+    bounds = (
+        run.groups * costs.group / min(device.units, run.groups) + most * alone,
+        invocations * 16 * run.moved / (costs.cache * device.units),
+        (_bytes(work) + invocations * 16 * kept) / (costs.memory * device.units),
+        waiting,
+    )
+    slowest = max(bounds)
+    return slowest + _BESIDE * (sum(bounds) - slowest) + _preparation(strategy, work, costs, lanes * device.units)
+
+
+def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> _Run:
+    local_x, local_y = strategy.local
+    groups = work.rows * -(-work.columns // BLOCK)
+    return _Run(
+        groups,
+        groups * -(-local_x * local_y // lanes),
+        rounds=-(-work.steps // local_y),
+        step=(vectors.weights + 1) * costs.load + vectors.products + vectors.convert,
+        end=costs.barrier + local_y * costs.staged,
+        wait=costs.latency,
+    )
+
+
+def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str) -> _Run:
+    groups = strategy.tiles(work)
+    products = costs.products_by_subgroups.get(way, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
+    read = vectors.weights + -(-strategy.rows // _LANES)
+    return _Run(
+        groups,
+        groups,
+        rounds=work.steps,
+        step=read * costs.load + strategy.rows * products + vectors.convert,
+        end=strategy.rows * vectors.stored + vectors.ending,
+        wait=costs.latency,
+    )
+
+
+def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> _Run:
+    own, stage, fours = strategy.sums, strategy.stage, strategy.fours
+    invocations = math.prod(strategy.local)
+    groups = strategy.tiles(work)
+    rounds = -(-work.steps // stage)
+    down, across = strategy.size
+    pixels = -(-stage * down // invocations)
+    weights = -(-stage * vectors.weights * across // 4 // invocations)
+    brought = pixels + weights
+    factors = fours * vectors.weights + vectors.pixel * own / fours  # of a four of K
+    together = work.taps == 1 or work.depth % (4 * stage) == 0
+    step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
+    step += pixels * (vectors.load - costs.load)
+    step += stage * own * vectors.products + stage * (fours + own / fours) * vectors.convert
+    staging = (brought + stage * factors) * costs.staged
+    # Short factors of four fours of K are held at once; of halves a sum in 16 bits beside that in 32.
+    held = own + brought + (4 if strategy.arithmetic in ("half", "dot") else 1) * factors
+    if strategy.arithmetic == "half":
+        held = own + held / 2
+    return _Run(
+        groups,
+        groups * -(-invocations // lanes),
+        rounds,
+        # One subgroup multiplies while another stages, where there is another.
+        step=max(step, staging) if costs.resident > 1 else step + staging,
+        end=own * vectors.stored + fours * vectors.ending,
+        wait=costs.staged_latency + (stage - 4) / 4 * costs.longer_latency,
+        moved=rounds * (pixels * vectors.pixel + weights) + own,
+        held=held,
+    )
+
+
+def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> _Run:
+    local_x, local_y = strategy.local
+    share = 4 if strategy.tile == "quads" else 1
+    across = -(-work.fours // (local_x * strategy.fours))
+    # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
+    whole, left = divmod(work.rows, strategy.rows * local_y)
+    lines = whole * local_y + min(local_y, -(-left // share))
+    pixels, weights = strategy.rows // share, strategy.fours * (vectors.weights if strategy.packed else 4)
+    sums = strategy.sums
+    words = {"dot": 1, "wide dot": 2}.get(way, 4)
+    step = weights * costs.load + pixels * vectors.load
+    step += sums * vectors.products * (1 if sums <= costs.sums else 2)
+    step += strategy.rows * (share - 1) / share * words * costs.swap
+    step += (strategy.fours + pixels) * vectors.convert
+    return _Run(
+        strategy.tiles(work),
+        work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
+        rounds=work.steps,
+        step=step,
+        end=sums * vectors.stored + strategy.fours * vectors.ending,
+        wait=costs.latency,
+        moved=(work.steps * (pixels + weights) + sums) / _NEAR,
+    )
+
+
+def _bytes(work: Work) -> int:
+    """Of what a product reads and gives, in memory."""
+    size = {"q8": 1, "f16": 2, "q16": 2}.get(work.kind, 4)
+    of_weight = 1 if work.kind == "q16" else size
+    images = size * work.rows * (work.depth + work.columns)
+    return work.parts * (images + of_weight * work.columns * work.taps * work.depth)
 
 
 def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:

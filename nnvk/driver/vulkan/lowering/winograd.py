@@ -18,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnvk.driver.vulkan.lowering import output_end
+from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.product import POINT, Product, Split, multiply, multiply_by, work_of
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, costs_of, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor

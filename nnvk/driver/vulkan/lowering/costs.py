@@ -1,0 +1,189 @@
+"""What things cost on a device: all that the choice of a strategy assumes (`strategies.cost`).
+
+A device is known by its properties alone: whether it is a GPU or runs subgroups as vectors of a CPU, how it loads,
+whether its memory is the host's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Cycles that a subgroup takes for things, whatever its size."""
+
+    load: float
+    """A vector of four words for each lane."""
+    staged: float
+    """Such a vector written to or read from shared memory."""
+    brought: float
+    """A vector is brought to shared memory: its address and its place there."""
+    found: float
+    """What that takes beside where not all invocations go on to the next tap together."""
+    barrier: float
+    """Of a workgroup, for each of its subgroups."""
+    launch: float
+    """A dispatch more, which another waits for."""
+    group: float
+    """A workgroup begins."""
+    begin: float
+    """A subgroup finds its place; it also ends once."""
+    odd: float
+    """Loads that four channels take where they are no multiple of four."""
+    ending: Mapping[str, float]
+    """What is loaded for the results of four output channels, before the first one: multipliers of bytes; by type."""
+    stored: Mapping[str, float]
+    """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
+    products: Mapping[str, float]
+    """Four steps of K of one pixel by four output channels, by type or ARITHMETIC; each for every lane.
+
+    `wide dot` and `wide float`: of 16-bit steps with bytes.
+    """
+    products_by_subgroups: Mapping[str, float]
+    """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""
+    convert: Mapping[str, float]
+    """What a load of bytes takes before it can be multiplied."""
+    swap: float
+    """A word goes round a quad; where that is part of `products`, 0."""
+    latency: float
+    """What a lone subgroup waits for its loads."""
+    staged_latency: float
+    """What it waits for shared memory in a stage of four fours of K."""
+    longer_latency: float
+    """And for four more in it."""
+    sums: int
+    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long. CPUs have
+    registers for none."""
+    registers: float
+    """Vectors that invocations under way may hold together, as the tile `shared` holds them."""
+    resident: int
+    """Subgroups that a unit keeps under way, to compute with one while others wait."""
+    simds: int
+    """Of a unit, which it takes so many subgroups to keep busy."""
+    cache: float
+    """Bytes that all units get from the cache they share, in a cycle, for each of them."""
+    memory: float
+    """The same of memory."""
+
+
+COSTS = {
+    # Subgroups are vectors of a CPU: loads are made lane by lane, shared memory is memory, and a barrier switches
+    # between subgroups. Measured on llvmpipe and SwiftShader, whose loads cost five to six times what four steps of a
+    # pixel do.
+    "cpu": Costs(
+        load=100,
+        staged=80,
+        brought=160,
+        found=60,
+        barrier=400,
+        launch=600,
+        group=600,
+        begin=500,
+        odd=1,
+        ending={"any": 0},
+        stored={"any": 100},
+        products={
+            "f32": 16,
+            "f16": 16,
+            "i32": 32,
+            "q16": 20,
+            "float": 16,
+            "dot": 100,
+            "wide dot": 24,
+            "wide float": 18,
+            "half": 100,
+        },
+        products_by_subgroups={"dot": 9, "q16": 56, "wide dot": 58},
+        convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
+        swap=0,
+        latency=0,
+        staged_latency=0,
+        longer_latency=0,
+        sums=0,
+        registers=math.inf,
+        resident=1,
+        simds=1,
+        cache=math.inf,
+        memory=math.inf,
+    ),
+    # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
+    # units, and measured on none: what is chosen takes 1.05 and 1.015 of the shortest time there. Loads and shared
+    # memory are far.
+    "gpu": Costs(
+        load=11,
+        staged=9,
+        brought=11,
+        found=4,
+        barrier=17,
+        launch=5000,
+        group=90,
+        begin=35,
+        odd=5,
+        ending={"any": 9, "q8": 78},
+        stored={"any": 40, "q8": 60, "q16": 200},
+        products={
+            "f32": 16,
+            "f16": 16,
+            "i32": 64,
+            "q16": 64,
+            "float": 16,
+            "dot": 4.5,
+            "wide dot": 30,
+            "wide float": 24,
+            "half": 10,
+        },
+        products_by_subgroups={},
+        convert={"float": 11, "dot": 3, "q16": 6, "wide dot": 10, "wide float": 10},
+        swap=0.5,
+        latency=700,
+        staged_latency=590,
+        longer_latency=280,
+        sums=20,
+        registers=76,
+        resident=15,
+        simds=2,
+        cache=11,
+        memory=8.4,
+    ),
+}
+# GPUs that share the host's memory: their few units find more of it in the cache.
+COSTS["unified gpu"] = replace(
+    COSTS["gpu"],
+    load=4,
+    staged=8,
+    brought=8,
+    found=5.5,
+    barrier=10,
+    begin=78,
+    ending={"any": 8, "q8": 110},
+    stored={"any": 150, "q8": 130, "q16": 200},
+    products={**COSTS["gpu"].products, "dot": 5.7},
+    convert={**COSTS["gpu"].convert, "float": 9.6, "dot": 1.1},
+    latency=350,
+    staged_latency=700,
+    longer_latency=350,
+    registers=200,
+    resident=24,
+    cache=32,
+    memory=6,
+)
+# CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
+# in the first cache, and bytes are multiplied faster as floats.
+COSTS["cpu with texels"] = replace(
+    COSTS["cpu"],
+    load=14,
+    sums=16,
+    products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},
+)
+
+
+def costs_of(device: DeviceProfile) -> Costs:
+    """What things are taken to cost on a device."""
+    if device.is_cpu:
+        return COSTS["cpu with texels" if device.texel_loads else "cpu"]
+    return COSTS["unified gpu" if device.unified_memory else "gpu"]
