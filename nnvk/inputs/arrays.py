@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import lzma
+import math
 import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
+from threading import Lock
+from typing import IO, BinaryIO, Literal
 
 import numpy as np
 
@@ -37,6 +40,8 @@ _NPY, _ZIP = b"\x93NUMPY", b"PK"
 _LONGEST_HEADER = 16 << 10
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 """Readers by version; version 3 is for structures whose fields have names beyond Latin-1."""
+_PARSING = Lock()
+"""Held while a header is parsed: CPython 3.11 and 3.12 may raise SystemError where two threads parse (gh-106905)."""
 
 
 def load_arrays(path: Path, ports: Sequence[Port]) -> list[np.ndarray]:
@@ -73,21 +78,18 @@ def load_array(path: Path, port: Port) -> np.ndarray:
 def array_shape(path: Path) -> tuple[int, ...]:
     """The shape of the array in a ``.npy``. Errors as `load_arrays`."""
     with path.open("rb") as file, _reading(path):
-        shape, _ = _header(file, "")
-    return shape
+        return _header(file, "").shape
 
 
 def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
     """An input from one row of the array in a ``.npy``, of which no more is read. Errors as `load_arrays`."""
-    with _reading(path):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    what = f"{path}#{place}"
-    if array.dtype.newbyteorder("=") != port.dtype:
-        raise ValueError(f"expected {describe(port)}, got {array.dtype}: {what}")
-    row = array[place]
-    if _without_ones(row.shape) != _without_ones(port.shape):
-        raise ValueError(f"expected {describe(port)}, got {dimensions(row.shape)}: {what}")
-    return np.array(row, port.dtype).reshape(port.shape)
+    with path.open("rb") as file:
+        with _reading(path):
+            header = _header(file, "")
+        _check(header.dtype, header.shape[1:], port, f"{path}#{place}")
+        with _reading(path):
+            array = np.memmap(file, header.dtype, "r", header.length, header.shape, header.order)
+            return np.array(array[place], port.dtype, order="C").reshape(port.shape)
 
 
 def _begins_with(path: Path, file: BinaryIO, magic: bytes) -> bool:
@@ -112,30 +114,50 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
     ``member`` names it in an archive. Raises ValueError.
     """
     with _reading(path):
-        shape, dtype = _header(file, member)
-    what = f"{path}, {member}" if member else str(path)
-    if dtype.newbyteorder("=") != port.dtype:
-        raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
-    if _without_ones(shape) != _without_ones(port.shape):
-        raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
+        header = _header(file, member)
+    _check(header.dtype, header.shape, port, f"{path}, {member}" if member else str(path))
     with _reading(path):
-        file.seek(0)
-        array = np.lib.format.read_array(file, allow_pickle=False)
-    return np.ascontiguousarray(array, port.dtype).reshape(port.shape)
+        file.seek(header.length)
+        size = math.prod(header.shape) * header.dtype.itemsize
+        content = file.read(size)
+        if len(content) < size:
+            raise ValueError(f"{size:,} bytes of an array, of which there are {len(content):,}")
+        array = np.frombuffer(content, header.dtype).reshape(header.shape, order=header.order)
+    return np.array(array, port.dtype, order="C").reshape(port.shape)
 
 
-def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and dtype of an array, without reading further than a header may reach."""
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What an array file says before the array."""
+
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    dtype: np.dtype
+    length: int
+    """Bytes before the array."""
+
+
+def _header(file: IO[bytes], member: str) -> _Header:
+    """How an array lies in a file, without reading further than a header may reach."""
     start = io.BytesIO(file.read(_LONGEST_HEADER))
     if not start.getvalue().startswith(_NPY):
         raise ValueError(f"its {member} is no array" if member else "it does not begin as one")
     version = np.lib.format.read_magic(start)
     if version not in _HEADERS:
         raise ValueError(f"version {version[0]}.{version[1]} is for arrays that no model takes")
-    shape, _, dtype = _HEADERS[version](start)
+    with _PARSING:
+        shape, is_fortran, dtype = _HEADERS[version](start)
     if any(size < 0 for size in shape):
         raise ValueError(f"its shape is {list(shape)}")
-    return shape, dtype
+    return _Header(shape, "F" if is_fortran else "C", dtype, start.tell())
+
+
+def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None:
+    """Raise ValueError where elements are not an input's."""
+    if dtype.newbyteorder("=") != port.dtype:
+        raise ValueError(f"expected {describe(port)}, got {dtype}: {what}")
+    if _without_ones(shape) != _without_ones(port.shape):
+        raise ValueError(f"expected {describe(port)}, got {dimensions(shape)}: {what}")
 
 
 def describe(port: Port) -> str:
