@@ -14,10 +14,8 @@ import nnvk
 from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
-from nnvk.driver.vulkan.kernels.depthwise_conv2d import choose_tile
 from nnvk.driver.vulkan.lowering.filters import pack
 from nnvk.driver.vulkan.lowering.product import refuse_long_sums
-from nnvk.ops.window import axis
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
 from nnvk.types.extension import EXTENSION, ExtendedOperationCode, KnownCode
@@ -233,9 +231,3 @@ def test_packed_words(parts: int, outputs: int, channels: int, dtype: type) -> N
 )
 def test_sums_that_llvmpipe_would_cut_short_are_refused(taps: tuple[int, int], channels: int, refused: bool) -> None:
     assert bool(refuse_long_sums(taps, channels)) is refused
-
-
-def test_a_window_is_held_in_registers_if_it_fits() -> None:
-    small, tall = axis("height", 30, 3, 1, SAME), axis("height", 30, 3, 1, SAME, dilation=6)
-    assert not choose_tile(small, small, is_cpu=True).window_loops
-    assert choose_tile(tall, small, is_cpu=True).window_loops

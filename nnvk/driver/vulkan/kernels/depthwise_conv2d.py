@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
+from nnvk.driver.vulkan.lowering.dtypes import dtype, size_of
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -16,9 +17,10 @@ from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
-from nnvk.ops.window import Axis, nhwc_shape
+from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 SHADER = Shader("depthwise_conv2d", where=output_end.exists, DTYPE=("f32", "f16", "q8", "q16"), END=output_end.ENDS)
@@ -30,6 +32,9 @@ _MAX_TAPS = 25
 _MAX_COLUMNS = 9
 _MAX_COLUMN_HEIGHT = 12
 _LOCAL_CPU, _LOCAL_GPU = 8, 64
+_TILES_CPU = ((4, 28),)
+"""Heights and widths of tiles."""
+_TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +46,62 @@ class Tile:
     window_loops: bool = False
     """The window is too large to be held in registers."""
 
+    def __str__(self) -> str:
+        return f"tiles of {self.height}x{self.width}"
 
-def choose_tile(vertical: Axis, horizontal: Axis, is_cpu: bool) -> Tile:
-    """The more pixels a tile has, the fewer loads and the fewer invocations there are; on a CPU, loads count."""
-    height, width = (4, 28) if is_cpu else (2, 4)
-    height, width = min(height, vertical.out), min(width, horizontal.out)
-    while height > 1 and (height - 1) * vertical.stride + vertical.reach > _MAX_COLUMN_HEIGHT:
-        height -= 1
-    fits = (
-        vertical.window * horizontal.window <= _MAX_TAPS
-        and vertical.reach <= _MAX_COLUMN_HEIGHT
-        and max(horizontal.reach, horizontal.stride) <= _MAX_COLUMNS
+    def count(self, product: Product) -> int:
+        """Invocations that a product takes."""
+        batches, height, width, channels = product.target
+        return batches * -(-height // self.height) * -(-width // self.width) * -(-channels // 4)
+
+
+def tiles(product: Product, kind: str, device: DeviceProfile) -> list[Tile]:
+    """Those that a device can compute a product by, the fastest first as it is thought.
+
+    The more pixels a tile has, the fewer loads there are, and the fewer invocations, of which a GPU may want more; on a
+    CPU, loads count.
+    """
+    vertical, horizontal = product.axes
+    if (
+        vertical.window * horizontal.window > _MAX_TAPS
+        or vertical.reach > _MAX_COLUMN_HEIGHT
+        or max(horizontal.reach, horizontal.stride) > _MAX_COLUMNS
+    ):
+        return [Tile(1, 1, window_loops=True)]
+    highest = 1 + (_MAX_COLUMN_HEIGHT - vertical.reach) // vertical.stride
+    found = {
+        Tile(min(height, vertical.out, highest), min(width, horizontal.out))
+        for height, width in (_TILES_CPU if device.is_cpu else _TILES_GPU)
+    }
+    return sorted(found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width))
+
+
+def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> float:
+    """Cycles that the device is thought to take."""
+    vertical, horizontal = product.axes
+    costs = costs_of(device)
+    taps = vertical.window * horizontal.window
+    column = (tile.height - 1) * vertical.stride + vertical.reach
+    kept = max(horizontal.reach - horizontal.stride, 0)
+    loaded = column * min(horizontal.stride, horizontal.reach)
+    load = costs.load + (costs.convert["float"] if kind == "q8" else 0.0)
+    products = costs.products.get("float" if kind == "q8" else kind, costs.products["i32"]) / 4
+    local = _LOCAL_CPU if device.is_cpu else _LOCAL_GPU
+    groups = -(-tile.count(product) // local)
+    stored = costs.stored.get(kind, costs.stored["any"])
+    run = Run(
+        groups,
+        groups,
+        rounds=tile.width,
+        step=loaded * load + tile.height * (taps * products + stored),
+        end=taps * costs.load + kept * column * load + costs.ending.get(kind, costs.ending["any"]),
+        wait=costs.latency,
+        moved=(taps + kept * column + tile.width * (loaded + tile.height)) / NEAR,
+        held=taps + tile.height + column * horizontal.reach,
+        size=local,
+        memory=size_of(kind) * (math.prod(product.source) + math.prod(product.target)),
     )
-    return Tile(height, width) if fits else Tile(1, 1, window_loops=True)
+    return cycles(run, costs, device)
 
 
 def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Product) -> None:
@@ -64,14 +112,14 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     kind, vertical, horizontal = dtype(call.input), product.vertical, product.horizontal
     batches, out_height, out_width, out_channels = product.target
     _, height, width, channels = product.source
-    tile = choose_tile(vertical, horizontal, g.device.is_cpu)
+    every = g.once(("tiles", product, kind), lambda: tiles(product, kind, g.device))
+    tile = g.choose(f"{kind} {product} by channel", every)
     local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
-    invocations = batches * -(-out_height // tile.height) * -(-out_width // tile.width) * -(-out_channels // 4)
     multiplier = out_channels // channels
     masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(
         SHADER.variant(DTYPE=kind, END="plain"),
-        groups=g.flat(invocations, local),
+        groups=g.flat(tile.count(product), local),
         spec={
             **output_spec(g, operands, filters),
             "local_x": local,

@@ -1,4 +1,4 @@
-"""What things cost on a device: all that the choice of a strategy assumes (`strategies.cost`).
+"""What things cost on a device, and how long a dispatch takes by that: all that the choice among ways assumes.
 
 A device is known by its properties alone: whether it is a GPU or runs subgroups as vectors of a CPU, how it loads,
 whether its memory is the host's.
@@ -11,6 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+NEAR = 4
+"""Of so many vectors that registers are loaded with one comes from the cache that all units share."""
+_BESIDE = 0.1
+"""Of what a device does beside that which takes longest, what adds to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +192,47 @@ def costs_of(device: DeviceProfile) -> Costs:
     if device.is_cpu:
         return COSTS["cpu with texels" if device.texel_loads else "cpu"]
     return COSTS["unified gpu" if device.unified_memory else "gpu"]
+
+
+@dataclass(slots=True)
+class Run:
+    """What a device does in a dispatch. Cycles are those of a subgroup, vectors those of an invocation."""
+
+    groups: int
+    busy: float
+    """Subgroups."""
+    rounds: int
+    step: float
+    """Cycles of a round."""
+    end: float
+    """Cycles before the first and after the last."""
+    wait: float
+    """Cycles in which a lone subgroup waits in a round."""
+    moved: float = 0.0
+    """Vectors from the cache that all units share, or left there."""
+    held: float = 0.0
+    """Vectors in registers, as far as that matters."""
+    size: int = 64
+    """Invocations of a workgroup."""
+    memory: float = 0.0
+    """Bytes from memory, or left there."""
+    idle: float = 0.0
+    """Cycles in which the whole device waits."""
+
+
+def cycles(run: Run, costs: Costs, device: DeviceProfile) -> float:
+    """That the device is thought to take: those of what takes longest, and some of what goes on beside."""
+    alone = costs.begin + run.end + run.rounds * run.step
+    # The subgroups of the unit that has the most.
+    most = -(-run.groups // device.units) * run.busy / run.groups
+    most = -(-most // costs.simds) * costs.simds
+    resident = max(1, int(min(costs.resident, costs.registers / max(1.0, run.held))))
+    turns = -(-most // (resident * costs.simds))
+    bounds = (
+        run.groups * costs.group / min(device.units, run.groups) + most * alone,
+        run.groups * run.size * 16 * run.moved / (costs.cache * device.units),
+        run.memory / (costs.memory * device.units),
+        turns * (costs.simds * alone + run.rounds * run.wait) + run.idle,
+    )
+    slowest = max(bounds)
+    return slowest + _BESIDE * (sum(bounds) - slowest)

@@ -50,6 +50,7 @@ MOVED = ("b8", "b16", "b32")
 """Values of the axis DTYPE of shaders that only move elements."""
 
 _OF = {code: dtype for dtype in DTYPES for code in dtype.codes}
+_BY_NAME = {dtype.name: dtype for dtype in DTYPES}
 
 
 def of(tensor: Tensor) -> DType:
@@ -68,3 +69,8 @@ def dtype(tensor: Tensor) -> str:
 def moved(tensor: Tensor) -> str:
     """The value of the axis DTYPE for moving a tensor's elements, whatever they are."""
     return of(tensor).moved
+
+
+def size_of(name: str) -> int:
+    """Bytes of an element in memory, by the name of its data type."""
+    return _BY_NAME[name].bits // 8

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.costs import Costs, costs_of
+from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
+from nnvk.driver.vulkan.lowering.dtypes import size_of
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -34,10 +35,6 @@ _PIECES = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
 _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
-_NEAR = 4
-"""Of so many vectors that registers are loaded with one comes from the cache that all units share."""
-_BESIDE = 0.1
-"""Of what a device does beside that which takes longest, what adds to it."""
 _LEFT = 4
 """How often longer than by its store a piece is waited for to leave a vector of sums."""
 _SHORTEST_PIECE = 8
@@ -227,26 +224,6 @@ def _sums_are_short(work: Work, way: str) -> bool:
 # --- what it costs -------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Run:
-    """What a strategy makes of a product. Cycles are those of a subgroup, vectors those of an invocation."""
-
-    groups: int
-    busy: float
-    """Subgroups."""
-    rounds: int
-    step: float
-    """Cycles of a round."""
-    end: float
-    """Cycles after the last."""
-    wait: float
-    """Cycles in which a lone subgroup waits in a round."""
-    moved: float = 0.0
-    """Vectors from the cache that all units share, or left there."""
-    held: float = 0.0
-    """Vectors in registers, as far as that matters."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Vectors:
     """What four steps of K are, in vectors of four words, and what it takes to use them."""
@@ -294,7 +271,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
         run = _by_registers(strategy, work, costs, vectors, way, lanes)
-    kept = 0  # vectors of sums of an invocation, in memory
+    run.size = math.prod(strategy.local)
     if strategy.pieces > 1:
         run.groups *= strategy.pieces
         run.busy *= strategy.pieces
@@ -302,31 +279,16 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         # Every piece leaves its sums and counts, and what comes last loads them all.
         run.end += strategy.sums * 2 * costs.load + costs.load
         run.moved = run.moved / strategy.pieces + strategy.sums * (1 + strategy.pieces)
-        kept = strategy.sums
-    alone = costs.begin + run.end + run.rounds * run.step
-    # The subgroups of the unit that has the most.
-    most = -(-run.groups // device.units) * run.busy / run.groups
-    most = -(-most // costs.simds) * costs.simds
-    invocations = run.groups * math.prod(strategy.local)
-    resident = max(1, int(min(costs.resident, costs.registers / max(1.0, run.held))))
-    turns = -(-most // (resident * costs.simds))
-    waiting = turns * (costs.simds * alone + run.rounds * run.wait)
-    if strategy.pieces > 1:
-        waiting += _COUNTING + strategy.sums * vectors.stored * _LEFT
-    bounds = (
-        run.groups * costs.group / min(device.units, run.groups) + most * alone,
-        invocations * 16 * run.moved / (costs.cache * device.units),
-        (_bytes(work) + invocations * 16 * kept) / (costs.memory * device.units),
-        waiting,
-    )
-    slowest = max(bounds)
-    return slowest + _BESIDE * (sum(bounds) - slowest) + _preparation(strategy, work, costs, lanes * device.units)
+        run.memory += run.groups * run.size * 16 * strategy.sums
+        run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
+    run.memory += _bytes(work)
+    return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
 
 
-def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> _Run:
+def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
     local_x, local_y = strategy.local
     groups = work.rows * -(-work.columns // BLOCK)
-    return _Run(
+    return Run(
         groups,
         groups * -(-local_x * local_y // lanes),
         rounds=-(-work.steps // local_y),
@@ -336,11 +298,11 @@ def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors,
     )
 
 
-def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str) -> _Run:
+def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str) -> Run:
     groups = strategy.tiles(work)
     products = costs.products_by_subgroups.get(way, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
     read = vectors.weights + -(-strategy.rows // _LANES)
-    return _Run(
+    return Run(
         groups,
         groups,
         rounds=work.steps,
@@ -350,7 +312,7 @@ def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
     )
 
 
-def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> _Run:
+def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
     own, stage, fours = strategy.sums, strategy.stage, strategy.fours
     invocations = math.prod(strategy.local)
     groups = strategy.tiles(work)
@@ -369,7 +331,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     held = own + brought + (4 if strategy.arithmetic in ("half", "dot") else 1) * factors
     if strategy.arithmetic == "half":
         held = own + held / 2
-    return _Run(
+    return Run(
         groups,
         groups * -(-invocations // lanes),
         rounds,
@@ -382,7 +344,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     )
 
 
-def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> _Run:
+def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> Run:
     local_x, local_y = strategy.local
     share = 4 if strategy.tile == "quads" else 1
     across = -(-work.fours // (local_x * strategy.fours))
@@ -396,20 +358,20 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
     step += sums * vectors.products * (1 if sums <= costs.sums else 2)
     step += strategy.rows * (share - 1) / share * words * costs.swap
     step += (strategy.fours + pixels) * vectors.convert
-    return _Run(
+    return Run(
         strategy.tiles(work),
         work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
         rounds=work.steps,
         step=step,
         end=sums * vectors.stored + strategy.fours * vectors.ending,
         wait=costs.latency,
-        moved=(work.steps * (pixels + weights) + sums) / _NEAR,
+        moved=(work.steps * (pixels + weights) + sums) / NEAR,
     )
 
 
 def _bytes(work: Work) -> int:
     """Of what a product reads and gives, in memory."""
-    size = {"q8": 1, "f16": 2, "q16": 2}.get(work.kind, 4)
+    size = size_of(work.kind)
     of_weight = 1 if work.kind == "q16" else size
     images = size * work.rows * (work.depth + work.columns)
     return work.parts * (images + of_weight * work.columns * work.taps * work.depth)
