@@ -16,6 +16,7 @@ from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.model import Model
 from nnvk.types.operand import ChannelQuant, OperandType
 
+pytestmark = pytest.mark.numbers
 U8, I8 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 CHANNELS = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 CONV, DEPTHWISE, FULL = OperationCode.CONV_2D, OperationCode.DEPTHWISE_CONV_2D, OperationCode.FULLY_CONNECTED

@@ -137,8 +137,18 @@ AS_LARGE_AS_CAN_BE = ("f32[1,9,17,32]", "f16[2,35,8]", "i8[1,9,15,32]", "i16[1,5
 TILES = ("register", "quads", "shared", "subgroup", "vector")
 
 
+def is_for_large_tiles(text: str) -> bool:
+    return text.split()[1].startswith(AS_LARGE_AS_CAN_BE)
+
+
 @pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("text", EVERY_STRATEGY.strip().splitlines(), ids=str)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, id=text, marks=() if is_for_large_tiles(text) else pytest.mark.numbers)
+        for text in EVERY_STRATEGY.strip().splitlines()
+    ],
+)
 def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str) -> None:
     """Whichever is chosen, a result is the reference's; of bytes that is: bit by bit."""
     model = parse(text).model
@@ -153,7 +163,7 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
         patch.setattr(product, "ranked", record)
         vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
     assert sorted(map(str, offered)) == sorted(plan.choices[0].ways)
-    forced = extremes([strategy for strategy in offered if strategy.tile == tile], text.split()[1])
+    forced = extremes([strategy for strategy in offered if strategy.tile == tile], is_for_large_tiles(text))
     if not forced:
         pytest.skip(f"no strategy {tile} for this product on this device")
     # A GPU with many units splits K, which is the same for all sizes and orders.
@@ -163,10 +173,9 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
         check_like_the_reference(vulkan, text)
 
 
-def extremes(strategies: list[Strategy], operand: str) -> list[Strategy]:
+def extremes(strategies: list[Strategy], large: bool) -> list[Strategy]:
     """Of strategies that multiply alike the smallest of the longest stages; of products for the largest tiles also the
     smallest and the largest of all stages."""
-    large = operand.startswith(AS_LARGE_AS_CAN_BE)
     alike: dict[tuple[str, bool, int], list[Strategy]] = {}
     for strategy in sorted(strategies, key=lambda each: (-each.stage, each.fours, each.rows)):
         alike.setdefault((strategy.arithmetic, strategy.packed, strategy.stage if large else 0), []).append(strategy)

@@ -12,6 +12,7 @@ from rows import drawn, empty_like, execute
 
 from nnvk.ops.signature import BOOL8, F32
 
+pytestmark = pytest.mark.numbers
 SEEDS = 12
 ROOM = [np.zeros(1000, np.float32)] * 4
 """For outputs that are not to come."""
