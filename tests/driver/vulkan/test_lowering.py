@@ -115,7 +115,7 @@ def test_a_choice_has_the_commands_that_came_of_it(g: Lowering) -> None:
     g.copy(source, target, 8)
     g.flag("zeros go before all else")
     g.copy(source, target, 12)
-    g.choose("another question", ["a way"])
+    g.choose("another question", ["a way", "another"])
     g.copy(source, target, 16)
     g.operation += 1
     g.copy(source, target, 20)
@@ -129,6 +129,11 @@ def test_what_was_measured_is_chosen_where_there_is_such_a_way(library: ShaderLi
     g = Lowering(DISCRETE, library, winners={"a question": "another", "another question": "what is gone"})
     assert g.choose("a question", ["a way", "another"]) == "another"
     assert g.choose("another question", ["a way", "another"]) == "a way"
+
+
+def test_one_way_alone_is_no_choice(g: Lowering) -> None:
+    assert g.choose("a question", ["a way"]) == "a way"
+    assert not g.choices
 
 
 # --- what is asked for twice -------------------------------------------------------------------------------------

@@ -93,7 +93,10 @@ class Lowering:
 
         ``question`` has all that the times depend on, and the ways; these are told apart by what ``str`` gives.
         ``of_all``: all commands of the model come of it, not those that follow for the same operation.
+        Where there is one way alone, nothing is chosen.
         """
+        if len(ranked) == 1:
+            return ranked[0]
         names = self.once(("names", question), lambda: tuple(map(str, ranked)))
         winner = self._winners.get(question)
         chosen = names.index(winner) if winner in names else 0
