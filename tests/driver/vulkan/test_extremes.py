@@ -12,7 +12,7 @@ from nnvk.base.errors import NnapiError, ResultCode
 
 pytestmark = pytest.mark.numbers
 EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1e-20, 1e20, 1e30, 3.4e38))
-SEEDS = 16
+SEEDS = 10
 TOLERANCES = {"float32": (1e-4, 1e-5), "float16": (2**-10, 1e-5), "uint8": (0, 1), "int8": (0, 1)}
 """Relative and absolute, by type; 16-bit floats to a unit in the last place."""
 
