@@ -91,7 +91,7 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("offsets", (1,), SELECTING, {"runs": runs, "totals": totals, "total": g.count(call.outputs)})
     kept = float32_result(g, call.scores_out)
     written = {"boxes": g.tensor(call.rois), "kept": kept, "corners": g.tensor(call.rois_out)}
-    dispatch("write", g.flat(every, LOCAL), LOCAL, chosen | written, {"WORDS": of(call.rois).bits // 8})
+    dispatch("write", g.flat(every, LOCAL), LOCAL, chosen | written, {"WORDS": of(call.rois).size})
     labelled = {
         "split": g.tensor(call.batch_split),
         "labels": g.tensor(call.classes_out),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
-from nnvk.driver.vulkan.lowering.dtypes import dtype, size_of
+from nnvk.driver.vulkan.lowering.dtypes import SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -31,7 +31,6 @@ CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
 _MAX_TAPS = 25
 _MAX_COLUMNS = 9
 _MAX_COLUMN_HEIGHT = 12
-_LOCAL_CPU, _LOCAL_GPU = 8, 64
 _TILES_CPU = ((4, 28),)
 """Heights and widths of tiles."""
 _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
@@ -76,6 +75,11 @@ def tiles(product: Product, kind: str, device: DeviceProfile) -> list[Tile]:
     return sorted(found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width))
 
 
+def _local(device: DeviceProfile) -> int:
+    """Invocations of a workgroup."""
+    return 8 if device.is_cpu else 64
+
+
 def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take."""
     vertical, horizontal = product.axes
@@ -86,7 +90,7 @@ def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> flo
     loaded = column * min(horizontal.stride, horizontal.reach)
     load = costs.load + (costs.convert["float"] if kind == "q8" else 0.0)
     products = costs.products.get("float" if kind == "q8" else kind, costs.products["i32"]) / 4
-    local = _LOCAL_CPU if device.is_cpu else _LOCAL_GPU
+    local = _local(device)
     groups = -(-tile.count(product) // local)
     stored = costs.stored.get(kind, costs.stored["any"])
     run = Run(
@@ -99,7 +103,7 @@ def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> flo
         moved=(taps + kept * column + tile.width * (loaded + tile.height)) / NEAR,
         held=taps + tile.height + column * horizontal.reach,
         size=local,
-        memory=size_of(kind) * (math.prod(product.source) + math.prod(product.target)),
+        memory=SIZES[kind] * (math.prod(product.source) + math.prod(product.target)),
     )
     return cycles(run, costs, device)
 
@@ -114,7 +118,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     _, height, width, channels = product.source
     every = g.once(("tiles", product, kind), lambda: tiles(product, kind, g.device))
     tile = g.choose(f"{kind} {product} by channel", every)
-    local = _LOCAL_CPU if g.device.is_cpu else _LOCAL_GPU
+    local = _local(g.device)
     multiplier = out_channels // channels
     masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     g.dispatch(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.arrange import RANK, Box, arranged, box_of, fold
 from nnvk.driver.vulkan.lowering.divide import magic
-from nnvk.driver.vulkan.lowering.dtypes import DTYPES, F32
+from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
 from nnvk.driver.vulkan.lowering.elementwise import Spread
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
@@ -19,8 +19,6 @@ from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.lowering.product import channels_of, inputs_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 
-_ITEMSIZES = {name: dtype.bits // 8 for dtype in DTYPES for name in (dtype.name, dtype.moved)}
-"""By the values of the shader axes for data types."""
 _MOST = (1 << 16) - 1
 """Channels of the larger pixels that products write to: two numbers share a push constant."""
 
@@ -72,7 +70,7 @@ def itemsize(dispatch: Dispatch, name: str) -> int:
     """Bytes of an element of a tensor that has data of the dispatch's type."""
     if dispatch.shader.family in _OF_BYTES:
         return _OF_BYTES[dispatch.shader.family]
-    types = [_ITEMSIZES[value] for value in dispatch.shader.choice if value in _ITEMSIZES]
+    types = [SIZES[value] for value in dispatch.shader.choice if value in SIZES]
     return types[-1] if name == "dst" else types[0]  # convert.comp has two
 
 

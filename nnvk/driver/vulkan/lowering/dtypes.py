@@ -22,6 +22,11 @@ class DType:
     """Of an element in memory."""
 
     @property
+    def size(self) -> int:
+        """Bytes of an element in memory."""
+        return self.bits // 8
+
+    @property
     def moved(self) -> str:
         """The value of the axis DTYPE for elements that are only moved."""
         return f"b{self.bits}"
@@ -49,8 +54,10 @@ DTYPES = (F32, F16, I32, BOOL, Q8, Q16)
 MOVED = ("b8", "b16", "b32")
 """Values of the axis DTYPE of shaders that only move elements."""
 
+SIZES = {name: dtype.size for dtype in DTYPES for name in (dtype.name, dtype.moved)}
+"""Bytes of an element in memory, by the value of the axis DTYPE."""
+
 _OF = {code: dtype for dtype in DTYPES for code in dtype.codes}
-_BY_NAME = {dtype.name: dtype for dtype in DTYPES}
 
 
 def of(tensor: Tensor) -> DType:
@@ -69,8 +76,3 @@ def dtype(tensor: Tensor) -> str:
 def moved(tensor: Tensor) -> str:
     """The value of the axis DTYPE for moving a tensor's elements, whatever they are."""
     return of(tensor).moved
-
-
-def size_of(name: str) -> int:
-    """Bytes of an element in memory, by the name of its data type."""
-    return _BY_NAME[name].bits // 8

@@ -126,7 +126,7 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
     tensor = filters.tensor
     parts, outputs, taps, channels = filters.shape
     values = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
-    nbytes = values * filters.kept_as(g.device).bits // 8
+    nbytes = values * filters.kept_as(g.device).size
     if tensor.is_constant:
         form = "packed", filters.shape, filters.strides, scale
         return g.constant_form(tensor, form, lambda: Recipe(nbytes, lambda: _packed_now(filters, scale, g.device)))
@@ -190,7 +190,7 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
 
         return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside, scale), order_now)
     kind = filters.kept_as(g.device)
-    target = g.scratch(math.prod(padded) * kind.bits // 8)
+    target = g.scratch(math.prod(padded) * kind.size)
     source = g.tensor(tensor) if kind is of(tensor) else as_float32(g, tensor)
     move(g, kind.moved, source, target, sizes, strides, dense_strides(padded))
     return target

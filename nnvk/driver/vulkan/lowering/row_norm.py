@@ -38,7 +38,7 @@ class RowNorm:
 
 def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
-    rows = 8 * target.nbytes // norm.gives.bits // norm.length
+    rows = target.nbytes // norm.gives.size // norm.length
     groups, shares = shared_out(g, rows, norm.length)
     return g.made(
         NORMALIZE_ROWS.variant(SRC=norm.given.name, DST=norm.gives.name),

@@ -47,7 +47,7 @@ class RowSoftmax:
 
 def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: int) -> Dispatch | None:
     """The dispatch that fills a tensor."""
-    count = 8 * target.nbytes // rows.dtype.bits // rows.length
+    count = target.nbytes // rows.dtype.size // rows.length
     groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
     return g.made(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
-from nnvk.driver.vulkan.lowering.dtypes import size_of
+from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -371,7 +371,7 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
 
 def _bytes(work: Work) -> int:
     """Of what a product reads and gives, in memory."""
-    size = size_of(work.kind)
+    size = SIZES[work.kind]
     of_weight = 1 if work.kind == "q16" else size
     images = size * work.rows * (work.depth + work.columns)
     return work.parts * (images + of_weight * work.columns * work.taps * work.depth)

@@ -90,7 +90,7 @@ def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
 def operand(dispatch: Dispatch, side: str, type_: DType) -> Source | None:
     """How a tensor that may be broadcast is read by binary.comp; None where it is not simply repeated."""
     tensor, push = dispatch.tensors[side], dispatch.push
-    elements, own = int(push["elements"]), tensor.nbytes * 8 // type_.bits
+    elements, own = int(push["elements"]), tensor.nbytes // type_.size
     if own == elements:
         return Source(tensor)
     if own == 1:

@@ -121,7 +121,7 @@ def _may_be_end(masking: _Step, rows: RowSoftmax) -> bool:
     """Whether a product can add the mask to what it gives."""
     other, push = masking.dispatch.tensors[masking.other], masking.dispatch.push
     outer = any(push[f"{masking.other}_stride_{axis}"] for axis in range(3))
-    one = rows.dtype.bits // 8
+    one = rows.dtype.size
     return other.nbytes in (one, masking.dispatch.tensors[masking.scores].nbytes) or (
         other.nbytes == one * rows.length and not outer and rows.length % 4 == 0
     )
