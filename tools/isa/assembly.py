@@ -179,20 +179,26 @@ class Run:
     """Cycles of them, by what is waited for."""
 
     def add(self, other: Run, times: float) -> None:
-        """So often what another did."""
+        """So often what another did; less of that where it is negative."""
         for name in ("valu", "products", "product_cycles", "integer_cycles", "lds", "read", "written", "alone"):
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
         for name, cycles in other.stalled.items():
             self.stalled[name] += times * cycles  # type: ignore[assignment]
 
 
-def follow(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu) -> Run:
+def follow(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu, first: int = 0) -> Run:
     """A wave alone, in order: loads come back after their latency, waits wait, loops go round `Loop.trips` times.
 
     Every branch that is no loop's is passed, and both ways of it are taken. Instructions of the vector unit that follow
-    one another are taken to be independent.
+    one another are taken to be independent. ``first``: where it begins, outside of all loops.
     """
-    return _straight(code, found, 0, len(code) - 1, [loop for loop in found if loop.parent is None], wave, gpu)
+    outer = [loop for loop in found if loop.parent is None and loop.first >= first]
+    return _straight(code, found, first, len(code) - 1, outer, wave, gpu)
+
+
+def behind_counter(code: Sequence[Instruction]) -> int:
+    """Where the code goes on after the last atomic instruction."""
+    return max((at + 1 for at, one in enumerate(code) if "_atomic_" in one.name), default=len(code))
 
 
 def _straight(

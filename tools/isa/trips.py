@@ -29,6 +29,11 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
     return 0
 
 
+def pieces(dispatch: Mapping[str, Any]) -> int:
+    """Workgroups that share a tile, of which the last one adds up what the others have left."""
+    return int(dispatch["constants"].get("PIECES", 1))
+
+
 def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of tensors that a dispatch is given and does not look at, but where something is rare."""
     return ("weights", "src") if dispatch["shader"].startswith("winograd_output.") else ()
@@ -75,13 +80,12 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     _, _, tile, way, sums = dispatch["shader"].split(".")[:5]
-    pieces = dispatch["constants"].get("PIECES", 1)
-    steps = _up(_steps(dispatch), pieces)
+    steps = _up(_steps(dispatch), pieces(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
     if sums == "split":  # the last piece adds up, in loops that follow the main one and multiply nothing
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
-        _set([loop for loop in outer if loop not in main], pieces - 1)
+        _set([loop for loop in outer if loop not in main], pieces(dispatch) - 1)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
         _set(main, _up(steps, dispatch["constants"]["STAGE"]))
