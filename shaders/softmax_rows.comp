@@ -1,9 +1,10 @@
 #version 450
 // SOFTMAX along the innermost axis, in one pass over each row, which a workgroup takes or (not WIDE) an invocation. The input
 // may be multiplied by a number (SCALED) and added to a mask that is broadcast (MASKED) before, as attention has it. What is
-// added up is kept in the output, and divided by the sum then.
+// added up is kept in registers where an invocation has few fours, else in the output, and divided by the sum then.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -16,6 +17,9 @@ layout(constant_id = 5) const bool SCALED = false;
 layout(constant_id = 6) const bool MASKED = false;
 layout(constant_id = 7) const bool SPREAD = false;    // the mask has one element for a row
 layout(constant_id = 8) const bool FOURS = false;     // rows are whole fours, and the mask's too
+const uint MAX_FOURS = 4;
+// Of a row, that an invocation has. With more than MAX_FOURS they are not kept in registers.
+layout(constant_id = 9) const uint OWN_FOURS = MAX_FOURS + 1;
 
 READS(0, Src, src)
 READS(1, Mask, mask)
@@ -62,52 +66,105 @@ vec4 exact_exp4(vec4 x) { return vec4(exact_exp(x.x), exact_exp(x.y), exact_exp(
 
 const uint BLOCK = 32;    // sums of sums of few elements lose less than one long sum
 
-void main() {
-    uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
-    if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers below are uniform
-    uint first = row * length, plane = row / size_2, volume = plane / size_1;
-    uint from = volume * mask_stride_0 + (plane - volume * size_1) * mask_stride_1 + (row - plane * size_2) * mask_stride_2;
-    uint count = FOURS ? length / 4 : length;
+// What an invocation has of a row: each `step`-th element, or four, from `lane` on.
+struct Share {
+    uint lane;
+    uint step;
+    uint count;     // elements of the row, or fours
+    uint first;     // index in src and dst of the row's first element
+    uint masked;    // and in the mask
+};
 
-    float largest = LOWEST;
-    if (FOURS) {
-        vec4 most = vec4(LOWEST);
-        for (uint k = lane; k < count; k += step) most = max(most, value4(first + 4 * k, from + 4 * k * mask_stride_3));
-        largest = max(max(most.x, most.y), max(most.z, most.w));
-    } else {
-        for (uint k = lane; k < count; k += step) largest = max(largest, value(first + k, from + k * mask_stride_3));
-    }
+float largest_of_row(uint lane, float largest) {
     if (WIDE) {
         OF_ALL_LANES(largest, max)
         barrier();
     }
+    return largest;
+}
 
-    float sum = 0.0;
-    float about = largest == LOWEST ? 0.0 : largest;    // a row may be masked out by minus infinity altogether
-    for (uint k = lane; k < count;) {
-        vec4 block = vec4(0.0);
-        for (uint stop = min(k + BLOCK * step, count); k < stop; k += step) {
-            if (FOURS) {
-                vec4 own = exact_exp4((value4(first + 4 * k, from + 4 * k * mask_stride_3) - about) * factor);
-                STORE4(dst, first / 4 + k, own);
-                block += own;
-            } else {
-                float own = exact_exp((value(first + k, from + k * mask_stride_3) - about) * factor);
-                STORE(dst, first + k, own);
-                block.x += own;
-            }
-        }
-        sum += FOURS ? (block.x + block.y) + (block.z + block.w) : block.x;
-    }
+float sum_of_row(uint lane, float sum) {
     if (WIDE) {
         OF_ALL_LANES(sum, sum_of)
     }
-    for (uint k = lane; k < count; k += step) {
+    return sum;
+}
+
+float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
+float largest_of_four(vec4 four) { return max(max(four.x, four.y), max(four.z, four.w)); }
+
+vec4 four_of(Share row, uint k) { return value4(row.first + 4 * k, row.masked + 4 * k * mask_stride_3); }
+float element_of(Share row, uint k) { return value(row.first + k, row.masked + k * mask_stride_3); }
+
+// What is subtracted before: a row may be masked out by minus infinity altogether.
+float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
+
+void through_registers(Share row) {
+    vec4 held[MAX_FOURS], most = vec4(LOWEST), sums = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        uint k = row.lane + i * row.step;
+        held[i] = vec4(LOWEST);
+        if (k < row.count) held[i] = four_of(row, k);
+        most = max(most, held[i]);
+    }
+    float less = about(largest_of_row(row.lane, largest_of_four(most)));
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        held[i] = exact_exp4((held[i] - less) * factor);
+        if (row.lane + i * row.step < row.count) sums += held[i];
+    }
+    float sum = sum_of_row(row.lane, sum_of_four(sums));
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        uint k = row.lane + i * row.step;
+        if (k < row.count) STORE4(dst, row.first / 4 + k, held[i] / sum);
+    }
+}
+
+void through_output(Share row) {
+    float largest = LOWEST;
+    if (FOURS) {
+        vec4 most = vec4(LOWEST);
+        for (uint k = row.lane; k < row.count; k += row.step) most = max(most, four_of(row, k));
+        largest = largest_of_four(most);
+    } else {
+        for (uint k = row.lane; k < row.count; k += row.step) largest = max(largest, element_of(row, k));
+    }
+    float less = about(largest_of_row(row.lane, largest)), sum = 0.0;
+    for (uint k = row.lane; k < row.count;) {
+        vec4 block = vec4(0.0);
+        for (uint stop = min(k + BLOCK * row.step, row.count); k < stop; k += row.step) {
+            if (FOURS) {
+                vec4 own = exact_exp4((four_of(row, k) - less) * factor);
+                STORE4(dst, row.first / 4 + k, own);
+                block += own;
+            } else {
+                float own = exact_exp((element_of(row, k) - less) * factor);
+                STORE(dst, row.first + k, own);
+                block.x += own;
+            }
+        }
+        sum += FOURS ? sum_of_four(block) : block.x;
+    }
+    sum = sum_of_row(row.lane, sum);
+    for (uint k = row.lane; k < row.count; k += row.step) {
         if (FOURS) {
-            STORE4(dst, first / 4 + k, LOAD4(dst, first / 4 + k) / sum);
+            STORE4(dst, row.first / 4 + k, LOAD4(dst, row.first / 4 + k) / sum);
         } else {
-            STORE(dst, first + k, LOAD(dst, first + k) / sum);
+            STORE(dst, row.first + k, LOAD(dst, row.first + k) / sum);
         }
     }
+}
+
+void main() {
+    uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
+    uint plane = row / size_2, volume = plane / size_1;
+    Share share;
+    share.lane = WIDE ? gl_LocalInvocationID.x : 0;
+    share.step = WIDE ? LOCAL : 1;
+    share.count = FOURS ? length / 4 : length;
+    share.first = row * length;
+    uvec3 at = uvec3(volume, plane - volume * size_1, row - plane * size_2);
+    share.masked = at.x * mask_stride_0 + at.y * mask_stride_1 + at.z * mask_stride_2;
+    if (OWN_FOURS <= MAX_FOURS) through_registers(share);
+    else through_output(share);
 }

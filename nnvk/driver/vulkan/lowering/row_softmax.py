@@ -13,6 +13,8 @@ from nnvk.driver.vulkan.shaders.declaration import Shader
 FLOATS = {dtype.name: dtype for dtype in (F32, F16)}
 """What rows may consist of, by the axis DTYPE."""
 SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=tuple(FLOATS))
+_MAX_FOURS = 4
+"""Of a row, that an invocation keeps in registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
     count = target.nbytes // rows.dtype.size // rows.length
     groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
+    fours = rows.length % 4 == 0 and mask.has_fours
+    own = -(-rows.length // (4 * int(shares["LOCAL"]))) if shares["WIDE"] else rows.length // 4
     return g.made(
         SOFTMAX_ROWS.variant(DTYPE=rows.dtype.name),
         groups=groups,
@@ -58,7 +62,8 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
             "SCALED": rows.scale is not None,
             "MASKED": rows.mask is not None,
             "SPREAD": mask.strides[3] == 0,
-            "FOURS": rows.length % 4 == 0 and mask.has_fours,
+            "FOURS": fours,
+            "OWN_FOURS": own if fours and own <= _MAX_FOURS else _MAX_FOURS + 1,
         },
         tensors={"src": rows.source, "mask": mask.tensor, "dst": target},
         push={
