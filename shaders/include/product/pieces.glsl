@@ -1,6 +1,7 @@
 // SUMS_SPLIT: several workgroups compute one tile, a piece of K each, so that a device with many units has something
 // to do where there are few tiles. Each leaves what it has; the one that comes last, which an invocation finds out for
-// itself, adds up in the order of the pieces, whoever is last: the same numbers every time.
+// itself, adds up in the order of the pieces, whoever is last: the same numbers every time. To be included after SUMS, the
+// vectors of sums of an invocation, and MAX_SUMS.
 
 #ifndef NNVK_PRODUCT_PIECES_GLSL
 #define NNVK_PRODUCT_PIECES_GLSL
@@ -40,13 +41,11 @@ ACC4 bias_of(Output target, uint piece) {
 const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
 
 // Neighbouring invocations write neighbouring vectors.
-uint place_of_sum(uint tile, uint piece, uint number, uint sums) {
-    return sums_offset / TOTAL_WORDS + ((tile * PIECES + piece) * sums + number) * INVOCATIONS + gl_LocalInvocationIndex;
+uint place_of_sum(uint tile, uint piece, uint number) {
+    return sums_offset / TOTAL_WORDS + ((tile * PIECES + piece) * SUMS + number) * INVOCATIONS + gl_LocalInvocationIndex;
 }
 
-void leave_sum(Place place, uint number, uint sums, TOTAL sum) {
-    left_sums[place_of_sum(place.tile, place.piece, number, sums)] = sum;
-}
+void leave_sum(Place place, uint number, TOTAL sum) { left_sums[place_of_sum(place.tile, place.piece, number)] = sum; }
 
 // Whether all pieces have left their sums. The counters are zero again afterwards.
 bool comes_last(Place place) {
@@ -58,11 +57,13 @@ bool comes_last(Place place) {
     return last;
 }
 
-TOTAL whole_sum(Place place, uint number, uint sums) {
-    TOTAL sum = left_sums[place_of_sum(place.tile, 0u, number, sums)];
-    for (uint piece = 1; piece < PIECES; piece++)
-        sum = with_total(sum, left_sums[place_of_sum(place.tile, piece, number, sums)]);
-    return sum;
+// All that the pieces have left. The loads of a piece are under way together.
+void add_up(Place place, out TOTAL sums[MAX_SUMS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = left_sums[place_of_sum(place.tile, 0u, n)];
+    for (uint piece = 1; piece < PIECES; piece++) {
+        [[unroll]] for (uint n = 0; n < SUMS; n++)
+            sums[n] = with_total(sums[n], left_sums[place_of_sum(place.tile, piece, n)]);
+    }
 }
 #endif
 

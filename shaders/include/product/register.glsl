@@ -9,7 +9,6 @@
 #define NNVK_PRODUCT_REGISTER_GLSL
 
 #include "arithmetic.glsl"
-#include "pieces.glsl"
 
 layout(constant_id = 7) const uint FOURS = 1;
 // Weights are in packed blocks, not in order.
@@ -29,8 +28,11 @@ const uint SHARE = 1;
 #endif
 const uint MAX_ROWS = 16;
 const uint MAX_FOURS = 2;
+const uint SUMS = ROWS * FOURS, MAX_SUMS = MAX_ROWS * MAX_FOURS;
 const uint LOADS = ROWS / SHARE;
 const uint WIDE = SPAN == 8u ? 2u : 1u;    // fours of K in a round
+
+#include "pieces.glsl"
 
 // Where the weights of one four of output channels lie, as index of a step of K in `weights`; in order of bytes, in
 // `weights_words`.
@@ -107,7 +109,7 @@ void main() {
     Output targets[MAX_FOURS];
     Columns columns[MAX_FOURS];
     uvec4 weight_counts[MAX_FOURS];
-    Sum sums[MAX_ROWS * MAX_FOURS];
+    Sum sums[MAX_SUMS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
         targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, (four + f) * 4u);
         columns[f] = columns_of(part, min(four + f, fours - 1u), fours);
@@ -160,11 +162,11 @@ void main() {
                 }
             }
             if (EACH_ROUND_CARRIES) {
-                [[unroll]] for (uint r = 0; r < ROWS * FOURS; r++) carry(sums[r]);
+                [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
             }
             c++;
         }
-        [[unroll]] for (uint r = 0; r < ROWS * FOURS; r++) carry(sums[r]);
+        [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
     }
     ACC4 due[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * WIDE);
@@ -177,7 +179,7 @@ void main() {
             [[unroll]] for (uint f = 0; f < FOURS; f++) {
                 TOTAL sum = total(sums[r * FOURS + f], count, due[f]);
 #ifdef SUMS_SPLIT
-                leave_sum(place, r * FOURS + f, ROWS * FOURS, sum);
+                leave_sum(place, r * FOURS + f, sum);
 #else
                 store_output(pixels[r], targets[f], sum);
 #endif
@@ -186,9 +188,10 @@ void main() {
     }
 #ifdef SUMS_SPLIT
     if (!comes_last(place)) return;
+    TOTAL whole[MAX_SUMS];
+    add_up(place, whole);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        [[unroll]] for (uint f = 0; f < FOURS; f++)
-            store_output(pixels[r], targets[f], whole_sum(place, r * FOURS + f, ROWS * FOURS));
+        [[unroll]] for (uint f = 0; f < FOURS; f++) store_output(pixels[r], targets[f], whole[r * FOURS + f]);
     }
 #endif
 }

@@ -6,7 +6,6 @@
 #define NNVK_PRODUCT_SHARED_GLSL
 
 #include "arithmetic.glsl"
-#include "pieces.glsl"
 
 layout(constant_id = 7) const uint FOURS = 1;
 // A tap has a whole number of stages: all invocations go from one to the next together.
@@ -24,12 +23,14 @@ const uint LOADERS = ACROSS * LINES;                   // a multiple of STAGE
 const uint LOAD_ROWS = LOADERS / STAGE;
 const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
 const uint MAX_ROWS = 8, MAX_FOURS = 2, MAX_LOADS = 8;
-// Fours of K whose factors are all in registers before the first is multiplied: where these are short, so that a lone
-// subgroup waits for shared memory once.
+const uint SUMS = INVOCATION_ROWS * FOURS, MAX_SUMS = MAX_ROWS * MAX_FOURS;
+// Fours of K whose factors are all in registers before the first is multiplied, so that a lone subgroup waits for shared
+// memory once: where these are short, or an invocation has few of them.
+const uint MAX_TOGETHER = 4;
 #if defined(ARITHMETIC_HALF) || defined(ARITHMETIC_DOT)
 const uint TOGETHER = 4;
 #else
-const uint TOGETHER = 1;
+const uint TOGETHER = SUMS <= 2u ? 4u : SUMS <= 4u ? 2u : 1u;
 #endif
 
 #ifdef IS_QUANTISED
@@ -40,6 +41,8 @@ const uint STEPS = 4;
 const uint BLOCK_LINE = STEPS * (BLOCK / 4);           // of a block, as it lies in memory
 const uint WEIGHTS = STAGE * STEPS * QUADS;
 const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
+
+#include "pieces.glsl"
 
 shared LOADED4 stage_inputs[STAGE * LINE];
 shared WEIGHTS4 stage_weights[WEIGHTS];
@@ -166,7 +169,7 @@ void main() {
     Part part = part_of(place.part);
 
     Zeros zeros = zeros_of(true);
-    Sum sums[MAX_ROWS * MAX_FOURS];
+    Sum sums[MAX_SUMS];
     uint input_counts[MAX_ROWS];
     uvec4 weight_counts[MAX_FOURS];
     Output targets[MAX_FOURS];
@@ -227,8 +230,8 @@ void main() {
         // Of the last stage once more, from near: compilers wait for loads at the end of a branch.
         fetch(share, source, firsts, next, steps);
         [[unroll]] for (uint first = 0; first < STAGE; first += TOGETHER) {
-            Weights4 weights[TOGETHER][MAX_FOURS];
-            LOADED4 loaded[TOGETHER][MAX_ROWS];
+            Weights4 weights[MAX_TOGETHER][MAX_FOURS];
+            LOADED4 loaded[MAX_TOGETHER][MAX_ROWS];
             [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
                 [[unroll]] for (uint f = 0; f < FOURS; f++) {
                     weights[t][f] = staged_weights((first + t) * STEPS * QUADS + column + f * ACROSS, zeros);
@@ -249,7 +252,7 @@ void main() {
             }
         }
         if ((next - own.first) % EXACT_FOURS == 0u) {
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS * FOURS; r++) carry(sums[r]);
+            [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
         }
         barrier();
     }
@@ -263,13 +266,15 @@ void main() {
             carry(sums[number]);
             TOTAL sum = total(sums[number], input_counts[r], due[f]);
 #ifdef SUMS_SPLIT
-            leave_sum(place, number, INVOCATION_ROWS * FOURS, sum);
+            leave_sum(place, number, sum);
         }
     }
     if (!comes_last(place)) return;
+    TOTAL whole[MAX_SUMS];
+    add_up(place, whole);
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) {
-            TOTAL sum = whole_sum(place, r * FOURS + f, INVOCATION_ROWS * FOURS);
+            TOTAL sum = whole[r * FOURS + f];
 #endif
             store_output(window_of(part, place.row + line + r * LINES).pixel, targets[f], sum);
         }

@@ -20,7 +20,8 @@ from nnvk.types.model import Lifetime
 
 
 def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
-    return [strategy for strategy in candidates(work, device) if strategy.arithmetic == "half"]
+    """What a GPU would be offered."""
+    return [way for way in candidates(work, replace(device, is_cpu=False)) if way.arithmetic == "half"]
 
 
 FORCED = ("register 8x8", "register 1x4", "shared 16x64", "shared 128x64")

@@ -13,7 +13,7 @@ from rows import parse
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 # T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.
@@ -151,18 +151,11 @@ def is_for_large_tiles(text: str) -> bool:
 )
 def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str, tile: str) -> None:
     """Whichever is chosen, a result is the reference's; of bytes that is: bit by bit."""
-    model = parse(text).model
-    plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
-    offered: list[Strategy] = []
-
-    def record(work: Work, device: DeviceProfile) -> list[Strategy]:
-        offered.extend(candidates(work, device))
-        return offered
-
-    with monkeypatch.context() as patch:
-        patch.setattr(product, "ranked", record)
-        vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
-    assert sorted(map(str, offered)) == sorted(plan.choices[0].ways)
+    work, ways = asked_for(vulkan, text)
+    offered = list(candidates(work, vulkan.profile))
+    assert sorted(map(str, offered)) == sorted(ways)
+    if tile == "shared":
+        offered = shared_on_gpus(work, vulkan.profile)
     forced = extremes([strategy for strategy in offered if strategy.tile == tile], is_for_large_tiles(text))
     if not forced:
         pytest.skip(f"no strategy {tile} for this product on this device")
@@ -171,6 +164,39 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
     for strategy in (*forced, *(replace(each, pieces=3) for each in alone.values())):
         monkeypatch.setattr(product, "ranked", lambda work, device, strategy=strategy: [strategy])
         check_like_the_reference(vulkan, text)
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("text", [text for text in EVERY_STRATEGY.strip().splitlines() if ",32]" in text.split()[1]])
+def test_every_size_of_the_tile_shared(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Invocations share out what they load in another way for each."""
+    work, _ = asked_for(own, text)
+    sizes = {(way.rows, way.local, way.fours): way for way in shared_on_gpus(work, own.profile)}
+    assert len(sizes) > 10
+    for strategy in sizes.values():
+        monkeypatch.setattr(product, "ranked", lambda work, device, strategy=strategy: [strategy])
+        check_like_the_reference(own, text)
+
+
+def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:
+    """The product of a row, and the ways that there are for it on the device."""
+    works: list[Work] = []
+
+    def record(work: Work, device: DeviceProfile) -> list[Strategy]:
+        works.append(work)
+        return ranked(work, device)
+
+    model = parse(text).model
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "ranked", record)
+        plan = vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
+    return works[0], plan.choices[0].ways
+
+
+def shared_on_gpus(work: Work, device: DeviceProfile) -> list[Strategy]:
+    """The tiles `shared` that a GPU like the device would be offered: CPUs are not offered all of them."""
+    ways = candidates(work, replace(device, is_cpu=False))
+    return [way for way in ways if way.tile == "shared" and way.pieces == 1]
 
 
 def extremes(strategies: list[Strategy], large: bool) -> list[Strategy]:

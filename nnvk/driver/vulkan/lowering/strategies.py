@@ -22,8 +22,16 @@ _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
 _STAGES = {"dot": (4, 8), "float": (4, 8), "half": (4, 8)}
 """Fours of K that the tile `shared` may load at once: short factors take little room. Others 4."""
-_SHARED = ((16, (16, 8), 1), (32, (16, 8), 1), (64, (16, 8), 1), (32, (8, 8), 2), (64, (8, 8), 2), (128, (8, 16), 2))
-"""Sizes of the tile `shared`: pixels and invocations of a workgroup, fours of output channels of an invocation."""
+_SHARED = (
+    ((16, 8), 1, (2, 3, 4, 5, 6, 7, 8)),
+    ((16, 16), 1, (2, 3, 4, 6, 8)),
+    ((8, 16), 1, (2, 3, 4, 5)),
+    ((8, 8), 2, (4, 8)),
+    ((8, 16), 2, (8,)),
+)
+"""Sizes of the tile `shared`: invocations of a workgroup, fours of output channels of an invocation, and its pixels."""
+_UNROLLED = 32
+"""Vectors of sums by fours of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -35,7 +43,7 @@ _PIECES = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
 _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
-_LEFT = 4
+_LEFT = 5.6
 """How often longer than by its store a piece is waited for to leave a vector of sums."""
 _SHORTEST_PIECE = 8
 """Fours of K that are worth a workgroup of their own."""
@@ -146,7 +154,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
-        whole = list(_shared(way))
+        whole = list(_shared(device, way))
         if _sums_are_short(work, way):
             whole += _in_registers(work, device, way)
         for strategy in whole:
@@ -162,11 +170,15 @@ def uses_subgroups(device: DeviceProfile) -> bool:
     return "subgroupShuffle" in device.features and device.is_cpu and device.subgroup_size == _LANES
 
 
-def _shared(way: str) -> Iterator[Strategy]:
-    for (rows, local, fours), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
+def _shared(device: DeviceProfile, way: str) -> Iterator[Strategy]:
+    for (local, fours, pixels), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
+        if math.prod(local) > device.max_invocations:
+            continue
         if way == "half" and stage * fours > 8:
             continue  # invocations would hold all registers that there are
-        yield Strategy("shared", rows, local, fours, way, stage=stage)
+        for each in pixels:
+            if not device.is_cpu or each * fours * stage <= _UNROLLED:
+                yield Strategy("shared", each * local[1], local, fours, way, stage=stage)
 
 
 def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
@@ -276,9 +288,9 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.groups *= strategy.pieces
         run.busy *= strategy.pieces
         run.rounds = -(-run.rounds // strategy.pieces)
-        # Every piece leaves its sums and counts, and what comes last loads them all.
-        run.end += strategy.sums * 2 * costs.load + costs.load
-        run.moved = run.moved / strategy.pieces + strategy.sums * (1 + strategy.pieces)
+        # Every piece leaves its sums and counts, and what comes last loads them all, and ends.
+        run.end = run.end / strategy.pieces + strategy.sums * 2 * costs.load + costs.load
+        run.moved = run.moved / strategy.pieces + strategy.sums * 2
         run.memory += run.groups * run.size * 16 * strategy.sums
         run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
     run.memory += _bytes(work)
@@ -327,8 +339,8 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     step += pixels * (vectors.load - costs.load)
     step += stage * own * vectors.products + stage * (fours + own / fours) * vectors.convert
     staging = (brought + stage * factors) * costs.staged
-    # Short factors of four fours of K are held at once; of halves a sum in 16 bits beside that in 32.
-    held = own + brought + (4 if strategy.arithmetic in ("half", "dot") else 1) * factors
+    # Of halves a sum in 16 bits beside that in 32.
+    held = own + brought + _held_together(strategy) * factors
     if strategy.arithmetic == "half":
         held = own + held / 2
     return Run(
@@ -342,6 +354,13 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
         moved=rounds * (pixels * vectors.pixel + weights) + own,
         held=held,
     )
+
+
+def _held_together(strategy: Strategy) -> int:
+    """Fours of K whose factors the tile `shared` has in registers at once (TOGETHER in product/shared.glsl)."""
+    if strategy.arithmetic in ("half", "dot") or strategy.sums <= 2:
+        return 4
+    return 2 if strategy.sums <= 4 else 1
 
 
 def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> Run:
