@@ -45,6 +45,28 @@ def test_a_wave_goes_round_its_loops() -> None:
     assert run.stalled.most_common(1)[0][0] == "memory"
 
 
+PIECES = """# Assembly
+BB0:
+    v_fma_f32 v5, v0, v1, v5 ; 11111111
+    buffer_store_dwordx4 v[0:3], v4, s[0:3], 0 offen ; 22222222
+    buffer_atomic_add v7, v4, s[0:3], 0 offen ; 33333333
+    buffer_load_dwordx4 v[0:3], v4, s[0:3], 0 offen ; 44444444
+    s_waitcnt vmcnt(0) ; 55555555
+    buffer_store_dwordx2 v[0:1], v4, s[4:7], 0 offen ; 66666666
+    s_endpgm ; 77777777
+"""
+
+
+def test_one_of_so_many_pieces_adds_up() -> None:
+    code, labels = assembly.parse(PIECES)
+    gpu = GPUS["navi21"]
+    whole = assembly.follow_pieces(code, assembly.loops(code, labels), 64, gpu, 1)
+    assert (whole.products, whole.read, whole.written) == (1, 16, 16 + 4 + 8)
+    shared = assembly.follow_pieces(code, assembly.loops(code, labels), 64, gpu, 4)
+    assert (shared.products, shared.read, shared.written) == (1, 16 / 4, 16 + 4 + 8 / 4)
+    assert shared.alone == whole.alone > gpu.memory_latency
+
+
 def test_how_often_the_loops_of_winograds_transforms_go_round() -> None:
     """The first goes through the channels, and clears shared memory in a loop; the last has loops for rare tiles."""
 

@@ -109,12 +109,7 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
     found = assembly.loops(code, labels)
     known = trips.guess(dispatch, found)
     wave, statistics = facts["subgroup"], facts["statistics"]
-    run = assembly.follow(code, found, wave, gpu)
-    pieces = trips.pieces(dispatch)
-    if pieces > 1:  # one workgroup of each tile goes on behind the counter
-        alone = run.alone
-        run.add(assembly.follow(code, found, wave, gpu, assembly.behind_counter(code)), 1 / pieces - 1)
-        run.alone = alone
+    run = assembly.follow_pieces(code, found, wave, gpu, trips.pieces(dispatch))
     hot = max(found, key=lambda loop: (loop.counts["products"], loop.first - loop.last), default=None)
     inner = hot.counts if hot else assembly.count(code)
     product = trips.multiply_adds(dispatch)
