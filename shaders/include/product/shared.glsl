@@ -24,14 +24,10 @@ const uint LOAD_ROWS = LOADERS / STAGE;
 const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
 const uint MAX_ROWS = 8, MAX_FOURS = 2, MAX_LOADS = 8;
 const uint SUMS = INVOCATION_ROWS * FOURS, MAX_SUMS = MAX_ROWS * MAX_FOURS;
-// Fours of K whose factors are all in registers before the first is multiplied, so that a lone subgroup waits for shared
-// memory once: where these are short, or an invocation has few of them.
+// Fours of K whose factors are all in registers before the first is multiplied: a lone subgroup waits for shared memory
+// once.
+layout(constant_id = 2) const uint TOGETHER = 1;
 const uint MAX_TOGETHER = 4;
-#if defined(ARITHMETIC_HALF) || defined(ARITHMETIC_DOT)
-const uint TOGETHER = 4;
-#else
-const uint TOGETHER = SUMS <= 2u ? 4u : SUMS <= 4u ? 2u : 1u;
-#endif
 
 #ifdef IS_QUANTISED
 const uint STEPS = 1;    // vectors of weights of a four of K for four output channels

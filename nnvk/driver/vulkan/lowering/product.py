@@ -292,7 +292,7 @@ def _by_tiles(
         spec["PIECES"] = strategy.pieces
     if tile == "shared":
         whole = product.depth % (4 * strategy.stage) == 0
-        spec |= {"FOURS": strategy.fours, "STAGE": strategy.stage, "WHOLE_STAGES": whole}
+        spec |= {"FOURS": strategy.fours, "STAGE": strategy.stage, "WHOLE_STAGES": whole, "TOGETHER": strategy.together}
     if tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
         del spec["local_y"]

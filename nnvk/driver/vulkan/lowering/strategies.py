@@ -114,6 +114,13 @@ class Strategy:
         return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.fours
 
     @property
+    def together(self) -> int:
+        """Fours of K whose factors the tile `shared` has in registers at once, where they are short or few."""
+        if self.arithmetic in ("half", "dot") or self.sums <= 2:
+            return 4
+        return 2 if self.sums <= 4 else 1
+
+    @property
     def size(self) -> tuple[int, int]:
         """Pixels and output channels of a workgroup."""
         if self.tile in ("subgroup", "vector"):
@@ -172,13 +179,19 @@ def uses_subgroups(device: DeviceProfile) -> bool:
 
 def _shared(device: DeviceProfile, way: str) -> Iterator[Strategy]:
     for (local, fours, pixels), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
-        if math.prod(local) > device.max_invocations:
-            continue
-        if way == "half" and stage * fours > 8:
-            continue  # invocations would hold all registers that there are
         for each in pixels:
-            if not device.is_cpu or each * fours * stage <= _UNROLLED:
-                yield Strategy("shared", each * local[1], local, fours, way, stage=stage)
+            strategy = Strategy("shared", each * local[1], local, fours, way, stage=stage)
+            if _can_stage(strategy, device):
+                yield strategy
+
+
+def _can_stage(strategy: Strategy, device: DeviceProfile) -> bool:
+    """Whether a device has room for what the tile `shared` asks of invocations and compilers."""
+    if strategy.arithmetic == "half" and strategy.stage * strategy.fours > 8:
+        return False  # invocations would hold all registers that there are
+    if device.is_cpu and strategy.sums * strategy.stage > _UNROLLED:
+        return False
+    return math.prod(strategy.local) <= device.max_invocations
 
 
 def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
@@ -340,7 +353,7 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     step += stage * own * vectors.products + stage * (fours + own / fours) * vectors.convert
     staging = (brought + stage * factors) * costs.staged
     # Of halves a sum in 16 bits beside that in 32.
-    held = own + brought + _held_together(strategy) * factors
+    held = own + brought + strategy.together * factors
     if strategy.arithmetic == "half":
         held = own + held / 2
     return Run(
@@ -354,13 +367,6 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
         moved=rounds * (pixels * vectors.pixel + weights) + own,
         held=held,
     )
-
-
-def _held_together(strategy: Strategy) -> int:
-    """Fours of K whose factors the tile `shared` has in registers at once (TOGETHER in product/shared.glsl)."""
-    if strategy.arithmetic in ("half", "dot") or strategy.sums <= 2:
-        return 4
-    return 2 if strategy.sums <= 4 else 1
 
 
 def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> Run:
