@@ -310,9 +310,8 @@ struct Place {
 Place place_of_group(uint channels, uint pixels, uint pieces) {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / pieces;
     uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
-    uint column = tile / tiles;
-    uint part = SPLIT == NOTHING ? uint(column >= blocks) : column / blocks;
-    return Place(tile, group - tile * pieces, part, (tile - column * tiles) * pixels, column - part * blocks);
+    uint down = tile / blocks, part = SPLIT == NOTHING ? uint(down >= tiles) : down / tiles;
+    return Place(tile, group - tile * pieces, part, (down - part * tiles) * pixels, tile - down * blocks);
 }
 
 // The block of packed weights that is a part's first.
