@@ -12,7 +12,7 @@
 // bytes, two dot products for each output channel; it is for sums of 32 bits alone. ARITHMETIC_FLOAT has four products, which
 // are whole numbers up to 2^22, added up as floats, and that added to the sum as an integer.
 //
-// ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four to sixteen steps, which the host
+// ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four to 32 steps, which the host
 // has made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
 
 #ifndef NNVK_PRODUCT_ARITHMETIC_GLSL
@@ -102,7 +102,7 @@ const uint EXACT_FOURS = 0x7fffffffu;
 const bool CARRIES = EXACT_FOURS != 0x7fffffffu;
 #ifdef ARITHMETIC_HALF
 const bool EACH_ROUND_CARRIES = true;
-layout(constant_id = 12) const uint ROUND = 2;    // fours of K, of TILE_SHARED: 2 or 4
+layout(constant_id = 12) const uint ROUND = 2;    // fours of K, of TILE_SHARED: 2, 4 or 8
 #else
 const bool EACH_ROUND_CARRIES = false;
 const uint ROUND = 1;

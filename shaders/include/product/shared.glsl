@@ -28,6 +28,7 @@ const uint SUMS = INVOCATION_ROWS * FOURS, MAX_SUMS = MAX_ROWS * MAX_FOURS;
 // once.
 layout(constant_id = 2) const uint TOGETHER = 1;
 const uint MAX_TOGETHER = 4;
+const uint ADDED = ROUND < STAGE ? ROUND : STAGE;    // fours of K before sums are carried
 
 #ifdef IS_QUANTISED
 const uint STEPS = 1;    // vectors of weights of a four of K for four output channels
@@ -242,7 +243,7 @@ void main() {
                     input_counts[r] = count_inputs(input_counts[r], inputs);
                     [[unroll]] for (uint f = 0; f < FOURS; f++) {
                         add_products(sums[r * FOURS + f], inputs, weights[t][f]);
-                        if (EACH_ROUND_CARRIES && (t + 1u) % ROUND == 0u) carry(sums[r * FOURS + f]);
+                        if (EACH_ROUND_CARRIES && (first + t + 1u) % ADDED == 0u) carry(sums[r * FOURS + f]);
                     }
                 }
             }

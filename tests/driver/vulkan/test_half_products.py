@@ -12,7 +12,7 @@ from rows import Row, empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
-from nnvk.driver.vulkan.lowering.filters import LONGEST, LONGEST_OF_16
+from nnvk.driver.vulkan.lowering.filters import LONGEST, ROUNDS, longest_of
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode
@@ -24,10 +24,11 @@ def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
     return [way for way in candidates(work, replace(device, is_cpu=False)) if way.arithmetic == "half"]
 
 
-FORCED = ("register 8x8", "register 1x4", "shared 16x64", "shared 128x64")
+FORCED = (("register 8x8", 4), ("register 1x4", 4), ("shared 16x64", 4), ("shared 128x64", 4), ("shared 40x64", 8))
+"""Tiles, and the fours of K of their stages."""
 
 
-@pytest.fixture(params=FORCED)
+@pytest.fixture(params=FORCED, ids=lambda forced: f"{forced[0]} by {4 * forced[1]}")
 def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> VulkanDevice:
     """The device, which multiplies 16-bit floats by one strategy with packed weights, or the first there is."""
     if not own.profile.has_native_16:
@@ -35,7 +36,8 @@ def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.F
 
     def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
         ways = offered(work, device)
-        return [way for way in ways if str(way).startswith(f"{request.param} ")] or ways
+        tile, stage = request.param
+        return [way for way in ways if str(way).startswith(f"{tile} ") and way.stage == stage] or ways
 
     monkeypatch.setattr(product, "ranked", ranked)
     return own
@@ -92,12 +94,12 @@ def test_integers_are_exact(halved: VulkanDevice, text: str) -> None:
     check_like_the_reference(halved, spoilt(text, shortened(constant_of(text)), *parse(text).inputs))
 
 
-@pytest.mark.parametrize("longest", [LONGEST, LONGEST_OF_16])
+@pytest.mark.parametrize("fours", ROUNDS)
 @pytest.mark.parametrize("text", SHAPES.strip().splitlines())
-def test_numbers_are_as_close_as_the_vectors_ask(halved: VulkanDevice, text: str, longest: float) -> None:
+def test_numbers_are_as_close_as_the_vectors_ask(halved: VulkanDevice, text: str, fours: int) -> None:
     rng = np.random.default_rng(1)
     weights = rng.standard_normal(constant_of(text).shape)
-    weights *= longest / lengths_of(weights).max() / 1.001
+    weights *= longest_of(fours) / lengths_of(weights).max() / 1.001
     inputs = [rng.standard_normal(source.shape) for source in parse(text).inputs]
     got, want = outputs_of(halved, spoilt(text, weights, *inputs))
     assert first_difference(want, got, OperandCode.TENSOR_FLOAT16) is None
@@ -107,7 +109,7 @@ def test_numbers_are_as_close_as_the_vectors_ask(halved: VulkanDevice, text: str
 @pytest.mark.parametrize("weight", [0.4, 2.0**-6, 2.0**-14, 2.0**-24])
 def test_sums_never_leave_the_range(halved: VulkanDevice, size: float, weight: float) -> None:
     """Large products that cancel, next to each other or far apart, or that add up to what is just within the range."""
-    depth, rows = 96, 19
+    depth, rows = 2 * 4 * max(ROUNDS), 19  # each half is whole sums, whose roundings cancel too
     signs = np.where(np.arange(depth) % 2, 1.0, -1.0)
     apart = np.where(np.arange(depth) < depth // 2, 1.0, -1.0)
     weights = weight * np.stack([signs, apart, np.eye(1, depth)[0], np.full(depth, 1 / depth)])

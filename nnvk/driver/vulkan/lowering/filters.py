@@ -24,12 +24,10 @@ FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 
 BLOCK = 32
 """Output channels in a block of packed filters."""
-HALF_STEPS = 32
-"""Products that may be added up as 16-bit floats: twice as many as any tile has in a round, for the roundings."""
+ROUNDS = 8, 4, 2
+"""Fours of K that may be added up as 16-bit floats, the most first."""
 LONGEST = 4.0
-"""Of filters as vectors, for sums of eight products in 16 bits."""
-LONGEST_OF_16 = LONGEST / 2**0.5
-"""For sums of sixteen, whose errors are larger by as much."""
+"""Of filters as vectors, for the shortest of these sums."""
 _LOCAL = 64
 _ALL = slice(None)
 _AT_ONCE = 1 << 18
@@ -222,7 +220,7 @@ class Halving:
     """How products with constant weights are added up as 16-bit floats."""
 
     scale: float
-    """A power of two, at most 1, that brings the largest weight below 1 / `HALF_STEPS`: so no sum overflows."""
+    """A power of two, at most 1, that brings the largest weight so low that no sum overflows."""
     round: int
     """Fours of K in a sum."""
 
@@ -231,8 +229,14 @@ def halving_of(g: Lowering, filters: Filters) -> Halving:
     """How, for filters that may be halved."""
     length, largest = length_and_largest(g, filters)
     _, exponent = math.frexp(largest)
-    scale = min(1.0, math.ldexp(1.0 / HALF_STEPS, -exponent))
-    return Halving(scale, 4 if length <= LONGEST_OF_16 else 2)
+    fours = next(each for each in ROUNDS if length <= longest_of(each))
+    most = 2 * 4 * fours  # twice the products of a sum, for the roundings
+    return Halving(min(1.0, math.ldexp(1.0 / most, -exponent)), fours)
+
+
+def longest_of(fours: int) -> float:
+    """`LONGEST` for sums of so many fours of K: their errors grow with the square root of the number."""
+    return LONGEST * math.sqrt(ROUNDS[-1] / fours)
 
 
 def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
