@@ -59,6 +59,9 @@ layout(constant_id = 12) const bool SIGNED = false;
 layout(constant_id = 13) const bool WEIGHTS_SIGNED = false;
 const uint sign_mask = SIGNED ? 0x80808080u : 0u;
 const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
+#else
+// Channels that a filter sees where these are fewer than four, so that no more are loaded; else 4.
+layout(constant_id = 13) const uint FEW = 4;
 #endif
 
 const uint NOTHING = 1;
@@ -274,7 +277,7 @@ LOADED4 load_anything(uint address, uint c, uint next) {
     return SPAN < 4u ? join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at) : loaded;
 #else
     if (SPAN >= 4u) return src_fours_at((at >> 2) + next / 4u);
-    uint left = depth - c;    // weights are 0 past the last channel, but 0 * inf is not
+    uint left = FEW < 4u ? FEW : depth - c;    // weights are 0 past the last channel, but 0 * inf is not
 #if FOUR_WORDS == 4
     uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
     ACC4 values;
@@ -283,7 +286,7 @@ LOADED4 load_anything(uint address, uint c, uint next) {
 #else
     uint last = (at + min(left, 4u) - 1u) >> 1;
     uint words[3];
-    [[unroll]] for (uint i = 0; i < 3u; i++) words[i] = src_at(min((at >> 1) + i, last));
+    [[unroll]] for (uint i = 0; i < 3u; i++) words[i] = FEW < 4u && i == 2u ? 0u : src_at(min((at >> 1) + i, last));
     uvec2 even = uvec2(words[0], words[1]);
     uvec2 bits = mix(even, even >> 16 | uvec2(words[1], words[2]) << 16, bvec2((at & 1u) != 0u));
     return bits & uvec2(left == 1u ? 0xffffu : ~0u, left >= 4u ? ~0u : left == 3u ? 0xffffu : 0u);

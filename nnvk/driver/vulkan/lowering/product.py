@@ -301,6 +301,8 @@ def _by_tiles(
     bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
     if kind == "q8":
         spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
+    else:
+        spec["FEW"] = min(product.depth, 4)
     halves = {}
     if halving is not None:
         spec["ROUND"] = halving.round
