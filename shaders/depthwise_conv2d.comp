@@ -8,6 +8,9 @@
 //
 // Bytes are multiplied as floats, which is fast everywhere: the sums of a window that registers hold are exact. The
 // input's zero point is outside of them: sum (a - za) (w - zw) = sum a (w - zw) - za sum (w - zw).
+//
+// ARITHMETIC_HALF multiplies 16-bit floats as such and adds up a window so, which the host has made too small to overflow
+// by a power of two in the weights.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -74,6 +77,9 @@ layout(push_constant) uniform Push {
     uint pitches;
     ACC low;
     ACC high;
+#ifdef ARITHMETIC_HALF
+    float weight_scale;    // what weights come too small by
+#endif
 #ifdef DTYPE_Q8
     uint sign_mask;
     uint weight_sign_mask;
@@ -94,10 +100,21 @@ layout(push_constant) uniform Push {
 #define FACTOR4 ivec4
 #define SUM_FROM(bias) ivec4(0)
 #define TOTAL_OF(sum) narrow_total(sum)
+#elif defined(ARITHMETIC_HALF)
+#define FACTOR4 f16vec4
+#define SUM_FROM(bias) f16vec4(0.0)
+#define TOTAL_OF(sum) (target.bias + vec4(sum) * weight_scale)
 #else
 #define FACTOR4 ACC4
 #define SUM_FROM(bias) (bias)
 #define TOTAL_OF(sum) (sum)
+#endif
+#ifdef ARITHMETIC_HALF
+#define FACTOR4_OF(four) native_halves(four)
+#define WEIGHT_FACTOR4_OF(four) native_halves(four)
+#else
+#define FACTOR4_OF(four) DECODE4_WITH(four, 0u)
+#define WEIGHT_FACTOR4_OF(four) FROM_WEIGHT4(four)
 #endif
 
 // The part of the input that an invocation sees: four channels of an image.
@@ -105,7 +122,8 @@ struct Input {
     uint base;    // index in src of the image's first pixel
     uint height;
     uint width;
-    uint stride;    // values from one pixel to the next
+    uint stride;    // values from one pixel to the next,
+    uint line;      // and from one line
     uvec4 channels;
 #ifdef DTYPE_Q8
     uint sign_mask;
@@ -119,18 +137,18 @@ Input input_of(uint image, uint channel) {
     uint first = image * height * width * channels;
     uint base = src_offset * WORD_VALUES + first;
 #ifdef DTYPE_Q8
-    return Input(base, height, width, channels, seen, sign_mask, uint(input_zero) * 0x01010101u);
+    return Input(base, height, width, channels, width * channels, seen, sign_mask, uint(input_zero) * 0x01010101u);
 #else
-    return Input(base, height, width, channels, seen);
+    return Input(base, height, width, channels, width * channels, seen);
 #endif
 }
 
-// The four values at (y, x); in the padding zeros, or zero points. Without a branch: this is unrolled many times, and
-// SwiftShader's compiler tries every way through branches, of which ?: and && are two.
-FACTOR4 load_input(Input from, int y, int x) {
-    bool inside = all(lessThan(uvec2(y, x), uvec2(from.height, from.width)));
-    uint pixel = from.base + mix(0u, (uint(y) * from.width + uint(x)) * from.stride, inside);
-    uvec4 at = pixel + from.channels;
+// The four values so far down and right of (y, x); in the padding zeros, or zero points. Without a branch: this is
+// unrolled many times, and SwiftShader's compiler tries every way through branches, of which ?: and && are two.
+FACTOR4 load_input(Input from, int y, int x, uint down, uint right) {
+    bool inside = all(lessThan(uvec2(y, x) + uvec2(down, right), uvec2(from.height, from.width)));
+    uint place = uint(y) * from.line + uint(x) * from.stride + (down * from.line + right * from.stride);
+    uvec4 at = from.base + mix(0u, place, inside) + from.channels;
 #ifdef DTYPE_Q8
     uint word = 0u;
     if (VECTOR_LOADS) {
@@ -140,23 +158,27 @@ FACTOR4 load_input(Input from, int y, int x) {
     }
     return vec4(unpack_bytes(mix(from.padding, word, inside), 0u));
 #else
-    ACC4 loaded;
+    FACTOR4 loaded;
     if (VECTOR_LOADS) {
-        loaded = DECODE4_WITH(src_fours_at(at.x >> 2), 0u);
+        FOUR four = src_fours_at(at.x >> 2);    // of words there are fewer to select
+        [[unroll]] for (uint i = 0; i < four.length(); i++) four[i] = mix(WORD(0), four[i], inside);
+        loaded = FACTOR4_OF(four);
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++) loaded[i] = LOAD_FROM_WITH(src, at[i], 0u);
+        loaded = FACTOR4(LOAD_FROM_WITH(src, at.x, 0u), LOAD_FROM_WITH(src, at.y, 0u), LOAD_FROM_WITH(src, at.z, 0u),
+                         LOAD_FROM_WITH(src, at.w, 0u));
+        loaded = mix(FACTOR4(0), loaded, bvec4(inside));
     }
 #ifdef DTYPE_Q16
     loaded = loaded << 16 >> 16;
 #endif
-    return mix(ACC4(0), loaded, bvec4(inside));
+    return loaded;
 #endif
 }
 
 FACTOR4 load_weights(uint tap, uint quad) {
     uint at = tap * divide_up(out_channels, 4u) + quad;
 #if defined(IS_FLOAT)
-    return FROM_WEIGHT4(weights_at(weights_offset / WEIGHT_WORDS + at));
+    return WEIGHT_FACTOR4_OF(weights_at(weights_offset / WEIGHT_WORDS + at));
 #elif defined(DTYPE_Q16)
     return unpack_signed_bytes(weights_at(weights_offset + at));
 #else
@@ -182,13 +204,14 @@ void main() {
     Input source = input_of(exists ? tile.x : 0u, tile.w * 4u);
     Output target = output_of(tile.w * 4u);
 
+#ifndef ARITHMETIC_HALF
     if (WINDOW_LOOPS) {
         if (!exists) return;
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
             TOTAL sum = TOTAL_OF(SUM_FROM(target.bias));
             for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
-                    FACTOR4 value = load_input(source, y + int(ky * DILATION_Y), x + int(kx * DILATION_X));
+                    FACTOR4 value = load_input(source, y, x, ky * DILATION_Y, kx * DILATION_X);
                     FACTOR4 weight = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
 #ifdef DTYPE_Q8
                     sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for floats
@@ -200,6 +223,7 @@ void main() {
         }
         return;
     }
+#endif
 
     FACTOR4 window[MAX_TAPS];
     [[unroll]] for (uint tap = 0; tap < KERNEL_HEIGHT * KERNEL_WIDTH; tap++) window[tap] = load_weights(tap, tile.w);
@@ -212,12 +236,12 @@ void main() {
     FACTOR4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
     [[unroll]] for (uint column = 0; column < KEPT; column++)
         [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
-            columns[STRIDE_X + column][row] = load_input(source, y + int(row), x + int(column));
+            columns[STRIDE_X + column][row] = load_input(source, y, x, row, column);
     [[dont_unroll]] for (; out_x < right; out_x++, x += int(STRIDE_X)) {
         [[unroll]] for (uint column = 0; column < COLUMNS; column++)
             [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
                 columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
-                                                     : load_input(source, y + int(row), x + int(column));
+                                                     : load_input(source, y, x, row, column);
         [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
             FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
             [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)

@@ -42,6 +42,9 @@ int short_of(uint word, uint index) { return int((word >> ((index & 1u) << 4)) &
 
 // 16-bit floats in words.
 vec4 unpack_halves(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+#ifdef NATIVE_16
+f16vec4 native_halves(uvec2 words) { return f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)); }
+#endif
 float half_of(uint word, uint index) { return unpackHalf2x16(word >> ((index & 1u) << 4)).x; }
 
 // The nearest 16-bit floats, ties to even, as bits. packHalf2x16 rounds as the driver likes.

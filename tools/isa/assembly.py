@@ -22,7 +22,7 @@ PRODUCTS: Mapping[str, int] = {
     **dict.fromkeys(("v_fma_f32", "v_fmac_f32", "v_mac_f32", "v_mad_f32", "v_fmaak_f32", "v_fmamk_f32"), 1),
     **dict.fromkeys(("v_madak_f32", "v_madmk_f32", "v_fma_f16", "v_fmac_f16", "v_mac_f16", "v_mad_f16"), 1),
     **dict.fromkeys(("v_fma_mix_f32", "v_mad_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16"), 1),
-    **dict.fromkeys(("v_pk_fma_f16", "v_dot2_f32_f16", "v_dot2c_f32_f16"), 2),
+    **dict.fromkeys(("v_pk_fma_f16", "v_pk_fmac_f16", "v_dot2_f32_f16", "v_dot2c_f32_f16"), 2),
     **dict.fromkeys(("v_dot4_i32_i8", "v_dot4c_i32_i8", "v_dot4_u32_u8", "v_dot4_i32_iu8"), 4),
 }
 """Multiply-adds of a lane."""

@@ -61,7 +61,7 @@ struct Sum { vec4 open; ivec4 carried; };
 #define FACTOR float16_t
 #define SUM float16_t
 #define INPUT4 f16vec4
-#define FACTORS_OF(words) f16vec4(unpackFloat2x16((words).x), unpackFloat2x16((words).y))
+#define FACTORS_OF(words) native_halves(words)
 #define WEIGHTS_OF(words) FACTORS_OF(words)
 struct Weights4 { f16vec4 steps[4]; };
 struct Sum { f16vec4 open; vec4 carried; };

@@ -13,6 +13,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile, tiles
 from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import PaddingCode
 
@@ -36,6 +37,14 @@ def test_a_gpu_with_more_units_than_work_gets_smaller_tiles(kind: str) -> None:
         return tile.height * tile.width
 
     assert pixels(80) < pixels(8) <= pixels(1)
+
+
+def test_halves_are_multiplied_as_such_on_gpus_where_they_may() -> None:
+    def chosen(device: DeviceProfile, halves: bool) -> str:
+        return tiles(product_of(14, 384), "f16", device, halves)[0].arithmetic
+
+    assert chosen(GPU, True) == "half"
+    assert chosen(GPU, False) == chosen(EIGHT_LANES, True) == "none"
 
 
 def test_a_cpu_loads_each_value_as_rarely_as_it_can() -> None:
@@ -64,8 +73,8 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text:
     """Whichever is chosen, on whatever device."""
     every: list[Tile] = []
 
-    def record(product: Product, kind: str, device: object) -> list[Tile]:
-        every.extend(tile for profile in DEVICES.values() for tile in tiles(product, kind, profile))
+    def record(product: Product, kind: str, device: object, halves: bool) -> list[Tile]:
+        every.extend(tile for profile in DEVICES.values() for tile in tiles(product, kind, profile, halves))
         return every
 
     model = parse(text).model
@@ -74,5 +83,5 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text:
         vulkan.planner.lower(model, [type_.dimensions for type_ in model.input_types()], None, {})
     assert len(set(every)) > 4
     for tile in dict.fromkeys(every):
-        monkeypatch.setattr(depthwise_conv2d, "tiles", lambda product, kind, device, tile=tile: [tile])
+        monkeypatch.setattr(depthwise_conv2d, "tiles", lambda *rest, tile=tile: [tile])
         check_like_the_reference(vulkan, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,8 +11,11 @@ from rows import Row, empty_like, execute, parse, reference
 
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.kernels import depthwise_conv2d
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.filters import LONGEST, ROUNDS, longest_of
+from nnvk.driver.vulkan.lowering.product import Product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import OperandCode
@@ -24,22 +27,45 @@ def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
     return [way for way in candidates(work, replace(device, is_cpu=False)) if way.arithmetic == "half"]
 
 
-FORCED = (("register 8x8", 4), ("register 1x4", 4), ("shared 16x64", 4), ("shared 128x64", 4), ("shared 40x64", 8))
-"""Tiles, and the fours of K of their stages."""
+@dataclass(frozen=True)
+class Forced:
+    """How a device shall multiply: a tile of a product with fours of K of a stage, and pixels of depthwise tiles."""
+
+    tile: str
+    stage: int
+    pixels: str
+
+    def __str__(self) -> str:
+        return f"{self.tile} by {4 * self.stage}"
 
 
-@pytest.fixture(params=FORCED, ids=lambda forced: f"{forced[0]} by {4 * forced[1]}")
+FORCED = (
+    Forced("register 8x8", 4, "4x4"),
+    Forced("register 1x4", 4, "2x4"),
+    Forced("shared 16x64", 4, "2x2"),
+    Forced("shared 128x64", 4, "4x1"),
+    Forced("shared 40x64", 8, "1x1"),
+)
+
+
+@pytest.fixture(params=FORCED, ids=str)
 def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> VulkanDevice:
     """The device, which multiplies 16-bit floats by one strategy with packed weights, or the first there is."""
     if not own.profile.has_native_16:
         pytest.skip("the device has no 16-bit floats of its own")
 
     def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
-        ways = offered(work, device)
-        tile, stage = request.param
-        return [way for way in ways if str(way).startswith(f"{tile} ") and way.stage == stage] or ways
+        ways, forced = offered(work, device), request.param
+        return [way for way in ways if str(way).startswith(f"{forced.tile} ") and way.stage == forced.stage] or ways
 
+    def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool) -> list[Tile]:
+        ways = depthwise_tiles(product, kind, replace(device, is_cpu=False), halves)
+        ways = [way for way in ways if way.arithmetic == "half"]
+        return [way for way in ways if f"{way.height}x{way.width}" == request.param.pixels] or ways
+
+    depthwise_tiles = depthwise_conv2d.tiles
     monkeypatch.setattr(product, "ranked", ranked)
+    monkeypatch.setattr(depthwise_conv2d, "tiles", tiles)
     return own
 
 
@@ -70,6 +96,11 @@ TRANSPOSE_CONV_2D f16[2,4,5,4]~3 #f16[37,3,4,4]~3 #f16[37] 1 0 2 1 2 3 NONE nhwc
 TRANSPOSE_CONV_2D f16[1,4,5,8]~3 #f16[3,3,4,8]~3 #f16[3] 1 0 2 1 2 3 NONE nhwc
 FULLY_CONNECTED f16[17,29]~3 #f16[23,29]~3 #f16[23] NONE
 FULLY_CONNECTED f16[19,1031]~3 #f16[7,1031]~3 #f16[7] NONE
+DEPTHWISE_CONV_2D f16[2,11,9,36]~3 #f16[1,3,3,36]~3 #f16[36] SAME 1 1 1 RELU6 nhwc
+DEPTHWISE_CONV_2D f16[1,12,13,6]~3 #f16[1,3,3,6]~3 #f16[6] SAME 2 2 1 NONE nhwc
+DEPTHWISE_CONV_2D f16[1,9,11,8]~3 #f16[1,5,5,8]~2 #f16[8] SAME 1 1 1 NONE nhwc
+DEPTHWISE_CONV_2D f16[1,5,7,3]~3 #f16[1,1,2,9]~2 #f16[9] VALID 1 1 3 NONE nhwc
+DEPTHWISE_CONV_2D f16[1,12,9,11]~3 #f16[1,3,3,12]~3 #f16[12] SAME 1 1 1 RELU nchw
 BATCH_MATMUL f16[3,41,24]~3 #f16[3,24,68]~3
 BATCH_MATMUL f16[2,35,7]~3 #f16[2,7,3]~3
 """
@@ -77,10 +108,20 @@ BATCH_MATMUL f16[2,35,7]~3 #f16[2,7,3]~3
 
 def shortened(weights: np.ndarray) -> np.ndarray:
     """Weights times a power of two, so that filters are as long as is allowed, or up to twice shorter."""
-    return weights * 2.0 ** -np.ceil(np.log2(lengths_of(weights).max() / LONGEST))
+    return weights * 2.0 ** -np.ceil(np.log2(lengths_of(weights).max() / most_of(weights)))
+
+
+def is_depthwise(filters: np.ndarray) -> bool:
+    return filters.ndim == 4 and len(filters) == 1
+
+
+def most_of(filters: np.ndarray) -> float:
+    """How long filters may be: depthwise ones are added up whole."""
+    return longest_of(max(8, filters[0, ..., 0].size)) if is_depthwise(filters) else LONGEST
 
 
 def lengths_of(filters: np.ndarray) -> np.ndarray:
+    filters = np.moveaxis(filters, 3, 0) if is_depthwise(filters) else filters
     return np.sqrt(np.square(filters.astype(np.float64)).reshape(filters.shape[0], -1).sum(1))
 
 
@@ -99,7 +140,7 @@ def test_integers_are_exact(halved: VulkanDevice, text: str) -> None:
 def test_numbers_are_as_close_as_the_vectors_ask(halved: VulkanDevice, text: str, fours: int) -> None:
     rng = np.random.default_rng(1)
     weights = rng.standard_normal(constant_of(text).shape)
-    weights *= longest_of(fours) / lengths_of(weights).max() / 1.001
+    weights *= min(longest_of(4 * fours), most_of(weights)) / lengths_of(weights).max() / 1.001
     inputs = [rng.standard_normal(source.shape) for source in parse(text).inputs]
     got, want = outputs_of(halved, spoilt(text, weights, *inputs))
     assert first_difference(want, got, OperandCode.TENSOR_FLOAT16) is None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
-from nnvk.driver.vulkan.lowering.dtypes import SIZES, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
-from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order
+from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_halved, scale_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
@@ -23,7 +24,19 @@ from nnvk.ops.depthwise_conv2d import depthwise_axes
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
-SHADER = Shader("depthwise_conv2d", where=output_end.exists, DTYPE=("f32", "f16", "q8", "q16"), END=output_end.ENDS)
+
+def _exists(choice: Mapping[str, str]) -> bool:
+    """16-bit floats may be multiplied as such."""
+    return output_end.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f16")
+
+
+SHADER = Shader(
+    "depthwise_conv2d",
+    where=_exists,
+    DTYPE=("f32", "f16", "q8", "q16"),
+    ARITHMETIC=("none", "half"),
+    END=output_end.ENDS,
+)
 CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
 """All that `multiply_by_channel` may dispatch."""
 
@@ -38,15 +51,17 @@ _TILES_GPU = ((4, 4), (2, 4), (2, 2), (4, 1), (2, 1), (1, 1))
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The output pixels of an invocation."""
+    """The output pixels of an invocation, and how it computes them."""
 
     height: int
     width: int
+    arithmetic: str = "none"
+    """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     window_loops: bool = False
     """The window is too large to be held in registers."""
 
     def __str__(self) -> str:
-        return f"tiles of {self.height}x{self.width}"
+        return f"tiles of {self.height}x{self.width}" + (", in 16 bits" if self.arithmetic == "half" else "")
 
     def count(self, product: Product) -> int:
         """Invocations that a product takes."""
@@ -54,11 +69,11 @@ class Tile:
         return batches * -(-height // self.height) * -(-width // self.width) * -(-channels // 4)
 
 
-def tiles(product: Product, kind: str, device: DeviceProfile) -> list[Tile]:
+def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool = False) -> list[Tile]:
     """Those that a device can compute a product by, the fastest first as it is thought.
 
     The more pixels a tile has, the fewer loads there are, and the fewer invocations, of which a GPU may want more; on a
-    CPU, loads count.
+    CPU, loads count. ``halves``: factors are 16-bit floats that the device has, and may be added up as such.
     """
     vertical, horizontal = product.axes
     if (
@@ -69,10 +84,13 @@ def tiles(product: Product, kind: str, device: DeviceProfile) -> list[Tile]:
         return [Tile(1, 1, window_loops=True)]
     highest = 1 + (_MAX_COLUMN_HEIGHT - vertical.reach) // vertical.stride
     found = {
-        Tile(min(height, vertical.out, highest), min(width, horizontal.out))
+        Tile(min(height, vertical.out, highest), min(width, horizontal.out), arithmetic)
         for height, width in (_TILES_CPU if device.is_cpu else _TILES_GPU)
+        for arithmetic in (("none", "half") if halves and not device.is_cpu else ("none",))
     }
-    return sorted(found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width))
+    return sorted(
+        found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width, tile.arithmetic)
+    )
 
 
 def _local(device: DeviceProfile) -> int:
@@ -89,7 +107,8 @@ def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> flo
     kept = max(horizontal.reach - horizontal.stride, 0)
     loaded = column * min(horizontal.stride, horizontal.reach)
     load = costs.load + (costs.convert["float"] if kind == "q8" else 0.0)
-    products = costs.products.get("float" if kind == "q8" else kind, costs.products["i32"]) / 4
+    way = "float" if kind == "q8" else "half" if tile.arithmetic == "half" else kind
+    products = costs.products.get(way, costs.products["i32"]) / 4
     local = _local(device)
     groups = -(-tile.count(product) // local)
     stored = costs.stored.get(kind, costs.stored["any"])
@@ -116,13 +135,15 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     kind, vertical, horizontal = dtype(call.input), product.vertical, product.horizontal
     batches, out_height, out_width, out_channels = product.target
     _, height, width, channels = product.source
-    every = g.once(("tiles", product, kind), lambda: tiles(product, kind, g.device))
-    tile = g.choose(f"{kind} {product} by channel", every)
+    halves = kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters, filters.taps)
+    every = g.once(("tiles", product, kind, halves), lambda: tiles(product, kind, g.device, halves))
+    tile = g.choose(f"{kind} {product} by channel{', may be halved' if halves else ''}", every)
     local = _local(g.device)
     multiplier = out_channels // channels
     masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
+    scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
     g.dispatch(
-        SHADER.variant(DTYPE=kind, END="plain"),
+        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, END="plain"),
         groups=g.flat(tile.count(product), local),
         spec={
             **output_spec(g, operands, filters),
@@ -140,7 +161,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         },
         tensors={
             "src": source,
-            "weights": in_order(g, filters, parts_outside=False),
+            "weights": in_order(g, filters, parts_outside=False, scale=scale),
             "dst": target,
             **output_tensors(g, operands, out_channels),
         },
@@ -157,6 +178,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         pad_left=horizontal.before,
         **output_push(operands),
         **masks,
+        **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
     finish_output(g, target, call.output, product.target, call.nchw)
 

@@ -25,9 +25,10 @@ FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
 BLOCK = 32
 """Output channels in a block of packed filters."""
 ROUNDS = 8, 4, 2
-"""Fours of K that may be added up as 16-bit floats, the most first."""
+"""Fours of K of a product that may be added up as 16-bit floats, the most first."""
+_FEWEST = 4 * ROUNDS[-1]
 LONGEST = 4.0
-"""Of filters as vectors, for the shortest of these sums."""
+"""Of filters as vectors, for sums of the fewest products in 16 bits."""
 _LOCAL = 64
 _ALL = slice(None)
 _AT_ONCE = 1 << 18
@@ -206,13 +207,20 @@ def _kept(filters: Filters, outputs: slice, scale: float, device: DeviceProfile)
 # --- small enough for sums of 16 bits ------------------------------------------------------------------------
 
 
-def may_be_halved(g: Lowering, filters: Filters) -> bool:
+def longest_of(products: int) -> float:
+    """`LONGEST` for sums of so many products: their errors grow with the square root of the number."""
+    return LONGEST * math.sqrt(_FEWEST / products)
+
+
+def may_be_halved(g: Lowering, filters: Filters, products: int = _FEWEST) -> bool:
     """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
 
-    What such sums are off by grows with the length of a filter as a vector, and with the input, which nobody knows.
-    With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum comes out near 0.
+    What such sums, of so many products, are off by grows with the length of a filter as a vector, and with the input,
+    which nobody knows. With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum
+    comes out near 0.
     """
-    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= LONGEST  # False for what is no number
+    # False for what is no number.
+    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= longest_of(products)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,23 +228,25 @@ class Halving:
     """How products with constant weights are added up as 16-bit floats."""
 
     scale: float
-    """A power of two, at most 1, that brings the largest weight so low that no sum overflows."""
+    """Of weights, that no sum overflows."""
     round: int
     """Fours of K in a sum."""
 
 
 def halving_of(g: Lowering, filters: Filters) -> Halving:
     """How, for filters that may be halved."""
-    length, largest = length_and_largest(g, filters)
-    _, exponent = math.frexp(largest)
-    fours = next(each for each in ROUNDS if length <= longest_of(each))
-    most = 2 * 4 * fours  # twice the products of a sum, for the roundings
-    return Halving(min(1.0, math.ldexp(1.0 / most, -exponent)), fours)
+    length, _ = length_and_largest(g, filters)
+    fours = next(each for each in ROUNDS if length <= longest_of(4 * each))
+    return Halving(scale_of(g, filters, 4 * fours), fours)
 
 
-def longest_of(fours: int) -> float:
-    """`LONGEST` for sums of so many fours of K: their errors grow with the square root of the number."""
-    return LONGEST * math.sqrt(ROUNDS[-1] / fours)
+def scale_of(g: Lowering, filters: Filters, products: int) -> float:
+    """A power of two, at most 1, for weights of which sums of so many products in 16 bits shall not overflow.
+
+    It leaves room for twice as many, for the roundings.
+    """
+    _, exponent = math.frexp(length_and_largest(g, filters)[1])
+    return min(1.0, math.ldexp(0.5, -exponent - (products - 1).bit_length()))
 
 
 def length_and_largest(g: Lowering, filters: Filters) -> tuple[float, float]:
