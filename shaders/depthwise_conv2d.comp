@@ -33,6 +33,9 @@ layout(constant_id = 10) const bool WINDOW_LOOPS = false;
 layout(constant_id = 11) const bool VECTOR_LOADS = true;
 // A pixel of floats has a multiple of four output channels.
 layout(constant_id = 12) const bool VECTOR_STORES = true;
+// Output columns per invocation, and how many of them are computed at once: one, or all.
+layout(constant_id = 13) const uint TILE_WIDTH = 4;
+layout(constant_id = 14) const uint AT_ONCE = 1;
 
 // The part of the input under one column of the tile.
 const uint COLUMNS = (KERNEL_WIDTH - 1u) * DILATION_X + 1u;
@@ -71,7 +74,6 @@ layout(push_constant) uniform Push {
     uint width;
     uint channels;    // of a pixel of the input, or of the larger one that it is a part of
     uint depth_multiplier;
-    uint tile_width;    // output columns per invocation
     int pad_top;
     int pad_left;
     uint pitches;
@@ -117,6 +119,12 @@ layout(push_constant) uniform Push {
 #define WEIGHT_FACTOR4_OF(four) FROM_WEIGHT4(four)
 #endif
 
+#if FOUR_WORDS == 4
+#define WORDS_BOOL bvec4
+#else
+#define WORDS_BOOL bvec2
+#endif
+
 // The part of the input that an invocation sees: four channels of an image.
 struct Input {
     uint base;    // index in src of the image's first pixel
@@ -160,9 +168,8 @@ FACTOR4 load_input(Input from, int y, int x, uint down, uint right) {
 #else
     FACTOR4 loaded;
     if (VECTOR_LOADS) {
-        FOUR four = src_fours_at(at.x >> 2);    // of words there are fewer to select
-        [[unroll]] for (uint i = 0; i < four.length(); i++) four[i] = mix(WORD(0), four[i], inside);
-        loaded = FACTOR4_OF(four);
+        // Words are selected: there are fewer than values.
+        loaded = FACTOR4_OF(mix(FOUR(0), src_fours_at(at.x >> 2), WORDS_BOOL(inside)));
     } else {
         loaded = FACTOR4(LOAD_FROM_WITH(src, at.x, 0u), LOAD_FROM_WITH(src, at.y, 0u), LOAD_FROM_WITH(src, at.z, 0u),
                          LOAD_FROM_WITH(src, at.w, 0u));
@@ -189,12 +196,12 @@ FACTOR4 load_weights(uint tap, uint quad) {
 // What depends on push constants comes before the first loop or branch: past it, llvmpipe loads them lane by lane.
 void main() {
     uint quads = divide_up(out_channels, 4u);
-    uint tiles_x = divide_up(out_width, tile_width);
+    uint tiles_x = divide_up(out_width, TILE_WIDTH);
     uint tiles_y = divide_up(out_height, TILE_HEIGHT);
     uvec4 tile = nhwc_coordinates(flat_invocation(), tiles_y, tiles_x, quads);
     uint out_y = tile.y * TILE_HEIGHT;
-    uint out_x = tile.z * tile_width;
-    uint right = min(out_x + tile_width, out_width);
+    uint out_x = tile.z * TILE_WIDTH;
+    uint right = min(out_x + TILE_WIDTH, out_width);
     uint bottom = out_height;
     uint out_line = tile.x * out_height + out_y;    // of all images
     uint line_pixels = out_width;
@@ -237,17 +244,21 @@ void main() {
     [[unroll]] for (uint column = 0; column < KEPT; column++)
         [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
             columns[STRIDE_X + column][row] = load_input(source, y, x, row, column);
-    [[dont_unroll]] for (; out_x < right; out_x++, x += int(STRIDE_X)) {
-        [[unroll]] for (uint column = 0; column < COLUMNS; column++)
-            [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
-                columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
-                                                     : load_input(source, y, x, row, column);
-        [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-            FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
-            [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
-                [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                    sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
-            store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, out_y + r < bottom), target, TOTAL_OF(sum));
+    [[dont_unroll]] for (; out_x < right; x += int(AT_ONCE * STRIDE_X)) {
+        [[unroll]] for (uint i = 0; i < AT_ONCE; i++, out_x++) {
+            [[unroll]] for (uint column = 0; column < COLUMNS; column++)
+                [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
+                    columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
+                                                         : load_input(source, y, x, row, i * STRIDE_X + column);
+            [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
+                FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
+                [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
+                    [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
+                        sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
+                bool stored = all(lessThan(uvec2(out_y + r, out_x), uvec2(bottom, right)));
+                store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, stored), target, TOTAL_OF(sum));
+            }
         }
+        if (AT_ONCE == TILE_WIDTH) break;
     }
 }

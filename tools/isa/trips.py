@@ -57,7 +57,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
         for loop in outer:
             loop.trips = _up(_up(push["inputs"], 4), slices) if loop.counts["vmem_read"] else slices - 1
     elif name == "depthwise_conv2d":
-        _set(outer, min(push.get("tile_width", push["out_width"]), push["out_width"]))
+        _set(outer, _up(min(constants["TILE_WIDTH"], push["out_width"]), constants["AT_ONCE"]))
     elif name == "pool2d":
         if constants["LANES"] > 1:
             _set_folding(outer, constants["LANES"], push["filter_height"] * push["filter_width"], 4)

@@ -84,7 +84,7 @@ def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool = Fal
         return [Tile(1, 1, window_loops=True)]
     highest = 1 + (_MAX_COLUMN_HEIGHT - vertical.reach) // vertical.stride
     found = {
-        Tile(min(height, vertical.out, highest), min(width, horizontal.out), arithmetic)
+        Tile(min(height, vertical.out, highest), width if device.is_cpu else min(width, horizontal.out), arithmetic)
         for height, width in (_TILES_CPU if device.is_cpu else _TILES_GPU)
         for arithmetic in (("none", "half") if halves and not device.is_cpu else ("none",))
     }
@@ -155,6 +155,8 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
             "DILATION_Y": vertical.dilation,
             "DILATION_X": horizontal.dilation,
             "TILE_HEIGHT": tile.height,
+            "TILE_WIDTH": tile.width,
+            "AT_ONCE": 1 if g.device.is_cpu else tile.width,
             "WINDOW_LOOPS": tile.window_loops,
             "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
@@ -173,7 +175,6 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         width=width,
         channels=channels,
         depth_multiplier=multiplier,
-        tile_width=tile.width,
         pad_top=vertical.before,
         pad_left=horizontal.before,
         **output_push(operands),
