@@ -309,12 +309,20 @@ struct Place {
     uint block;
 };
 
-// Of a workgroup that computes so many output channels of so many pixels.
+const uint MANY_WEIGHTS = 1u << 20;    // what a cache may not keep
+
+// Of a workgroup that computes so many output channels of so many pixels. They go through all blocks of channels for each
+// tile of pixels: so lines of the output are written together, and weights come from a cache again and again. Where these
+// are many, and more than the input, it is the other way round.
 Place place_of_group(uint channels, uint pixels, uint pieces) {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / pieces;
     uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
-    uint down = tile / blocks, part = SPLIT == NOTHING ? uint(down >= tiles) : down / tiles;
-    return Place(tile, group - tile * pieces, part, (down - part * tiles) * pixels, tile - down * blocks);
+    bool input_once = kernel_height * kernel_width * depth * out_channels <= max(rows * depth, MANY_WEIGHTS);
+    uint outside = mix(blocks, tiles, input_once), inside = mix(tiles, blocks, input_once);
+    uint line = tile / inside, part = SPLIT == NOTHING ? uint(line >= outside) : line / outside;
+    uvec2 at = uvec2(line - part * outside, tile - line * inside);
+    at = mix(at.yx, at, bvec2(input_once));
+    return Place(tile, group - tile * pieces, part, at.x * pixels, at.y);
 }
 
 // The block of packed weights that is a part's first.

@@ -209,6 +209,20 @@ def extremes(strategies: list[Strategy], large: bool) -> list[Strategy]:
     return [strategy for each in ends for strategy in dict.fromkeys(each)]
 
 
+ORDERS = """
+CONV_2D f32[2,13,17,8]~3 #f32[101,1,1,8]~3 #f32[101]~9 SAME 1 1 NONE nhwc
+GROUPED_CONV_2D f32[1,13,17,12]~3 #f32[202,1,1,6]~3 #f32[202]~9 SAME 1 1 2 NONE nhwc
+FULLY_CONNECTED f32[37,1031]~3 #f32[1033,1031]~3 #f32[1033]~9 NONE
+BATCH_MATMUL f32[2,37,1031]~3 f32[2,1031,1033]~3
+"""
+
+
+@pytest.mark.parametrize("text", ORDERS.strip().splitlines(), ids=str)
+def test_workgroups_go_along_few_weights_or_along_the_input(vulkan: VulkanDevice, text: str) -> None:
+    """Part by part."""
+    check_like_the_reference(vulkan, text)
+
+
 @pytest.mark.parametrize("shapes", ["[3,7] [7,5]", "[3,7] [7,40]"])
 def test_sums_of_integers_wrap_round(vulkan: VulkanDevice, shapes: str) -> None:
     left, right = shapes.split()
