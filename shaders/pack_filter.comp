@@ -1,6 +1,7 @@
 #version 450
 // Packs filters that are known only when the model runs, as lowering/filters.py packs constant ones; product.comp says
-// how. They are (parts, output channels, taps, channels) with any strides. An invocation writes four words.
+// how. They are (parts, output channels, taps, channels) with any strides; so many parts side by side may be apart from
+// the next ones by a stride of their own. An invocation writes four words.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -25,6 +26,9 @@ layout(push_constant) uniform Push {
     uint out_channels;
     uint taps;
     uint channels;
+    uint first;       // index in src
+    uint parts_side_by_side;
+    uint outer_stride;
     uint part_stride;
     uint output_stride;
     uint tap_stride;
@@ -56,10 +60,11 @@ void main() {
     uint lane = index / 2u % LANES;
     uint step = index / (2u * LANES) % 2u * 2u + index % 2u;
 #endif
-    uint first = (block - part * blocks) * BLOCK + lane * 4u;
+    uint output_channel = (block - part * blocks) * BLOCK + lane * 4u, outer = part / parts_side_by_side;
     uint c = (four - tap * quads) * 4u;
-    uint from = part * part_stride + (tap - block * taps) * tap_stride;
-    uvec4 outputs = first + uvec4(0u, 1u, 2u, 3u);
+    uint from = first + outer * outer_stride + (part - outer * parts_side_by_side) * part_stride;
+    from += (tap - block * taps) * tap_stride;
+    uvec4 outputs = output_channel + uvec4(0u, 1u, 2u, 3u);
     bvec4 inside = lessThan(outputs, uvec4(out_channels));
     uvec4 rows = from + min(outputs, uvec4(out_channels - 1u)) * output_stride;
 #ifdef IS_QUANTISED

@@ -53,6 +53,10 @@ layout(constant_id = 14) const bool ONE_TAP = false;
 layout(constant_id = 15) const bool SIDE_BY_SIDE = false;
 // What the product is split by.
 layout(constant_id = 6) const uint SPLIT = 1;
+// Of BATCHES: so many matrices have their rows side by side, in rows of the input, of weights in order, of the output.
+layout(constant_id = 33) const uint SOURCE_PARTS = 1;
+layout(constant_id = 34) const uint WEIGHT_PARTS = 1;
+layout(constant_id = 35) const uint TARGET_PARTS = 1;
 #ifdef DTYPE_Q8
 // Bytes of the input and the output, and of weights in order, are signed. No push constants: there are no more.
 layout(constant_id = 12) const bool SIGNED = false;
@@ -143,7 +147,8 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-#define PIXEL_PARTS (SPLIT == CHANNELS ? parts : 1u)
+#define PIXEL_PARTS (SPLIT == CHANNELS ? parts : TARGET_PARTS)
+#define PARTS_ALIKE (SPLIT != CHANNELS)
 
 #include "include/filter_output.glsl"
 
@@ -186,7 +191,7 @@ struct Part {
 Part part_of(uint number) {
     uint source = src_offset * WORD_VALUES;
     if (SPLIT == CHANNELS) source += number * depth;
-    if (SPLIT == BATCHES) source += number * height * width * channels;
+    if (SPLIT == BATCHES) source += number / SOURCE_PARTS * height * width * channels + number % SOURCE_PARTS * depth;
     uvec2 taps = uvec2(kernel_height, kernel_width), size = uvec2(out_height, out_width);
     if (SPLIT != PHASES)
         return Part(number, number, source, -ivec2(pad_top, pad_left), size, uvec2(0u),
@@ -212,14 +217,20 @@ struct Window {
 
 const int UNREACHED = -0x40000000;    // far above all images
 
+// The index in dst of the first pixel that a part is in, and which of the parts of a pixel it is.
+uint first_pixel(Part part) { return SPLIT == BATCHES ? part.number / TARGET_PARTS * rows : 0u; }
+uint place_in_pixel(Part part) {
+    return SPLIT == CHANNELS ? part.number : SPLIT == BATCHES ? part.number % TARGET_PARTS : 0u;
+}
+
 Window window_of(Part part, uint row) {
     bool exists = row < rows;
     if (SIDE_BY_SIDE) {
         uint source = part.source + min(row, rows - 1u) * channels;
-        return Window(source, 0, 0, mix(NO_PIXEL, SPLIT == BATCHES ? part.number * rows + row : row, exists));
+        return Window(source, 0, 0, mix(NO_PIXEL, first_pixel(part) + row, exists));
     }
     uvec4 at = nhwc_coordinates(PADDED ? row : min(row, rows - 1u), part.size.x, part.size.y, 1u);
-    uint pixel = SPLIT == BATCHES ? part.number * rows + row : row;
+    uint pixel = first_pixel(part) + row;
     ivec2 start = part.origin;
     if (SPLIT == PHASES) {
         uvec2 target = part.phase + at.yz * uvec2(stride_y, stride_x);

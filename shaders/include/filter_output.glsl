@@ -3,8 +3,9 @@
 // output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
 // Sums of products of 16-bit steps are of 64 bits (wide_sums.glsl).
 //
-// A pixel may consist of PIXEL_PARTS equal parts of out_channels each. It may itself be a part of a larger one, of which
-// `pitches` has the channels, or 0; and times 65536 the same of an end's other tensor.
+// A pixel may consist of PIXEL_PARTS equal parts of out_channels each, whose biases and scales are the same ones where
+// PARTS_ALIKE. It may itself be a part of a larger one, of which `pitches` has the channels, or 0; and times 65536 the
+// same of an end's other tensor.
 
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
@@ -15,6 +16,7 @@
 
 #ifndef PIXEL_PARTS
 #define PIXEL_PARTS 1u
+#define PARTS_ALIKE true
 #endif
 
 READ_VIEW(2, Bias, bias, ACC)
@@ -76,8 +78,8 @@ struct Output {
 
 // Of the channels from one on of a part.
 Output output_of(uint part, uint channel) {
-    uint last = out_channels - 1u, fours = divide_up(out_channels, 4u);
-    uvec4 from = part * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
+    uint last = out_channels - 1u, fours = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
+    uvec4 from = own * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
 #ifdef DTYPE_Q16
     if (WIDE_BIAS) from *= 2u;
 #endif
@@ -99,7 +101,7 @@ Output output_of(uint part, uint channel) {
     uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
 #ifdef IS_QUANTISED
-    uint at = (multipliers_offset + END_WORDS >> 2) + (part * fours + (min(channel, last) >> 2) << 1);
+    uint at = (multipliers_offset + END_WORDS >> 2) + (own * fours + (min(channel, last) >> 2) << 1);
     ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
 #endif
 #ifdef DTYPE_Q8

@@ -53,8 +53,9 @@ Columns columns_of(Part part, uint four, uint fours) {
     }
     uint first = weights_offset * WEIGHT_VALUES / 4u + four;
     if (SPLIT == CHANNELS) first += part.number * fours;
-    if (SPLIT == BATCHES) first += part.number * depth * fours;
-    return Columns(first, fours * PIXEL_PARTS * 4u);
+    if (SPLIT == BATCHES)
+        first += (part.number / WEIGHT_PARTS * depth * WEIGHT_PARTS + part.number % WEIGHT_PARTS) * fours;
+    return Columns(first, fours * (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * 4u);
 }
 
 // Where a tap's weights begin.
@@ -111,7 +112,7 @@ void main() {
     uvec4 weight_counts[MAX_FOURS];
     Sum sums[MAX_SUMS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
-        targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, (four + f) * 4u);
+        targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
         columns[f] = columns_of(part, min(four + f, fours - 1u), fours);
         weight_counts[f] = uvec4(0u);
         [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));

@@ -171,7 +171,7 @@ void main() {
     uvec4 weight_counts[MAX_FOURS];
     Output targets[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
-        targets[f] = output_of(SPLIT == CHANNELS ? part.number : 0u, place.block * COLUMNS + (column + f * ACROSS) * 4u);
+        targets[f] = output_of(place_in_pixel(part), place.block * COLUMNS + (column + f * ACROSS) * 4u);
         weight_counts[f] = uvec4(0u);
         [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
             sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));

@@ -67,7 +67,7 @@ void main() {
 
     Window windows[MAX_GROUPS];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) windows[g] = window_of(part, place.row + g * LANES + lane);
-    Output target = output_of(SPLIT == CHANNELS ? part.number : 0u, place.block * BLOCK + lane * 4u);
+    Output target = output_of(place_in_pixel(part), place.block * BLOCK + lane * 4u);
     Sum sums[MAX_ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = sum_from(target.bias);
     uint input_counts[MAX_GROUPS];
@@ -107,9 +107,9 @@ void main() {
         }
     }
     ACC4 due = due_to_weights(weight_counts, part.taps.x * part.taps.y * divide_up(depth, 4u));
-    uint first_pixel = SPLIT == BATCHES ? part.number * rows + place.row : place.row;
+    uint from = first_pixel(part) + place.row;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint pixel = mix(NO_PIXEL, first_pixel + r, place.row + r < rows);
+        uint pixel = mix(NO_PIXEL, from + r, place.row + r < rows);
         if (SPLIT == PHASES) pixel = subgroupShuffle(windows[r / LANES].pixel, r % LANES);
         uint count = COUNTS ? subgroupShuffle(input_counts[r / LANES], r % LANES) : 0u;
         if (CARRIES) carry(sums[r]);

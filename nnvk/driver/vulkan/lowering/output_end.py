@@ -16,8 +16,6 @@ ENDS = ("plain", "fused")
 """Values of the axis END of shaders that compute products: with nothing, or element-wise operations, behind."""
 _NUMBERS, _STEPS = 4, 4
 _OWN, _EXTRA, _FIRST_NUMBER, _FIRST_STEP = 1, 2, 3, 7
-_FIRST_CONSTANT = 20
-"""Number of the first specialisation constant of an end."""
 _TABLE = 16
 """Words of the parameters of bytes before their table."""
 
@@ -115,5 +113,5 @@ def _ended(
         **parameters,
         "extra": extra.tensor if extra else next(iter(parameters.values())),
     }
-    words = shader.specialization(spec, product.specialization[:_FIRST_CONSTANT])
+    words = shader.specialization(spec, product.shader.named_constants(product.specialization))
     return replace(product, shader=shader, tensors=tensors, specialization=words)

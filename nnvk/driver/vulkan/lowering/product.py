@@ -175,7 +175,7 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
 
 def channels_of(product: Dispatch) -> int:
     """Of a pixel of what a dispatch of a product gives."""
-    return int(product.push["out_channels"] * _pixel_parts(product))
+    return int(product.push["out_channels"]) * _pixel_parts(product, "TARGET_PARTS")
 
 
 def inputs_of(product: Dispatch) -> int:
@@ -185,15 +185,15 @@ def inputs_of(product: Dispatch) -> int:
         return int(push["out_channels"] // push["depth_multiplier"])
     if product.shader.family == "fully_connected":
         return int(push["inputs"])
-    return int(push["depth"] * _pixel_parts(product) if "depth" in push else push["channels"])
+    return int(push["depth"]) * _pixel_parts(product, "SOURCE_PARTS") if "depth" in push else int(push["channels"])
 
 
-def _pixel_parts(product: Dispatch) -> int:
-    by_channels = (
-        product.shader.family == "product"
-        and product.shader.constant(product.specialization, "SPLIT") == Split.CHANNELS
-    )
-    return int(product.push["parts"]) if by_channels else 1
+def _pixel_parts(product: Dispatch, matrices: str) -> int:
+    """Parts that share pixels, where matrices that lie side by side are counted by a constant."""
+    if product.shader.family != "product":
+        return 1
+    by_channels = product.shader.constant(product.specialization, "SPLIT") == Split.CHANNELS
+    return int(product.push["parts"]) if by_channels else product.shader.constant(product.specialization, matrices)
 
 
 # --- dispatches ----------------------------------------------------------------------------------------------

@@ -95,10 +95,12 @@ class CompiledShader:
             known = self._frozen[specialization] = freeze(self.spirv, specialization)
         return known
 
-    def specialization(self, values: Mapping[str, int | float | bool], before: Sequence[int] = ()) -> tuple[int, ...]:
+    def specialization(
+        self, values: Mapping[str, int | float | bool], others: Mapping[str, int] | None = None
+    ) -> tuple[int, ...]:
         """The words of the specialisation constants, by id, with defaults where ``values`` has none.
 
-        ``before`` are those of another variant, whose constants this one has too, and that stay as they are.
+        ``others`` are the words of another variant, by name, which stay as they are where this one has them too.
         """
         unknown = values.keys() - self._constants.keys()
         if unknown:
@@ -107,10 +109,13 @@ class CompiledShader:
         count = max((index for index, _, _ in self._constants.values()), default=-1) + 1
         words = [0] * count
         for name, (index, format_, default) in self._constants.items():
+            if others is not None and name in others and name not in values:
+                words[index] = others[name]
+                continue
             words[index] = struct.unpack(
                 "<I", struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
             )[0]
-        return (*before, *words[len(before) :])
+        return tuple(words)
 
     def has_constant(self, name: str) -> bool:
         """Whether there is a specialisation constant of this name."""

@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.planning.fusions.duplicates import fuse_duplicates
 from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
 from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
+from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
 from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
 from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
 from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
@@ -29,7 +30,9 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     graph = Graph(commands, g.constants)
     if g.device.fusion:
         fuse_duplicates(graph)
+        fuse_results(graph)
         fuse_orders(graph, g)
+        fuse_matrices(graph, g)
         fuse_pads(graph)
         fuse_rounding(graph, g)
         fuse_row_norms(graph, g)

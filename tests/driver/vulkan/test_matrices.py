@@ -1,0 +1,184 @@
+"""Products of matrices that lie side by side, as the heads of attention: no order is changed before or after them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fused import TYPES, Net, Op, families, run_both, split, typed
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+
+kinds = pytest.mark.parametrize("kind", ["float32", "float16", "signed"])
+
+SIZES = [(1, 2, 5, 3, 8), (1, 3, 17, 8, 32), (2, 3, 6, 12, 8), (3, 2, 1, 5, 4), (2, 5, 9, 33, 36), (1, 4, 11, 4, 1)]
+"""Batches, heads, rows of the left matrices, those of the right ones, and columns of both."""
+sizes = pytest.mark.parametrize("size", SIZES, ids=str)
+
+
+def net_of(kind: str) -> Net:
+    """Whose numbers are of this type, where it is a float."""
+    return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
+
+
+def shaped(net: Net, kind: str, x: int, *shape: int) -> int:
+    return net.op(Op.RESHAPE, x, np.array(shape, np.int32), type_=TYPES[kind])
+
+
+def turned(net: Net, kind: str, x: int, *axes: int) -> int:
+    return net.op(Op.TRANSPOSE, x, np.array(axes, np.int32), type_=TYPES[kind])
+
+
+def heads(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
+    """Matrices out of rows in which they lie side by side."""
+    return turned(net, kind, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3)
+
+
+def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
+    flags = [net.build.value(flag) for flag in (False, adj_y)]
+    return net.op(Op.BATCH_MATMUL, left, right, *flags, type_=TYPES[kind])
+
+
+def merged(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
+    """The other way round: rows of matrices side by side."""
+    return shaped(net, kind, turned(net, kind, x, 0, 2, 1, 3), batches, rows, count * columns)
+
+
+def scores(net: Net, kind: str, size: Sequence[int]) -> int:
+    """Of each left row by each right one, from head to head."""
+    batches, count, rows, others, columns = size
+    left, right = (typed(net, kind, batches, each, count * columns) for each in (rows, others))
+    left, right = (heads(net, kind, x, batches, count, n, columns) for x, n in ((left, rows), (right, others)))
+    return multiplied(net, kind, left, right, adj_y=True)
+
+
+def mixed(net: Net, kind: str, size: Sequence[int]) -> int:
+    """Right rows, as much of each as the left matrices say."""
+    batches, count, rows, others, columns = size
+    left = typed(net, kind, batches, count, rows, others)
+    right = heads(net, kind, typed(net, kind, batches, others, count * columns), batches, count, others, columns)
+    return merged(net, kind, multiplied(net, kind, left, right, adj_y=False), batches, count, rows, columns)
+
+
+def without_packing(plan: Plan) -> list[str]:
+    """The shaders of a plan, but for what puts weights into their places."""
+    return [name for name in families(plan).split() if name not in ("pack_filter", "move")]
+
+
+@kinds
+@sizes
+def test_left_matrices(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> None:
+    net = net_of(kind)
+    plan = run_both(vulkan, net.finish(scores(net, kind, size)), net.arrays)
+    if all(each % 4 == 0 for each in size[3:]):
+        assert without_packing(plan) == ["product"]
+
+
+@kinds
+@sizes
+def test_right_matrices_and_results(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> None:
+    net = net_of(kind)
+    plan = run_both(vulkan, net.finish(mixed(net, kind, size)), net.arrays)
+    if size[-1] % 4 == 0:
+        assert without_packing(plan) == ["product"]
+
+
+TILES = ("register", "quads", "shared", "subgroup")
+
+
+@kinds
+@pytest.mark.parametrize("tile", TILES)
+def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, tile: str, kind: str) -> None:
+    """Also with weights in order, and with K in pieces."""
+
+    def forced(work: Work, device: DeviceProfile, wanted: tuple[bool, str]) -> list[Strategy]:
+        ways = (way for way in candidates(work, device) if way.tile == tile and way.pieces == 1)
+        found = [way for way in ways if (way.packed, way.arithmetic) == wanted]
+        return [replace(each, pieces=pieces) for each in found[:1]] or list(candidates(work, device))[:1]
+
+    for packed, arithmetic, pieces in itertools.product((True, False), ("none", "float", "dot"), (1, 2)):
+        if pieces > 1 and tile == "subgroup":
+            continue
+        wanted = packed, arithmetic
+        monkeypatch.setattr(product, "ranked", lambda work, device, wanted=wanted: forced(work, device, wanted))
+        net = net_of(kind)
+        size = 2, 3, 9, 34, 8
+        run_both(vulkan, net.finish(scores(net, kind, size), mixed(net, kind, size)), net.arrays)
+
+
+@kinds
+def test_heads_of_one_product(vulkan: VulkanDevice, kind: str) -> None:
+    """Queries, keys and values that lie side by side themselves: left matrices are columns of columns."""
+    net = net_of(kind)
+    whole = typed(net, kind, 2, 6, 3 * 5 * 8)
+    query, key, value = (heads(net, kind, each, 2, 5, 6, 8) for each in split(net, whole, 2, 3, kind))
+    probabilities = multiplied(net, kind, query, key, adj_y=True)
+    y = merged(net, kind, multiplied(net, kind, probabilities, value, adj_y=False), 2, 5, 6, 8)
+    plan = run_both(vulkan, net.finish(y), net.arrays)
+    names = families(plan).split()
+    assert names[-1] == "product"
+    assert names.count("arrange") <= 3  # the slice, the keys, the values
+
+
+@kinds
+def test_all_of_a_tensor_turned_over(vulkan: VulkanDevice, kind: str) -> None:
+    """As one TRANSPOSE makes heads of what was [rows, 3, heads, columns]."""
+    net = net_of(kind)
+    whole = turned(net, kind, typed(net, kind, 7, 3, 2, 8), 1, 2, 0, 3)
+    query, key, value = (shaped(net, kind, each, 2, 7, 8) for each in split(net, whole, 0, 3, kind))
+    probabilities = multiplied(net, kind, query, key, adj_y=True)
+    y = turned(net, kind, multiplied(net, kind, probabilities, value, adj_y=False), 1, 0, 2)
+    run_both(vulkan, net.finish(y), net.arrays)
+
+
+@pytest.mark.parametrize("end", ["channels", "residual", "both", "a number"])
+def test_what_follows_is_the_products_end(vulkan: VulkanDevice, end: str) -> None:
+    net = Net()
+    x = mixed(net, "float32", (2, 3, 6, 7, 8))
+    if end in ("channels", "both"):
+        x = net.op(Op.ADD, x, net.weights(24))
+    if end in ("residual", "both"):
+        x = net.op(Op.ADD, x, typed(net, "float32", 2, 6, 24))
+    if end == "a number":
+        x = net.op(Op.MUL, x, net.scalar(0.3))
+    plan = run_both(vulkan, net.finish(x), net.arrays)
+    assert "binary" not in families(plan)
+    assert "product" in families(plan)
+
+
+@kinds
+def test_results_are_columns(vulkan: VulkanDevice, kind: str) -> None:
+    """Of a larger tensor: two products write side by side what is side by side itself."""
+    net = net_of(kind)
+    one, two = (mixed(net, kind, (1, 3, 6, 7, 8)) for _ in range(2))
+    y = net.build.operation(Op.CONCATENATION, [one, two, net.code(2)], TYPES[kind])
+    z = net.op(Op.RESHAPE, y, np.array([1, 2, 3, 48], np.int32), type_=TYPES[kind])
+    pooled = net.build.operation(Op.MAX_POOL_2D, [z, *map(net.code, [1, 1, 1, 2, 2, 0])], TYPES[kind])
+    plan = run_both(vulkan, net.finish(pooled), net.arrays)
+    assert families(plan).split().count("move") <= 1  # where inputs are copied, both take more memory at once
+
+
+@kinds
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))), ids=str)
+def test_other_orders(vulkan: VulkanDevice, axes: Sequence[int], kind: str) -> None:
+    """Of 2 x 6 x 8 elements, read as matrices of 4 by 8 or 8 by 4 by whatever is next to them."""
+    net = net_of(kind)
+    left = shaped(net, kind, turned(net, kind, typed(net, kind, 2, 6, 8), *axes), 3, 4, 8)
+    right = shaped(net, kind, turned(net, kind, typed(net, kind, 2, 6, 8), *axes), 3, 8, 4)
+    y = multiplied(net, kind, left, right, adj_y=False)
+    y = turned(net, kind, shaped(net, kind, y, 2, 6, 4), *axes)
+    run_both(vulkan, net.finish(y), net.arrays)
+
+
+def test_matrices_that_others_read_are_there(vulkan: VulkanDevice) -> None:
+    net = Net()
+    left = heads(net, "float32", net.input(2, 5, 24), 2, 3, 5, 8)
+    y = multiplied(net, "float32", left, net.input(2, 3, 8, 4), adj_y=False)
+    run_both(vulkan, net.finish(merged(net, "float32", y, 2, 3, 5, 4), left, y), net.arrays)
