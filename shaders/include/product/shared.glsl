@@ -12,6 +12,10 @@ layout(constant_id = 7) const uint FOURS = 1;
 layout(constant_id = 8) const bool WHOLE_STAGES = false;
 // Fours of K of a stage.
 layout(constant_id = 9) const uint STAGE = 4;
+// How weights lie: in packed blocks; or as right matrices that a model computes, in which output channels are innermost, a
+// multiple of four; or steps of K, a multiple of four of these.
+layout(constant_id = 36) const uint ORDER = 1;
+const uint IN_BLOCKS = 1, BY_STEPS = 2, BY_OUTPUTS = 3;
 
 const uint ACROSS = gl_WorkGroupSize.x;                // invocations along output channels
 const uint LINES = gl_WorkGroupSize.y;                 // and along pixels
@@ -61,12 +65,18 @@ struct Target {
     uint weights[MAX_LOADS];
 };
 
-// The number of a load in the stage, in the order in which weights lie in memory: block by block, four by four.
+// The number of a load in the stage, in the order in which weights lie in memory: block by block, four by four; step by
+// step; or fours of K, of every fourth output channel, so that writers to shared memory have banks of their own.
 uint weight_of(uint load) { return load * LOADERS + gl_LocalInvocationIndex; }
-uint weight_four(uint number) { return number % (STAGE * BLOCK_LINE) / BLOCK_LINE; }
+uint weight_four(uint number) {
+    if (ORDER == BY_STEPS) return number / (4u * QUADS);
+    return ORDER == BY_OUTPUTS ? number % STAGE : number % (STAGE * BLOCK_LINE) / BLOCK_LINE;
+}
 
-// Its place in shared memory.
+// Its place in shared memory. BY_OUTPUTS a vector there is of four steps of an output channel, else of a step of four.
 uint weight_place(uint number) {
+    if (ORDER == BY_STEPS) return number;
+    if (ORDER == BY_OUTPUTS) return number % STAGE * 4u * QUADS + number / (STAGE * QUADS) * QUADS + number / STAGE % QUADS;
     uint within = number % BLOCK_LINE, quad = number / (STAGE * BLOCK_LINE) * (BLOCK / 4u);
 #ifdef IS_QUANTISED
     return weight_four(number) * QUADS + quad + within;
@@ -74,6 +84,39 @@ uint weight_place(uint number) {
     uint k = within / 16u * 2u + within % 2u;
     return (weight_four(number) * 4u + k) * QUADS + quad + within / 2u % 8u;
 #endif
+}
+
+// Where the first four of K of a load's weights would lie. Of output channels that are not there, which nobody stores,
+// those of the last ones that are.
+uint first_weight(Part part, uint block, uint number) {
+    uint base = weights_offset / WEIGHTS_WORDS;
+    if (ORDER == IN_BLOCKS) {
+        uint size = kernel_height * kernel_width * divide_up(depth, 4u) * BLOCK_LINE;
+        uint own = block * (COLUMNS / BLOCK) + number / (STAGE * BLOCK_LINE);
+        return base + (first_block(part) + min(own, (out_channels - 1u) / BLOCK)) * size + number % BLOCK_LINE;
+    }
+    uint outer = part.filters / WEIGHT_PARTS, inner = part.filters % WEIGHT_PARTS;
+    base += outer * WEIGHT_PARTS * (ORDER == BY_STEPS ? depth * (out_channels / 4u) : out_channels * (depth / 4u));
+    if (ORDER == BY_STEPS) {
+        uint fours = out_channels / 4u;
+        return base + inner * fours + min(block * QUADS + number % QUADS, fours - 1u);
+    }
+    uint own = block * COLUMNS + number / STAGE % QUADS * 4u + number / (STAGE * QUADS);
+    return base + (min(own, out_channels - 1u) * WEIGHT_PARTS + inner) * (depth / 4u);
+}
+
+// Where those of a four of K lie.
+uint weight_at(uint first, uint four, uint number) {
+    if (ORDER == IN_BLOCKS) return first + four * BLOCK_LINE;
+    if (ORDER == BY_OUTPUTS) return first + four;
+    uint step = four * 4u + number / QUADS % 4u;
+    if (!WHOLE_STAGES) step = min(step, depth - 1u);
+    return first + step * (WEIGHT_PARTS * (out_channels / 4u));
+}
+
+// Whether a load of a stage is past the last step of K.
+bool is_past(uint step, uint steps, uint number) {
+    return ORDER == BY_STEPS ? step * 4u + number / QUADS >= depth : step + weight_four(number) >= steps;
 }
 
 // The whole part of n / by, of numbers below 2^20, with 1 / by: exact, and cheaper than to divide whole numbers.
@@ -122,8 +165,8 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
 void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        share.weights[i] = weights_at(firsts[i] + source.weights[i] * BLOCK_LINE);
-        if (!WHOLE_STAGES && step + weight_four(weight_of(i)) >= steps) share.weights[i] = WEIGHTS4(0);
+        share.weights[i] = weights_at(weight_at(firsts[i], source.weights[i], weight_of(i)));
+        if (!WHOLE_STAGES && is_past(step, steps, weight_of(i))) share.weights[i] = WEIGHTS4(0);
     }
 }
 
@@ -132,9 +175,13 @@ Weights4 staged_weights(uint at, Zeros zeros) {
 #ifdef IS_QUANTISED
     return weights_of(stage_weights[at], zeros);
 #else
-    Weights4 weights;
+    Weights4 weights, turned;
     [[unroll]] for (uint k = 0; k < 4u; k++) weights.steps[k] = WEIGHTS_OF(stage_weights[at + k * QUADS]);
-    return weights;
+    if (ORDER != BY_OUTPUTS) return weights;
+    [[unroll]] for (uint k = 0; k < 4u; k++) {
+        [[unroll]] for (uint o = 0; o < 4u; o++) turned.steps[k][o] = weights.steps[o][k];
+    }
+    return turned;
 #endif
 }
 
@@ -184,14 +231,8 @@ void main() {
         windows[i] = window_of(part, place.row + gl_LocalInvocationIndex / STAGE + i * LOAD_ROWS);
     uint quads = divide_up(depth, 4u);    // fours of channels
     uint steps = part.taps.x * part.taps.y * quads;
-    uint block_size = kernel_height * kernel_width * quads * BLOCK_LINE;
     uint firsts[MAX_LOADS];
-    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-        // Of a block that is not there, whose channels nobody stores, those of the last one that is.
-        uint block = place.block * (COLUMNS / BLOCK) + weight_of(i) / (STAGE * BLOCK_LINE);
-        block = first_block(part) + min(block, (out_channels - 1u) / BLOCK);
-        firsts[i] = weights_offset / WEIGHTS_WORDS + block * block_size + weight_of(i) % BLOCK_LINE;
-    }
+    [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) firsts[i] = first_weight(part, place.block, weight_of(i));
     Stretch own = stretch_of(place.piece, steps, STAGE);
     vec2 inverses = 1.0 / vec2(quads, part.taps.y);
     Target bring = target_of_invocation();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -98,16 +98,15 @@ TILES = ("register", "quads", "shared", "subgroup")
 def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, tile: str, kind: str) -> None:
     """Also with weights in order, and with K in pieces."""
 
-    def forced(work: Work, device: DeviceProfile, wanted: tuple[bool, str]) -> list[Strategy]:
-        ways = (way for way in candidates(work, device) if way.tile == tile and way.pieces == 1)
-        found = [way for way in ways if (way.packed, way.arithmetic) == wanted]
+    def forced(work: Work, device: DeviceProfile, in_order: bool, way: str, pieces: int) -> list[Strategy]:
+        ways = [each for each in candidates(work, device) if each.tile == tile and each.pieces == 1]
+        found = [each for each in ways if each.arithmetic in ("none", way)]
+        found.sort(key=lambda each: each.packed == in_order)
         return [replace(each, pieces=pieces) for each in found[:1]] or list(candidates(work, device))[:1]
 
-    for packed, arithmetic, pieces in itertools.product((True, False), ("none", "float", "dot"), (1, 2)):
-        if pieces > 1 and tile == "subgroup":
-            continue
-        wanted = packed, arithmetic
-        monkeypatch.setattr(product, "ranked", lambda work, device, wanted=wanted: forced(work, device, wanted))
+    pieces = (1, 2) if tile != "subgroup" else (1,)
+    for wanted in itertools.product((False, True), ("float", "dot") if kind == "signed" else ("none",), pieces):
+        monkeypatch.setattr(product, "ranked", lambda work, device, wanted=wanted: forced(work, device, *wanted))
         net = net_of(kind)
         size = 2, 3, 9, 34, 8
         run_both(vulkan, net.finish(scores(net, kind, size), mixed(net, kind, size)), net.arrays)
@@ -125,6 +124,29 @@ def test_heads_of_one_product(vulkan: VulkanDevice, kind: str) -> None:
     names = families(plan).split()
     assert names[-1] == "product"
     assert names.count("arrange") <= 3  # the slice, the keys, the values
+
+
+def _shared(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+    return (way for way in candidates(work, device) if way.tile == "shared")
+
+
+@kinds
+@sizes
+def test_right_matrices_turned_over(
+    vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: Sequence[int], kind: str
+) -> None:
+    """With steps of K outside where output channels are wanted there, and the other way round."""
+    monkeypatch.setattr(product, "ranked", lambda work, device: [next(_shared(work, device))])
+    net = net_of(kind)
+    batches, count, rows, others, columns = size
+    results = []
+    for depth, adj_y in ((columns, False), (others, True)):
+        left = typed(net, kind, batches, count, rows, depth)
+        right = shaped(net, kind, typed(net, kind, batches, others, count * columns), batches, others, count, columns)
+        results.append(multiplied(net, kind, left, turned(net, kind, right, 0, 2, 3, 1), adj_y))
+    plan = run_both(vulkan, net.finish(*results), net.arrays)
+    if kind == "float32" and all(each % 4 == 0 for each in size[3:]):
+        assert families(plan) == "product product"
 
 
 @kinds

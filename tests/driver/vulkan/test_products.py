@@ -13,7 +13,7 @@ from rows import parse
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
+from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, candidates, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 # T is the input; C[shape] is a filter with its bias. Small integers, so that sums of floats are exact in any order.
@@ -176,6 +176,41 @@ def test_every_size_of_the_tile_shared(own: VulkanDevice, monkeypatch: pytest.Mo
     for strategy in sizes.values():
         monkeypatch.setattr(product, "ranked", lambda work, device, strategy=strategy: [strategy])
         check_like_the_reference(own, text)
+
+
+AS_THEY_LIE = {
+    "BATCH_MATMUL f32[3,41,32]~3 f32[3,32,68]~3": Order.BY_STEPS,
+    "BATCH_MATMUL f32[2,19,37]~3 f32[2,37,36]~3": Order.BY_STEPS,
+    "BATCH_MATMUL f16[2,35,21]~3 f16[2,21,36]~3": Order.BY_STEPS,
+    "BATCH_MATMUL i32[3,9,22] i32[3,22,8]": Order.BY_STEPS,
+    "BATCH_MATMUL f32[3,41,32]~3 f32[3,70,32]~3 false true": Order.BY_OUTPUTS,
+    "BATCH_MATMUL f16[2,35,20]~3 f16[2,23,20]~3 false true": Order.BY_OUTPUTS,
+    "FULLY_CONNECTED f32[33,20]~3 f32[23,20]~3 f32[23]~9 RELU": Order.BY_OUTPUTS,
+    "CONV_2D f32[1,5,6,8]~3 f32[10,1,1,8]~3 f32[10]~9 SAME 2 1 NONE nhwc": Order.BY_OUTPUTS,
+    "BATCH_MATMUL f32[2,5,7]~3 f32[2,7,9]~3": Order.IN_BLOCKS,
+    "BATCH_MATMUL i8[3,9,20]*0.5+3 i8[3,20,8]*0.25-7 -> i8*9.5-20": Order.IN_BLOCKS,
+    "CONV_2D f32[1,5,6,8]~3 f32[8,3,1,8]~3 f32[8]~9 SAME 1 1 NONE nhwc": Order.IN_BLOCKS,
+    "GROUPED_CONV_2D f32[1,5,6,16]~3 f32[8,1,1,8]~3 f32[8]~9 SAME 1 1 2 NONE nhwc": Order.IN_BLOCKS,
+    "TRANSPOSE_CONV_2D f32[1,3,4,8]~3 f32[4,1,1,8]~3 f32[4]~9 0 0 0 0 2 2 NONE nhwc": Order.IN_BLOCKS,
+}
+"""How the tile `shared` takes filters that a model computes."""
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("text", AS_THEY_LIE)
+def test_the_tile_shared_takes_right_matrices_as_they_lie(
+    vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Without anything before it; in one part only, in pieces, and with tails of K and of output channels."""
+    work, _ = asked_for(vulkan, text)
+    # Where a device has no 16-bit floats these are made 32-bit ones before.
+    made = work.kind == "f16" and not vulkan.profile.has_native_16
+    assert work.order is (Order.IN_BLOCKS if made else AS_THEY_LIE[text])
+    forced = extremes(shared_on_gpus(work, vulkan.profile), large=False)
+    for strategy in (*forced, *(replace(each, pieces=3) for each in forced[:1])):
+        assert strategy.packed == (work.order is Order.IN_BLOCKS)
+        monkeypatch.setattr(product, "ranked", lambda work, device, strategy=strategy: [strategy])
+        check_like_the_reference(vulkan, text)
 
 
 def asked_for(vulkan: VulkanDevice, text: str) -> tuple[Work, tuple[str, ...]]:

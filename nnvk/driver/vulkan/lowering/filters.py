@@ -70,6 +70,14 @@ class Filters:
         )
         return dense and self.outputs % 4 == 0 and self.kept_as(device) is of(self.tensor)
 
+    def is_by_outputs(self, device: DeviceProfile) -> bool:
+        """Whether the operand itself has the channels innermost, in fours, of each output channel of each part."""
+        dense = (self.outputs * self.channels, self.channels, self.channels, 1)
+        alike = all(
+            size == 1 or stride == step for size, stride, step in zip(self.shape, self.strides, dense, strict=True)
+        )
+        return alike and self.taps == 1 and self.channels % 4 == 0 and self.kept_as(device) is of(self.tensor)
+
     def kept_as(self, device: DeviceProfile) -> DType:
         """The type in which shaders get weights: the operand's, but 32-bit floats where there are no 16-bit ones."""
         kind = of(self.tensor)

@@ -39,6 +39,8 @@ TEXELS = "TEXELS"
 """The specialisation constant of shaders that can read through texel buffers (shaders/include/texels.glsl)."""
 MOST_COUNTERS = 1 << 15
 """Words that shaders may count in."""
+_TURNS = 4
+"""Commands one after the other that count in words of their own."""
 MOST_ROUNDS = 60_000
 """Of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
 MOST_COUNTED_ROUNDS = 40_000
@@ -72,7 +74,7 @@ class Lowering:
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._cleared = 0
-        self._counters: TensorRef | None = None
+        self._counters: list[TensorRef] = []
         self.values: dict[int, np.ndarray] = dict(values or {})
         """What is known of operands that are no constants of the model, by index."""
         self.flags: list[tuple[TensorRef, int, str]] = []
@@ -186,16 +188,18 @@ class Lowering:
         return ref
 
     def counters(self, count: int) -> TensorRef:
-        """So many words that are zero, and that the shader leaves so: all that ask get the same.
+        """So many words that are zero, and that the shader leaves so. At most `MOST_COUNTERS`.
 
-        At most `MOST_COUNTERS`.
+        All that ask get the same few in turns: commands that follow each other need not wait for their counters.
         """
         if count > MOST_COUNTERS:
             raise ValueError(f"at most {MOST_COUNTERS} counters, not {count}")
-        if self._counters is None:
-            self._counters = self._new(4 * MOST_COUNTERS, Storage.ARENA)
-            self._clear(self._counters)
-        return self._counters
+        if len(self._counters) < _TURNS:
+            self._counters.append(self._new(4 * MOST_COUNTERS, Storage.ARENA))
+            self._clear(self._counters[-1])
+        else:
+            self._counters.append(self._counters.pop(0))
+        return self._counters[-1]
 
     def _clear(self, ref: TensorRef) -> None:
         self._commands.insert(self._cleared, Clear(ref))  # before all else, where no barrier is lost on it

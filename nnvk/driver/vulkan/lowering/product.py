@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
-from nnvk.driver.vulkan.lowering.dtypes import F16, dtype
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, dtype
 from nnvk.driver.vulkan.lowering.filter_output import (
     Operands,
     has_narrow_sums,
@@ -29,7 +29,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
@@ -230,7 +230,7 @@ def multiply_by(
     scale = 1.0 if halving is None else halving.scale
     tensors = {
         "src": source,
-        "weights": packed(g, filters, scale) if strategy.packed else in_order(g, filters, product.parts_outside, scale),
+        "weights": _weights(g, strategy, filters, product, scale),
         "dst": target,
         **output_tensors(g, operands, product.columns, product.pixel_parts),
     }
@@ -240,6 +240,26 @@ def multiply_by(
     else:
         _by_tiles(g, operands, product, work, strategy, tensors, end, halving)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
+
+
+def _weights(g: Lowering, strategy: Strategy, filters: Filters, product: Product, scale: float) -> TensorRef:
+    """Weights as a strategy takes them."""
+    if strategy.packed:
+        return packed(g, filters, scale)
+    if strategy.tile == "shared":
+        return g.tensor(filters.tensor)
+    return in_order(g, filters, product.parts_outside, scale)
+
+
+def _order_of(g: Lowering, product: Product, filters: Filters) -> Order:
+    """How right matrices lie that a model computes; constants are packed beforehand."""
+    may_be = not filters.tensor.is_constant and product.split in (Split.NOTHING, Split.BATCHES)
+    if may_be and filters.taps == 1 and dtype(filters.tensor) in (F32.name, F16.name, I32.name):
+        if filters.is_in_order(product.parts_outside, g.device):
+            return Order.BY_STEPS
+        if filters.is_by_outputs(g.device):
+            return Order.BY_OUTPUTS
+    return Order.IN_BLOCKS
 
 
 def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters) -> Work:
@@ -258,6 +278,7 @@ def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters)
         product.depth,
         constant=filters.tensor.is_constant,
         in_order=filters.is_in_order(product.parts_outside, g.device),
+        order=_order_of(g, product, filters),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
         halves=kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters),
         narrow=operands.is_wide and has_narrow_sums(g, operands, filters),
@@ -293,6 +314,8 @@ def _by_tiles(
     if tile == "shared":
         whole = product.depth % (4 * strategy.stage) == 0
         spec |= {"FOURS": strategy.fours, "STAGE": strategy.stage, "WHOLE_STAGES": whole, "TOGETHER": strategy.together}
+        if not strategy.packed:
+            spec["ORDER"] = int(work.order)
     if tile in ("register", "quads"):
         spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "FOURS": strategy.fours, "PACKED": strategy.packed}
         del spec["local_y"]

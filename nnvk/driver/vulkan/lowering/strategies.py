@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
@@ -51,6 +52,17 @@ _CARRIED = 64
 """Fours of K after which sums are carried to larger integers, in a loop of its own."""
 
 
+class Order(IntEnum):
+    """How filters lie that the tile `shared` takes; as shared.glsl has it."""
+
+    IN_BLOCKS = 1
+    """Packed."""
+    BY_STEPS = 2
+    """Output channels are innermost, a multiple of four."""
+    BY_OUTPUTS = 3
+    """The channels that a filter sees are, a multiple of four."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a product asks for."""
@@ -73,6 +85,8 @@ class Work:
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
     halves: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
+    order: Order = Order.IN_BLOCKS
+    """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
     narrow: bool = False
     """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
 
@@ -102,7 +116,7 @@ class Strategy:
     arithmetic: str = "none"
     """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
-    """Weights are packed, not in order."""
+    """Weights are packed, not in order; of the tile `shared`: not as they lie."""
     pieces: int = 1
     """Workgroups that share a tile's K."""
     stage: int = 4
@@ -139,7 +153,7 @@ class Strategy:
         elif self.tile in ("register", "quads"):
             size += f"x{4 * self.fours}"
         arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
-        order = "" if self.packed else ", weights in order"
+        order = "" if self.packed else ", weights as they lie" if self.tile == "shared" else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
         return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{pieces}"
@@ -161,7 +175,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
-        whole = list(_shared(device, way))
+        whole = list(_shared(device, way, work.order is Order.IN_BLOCKS))
         if _sums_are_short(work, way):
             whole += _in_registers(work, device, way)
         for strategy in whole:
@@ -177,10 +191,10 @@ def uses_subgroups(device: DeviceProfile) -> bool:
     return "subgroupShuffle" in device.features and device.is_cpu and device.subgroup_size == _LANES
 
 
-def _shared(device: DeviceProfile, way: str) -> Iterator[Strategy]:
+def _shared(device: DeviceProfile, way: str, packed: bool) -> Iterator[Strategy]:
     for (local, fours, pixels), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
         for each in pixels:
-            strategy = Strategy("shared", each * local[1], local, fours, way, stage=stage)
+            strategy = Strategy("shared", each * local[1], local, fours, way, packed, stage=stage)
             if _can_stage(strategy, device):
                 yield strategy
 
@@ -404,7 +418,7 @@ def _bytes(work: Work) -> int:
 
 def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> float:
     """Putting weights in the strategy's order in every execution, where that is needed."""
-    if work.constant or (work.in_order and not strategy.packed):
+    if work.constant or (not strategy.packed and (strategy.tile == "shared" or work.in_order)):
         return 0.0
     vectors = work.parts * work.fours * work.steps * (1 if work.kind in ("q8", "q16") else 4)
     return costs.launch + vectors / lanes * 5 * costs.load

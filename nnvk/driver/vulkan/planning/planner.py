@@ -13,6 +13,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, op_failed
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.planning.at_once import prolonged
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.fusions import Fused, fuse
@@ -207,6 +208,8 @@ def _placed(
             whole = parts[tensor].whole if tensor in parts else tensor
             first, _ = lifetimes.get(whole, (position, position))
             lifetimes[whole] = (first, position)
+    if not g.device.is_cpu:
+        lifetimes = dict(prolonged(commands, parts, lifetimes))
     always = -1, len(commands)
     reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
     for exchanged in (*inputs, *outputs, *reported, *g.entropy):

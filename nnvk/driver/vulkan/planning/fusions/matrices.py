@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.arrange import Box, Dimension, arranged, box_of
 from nnvk.driver.vulkan.lowering.dtypes import F32
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import Split
+from nnvk.driver.vulkan.lowering.strategies import Order
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
@@ -46,49 +47,69 @@ def _take_source(graph: Graph, g: Lowering, position: int, product: Dispatch) ->
 
     Where the larger rows are amid yet larger ones they are copied from there, unless `columns` finds that needless.
     """
-    found = _change(graph, product.tensors["src"], position)
+    tensor = product.tensors["src"]
+    found = _change(graph, tensor)
     if found is None:
         return product
     at, change = found
     parts, rows, depth = (int(product.push[name]) for name in ("parts", "rows", "depth"))
     box = box_of(change)
     dimensions = fold(box.dimensions)
-    for abreast, pitch in itertools.product(_abreast(dimensions, parts), {stride for _, stride in dimensions}):
+    for abreast, pitch in itertools.product(_abreast(parts), {stride for _, stride in dimensions}):
         larger, outer = abreast * depth, parts // abreast
         if pitch < larger or dimensions != _rows_apart(outer, abreast, rows, depth, pitch):
             continue
         source = change.tensors["src"]
         if box.first or pitch != larger:
-            whole, source = source, g.scratch(change.tensors["dst"].nbytes)
+            if list(graph.readers(tensor)) != [position]:
+                continue
+            whole, source = source, g.scratch(tensor.nbytes)
             rows_alone = Box(((outer * rows, pitch), (larger, 1)), box.first)
             copy = arranged(g, change.shader.choice[0], whole, source, rows_alone, change.operation)
             assert copy is not None
             graph.replace(at, copy)
         taken = _with(product, "SOURCE_PARTS", abreast, src=source)
         taken = replace(taken, push={**taken.push, "channels": larger})
-        graph.replace(position, taken, [at] if source == change.tensors["src"] else [])
+        graph.replace(position, taken)
         return taken
     return product
 
 
 def _take_weights(graph: Graph, position: int, product: Dispatch) -> Dispatch:
     """The same of right matrices that are read as they lie; whoever packs others finds them (`orders`)."""
-    in_registers = product.shader.choice[1] in ("register", "quads")
-    if not in_registers or product.shader.constant(product.specialization, "PACKED"):
+    order = _order_of_weights(product)
+    found = _change(graph, product.tensors["weights"])
+    if found is None or order is Order.IN_BLOCKS:
         return product
-    found = _change(graph, product.tensors["weights"], position)
-    if found is None:
-        return product
-    at, change = found
+    _, change = found
     parts, depth, columns = (int(product.push[name]) for name in ("parts", "depth", "out_channels"))
     box = box_of(change)
     dimensions = fold(box.dimensions)
-    for abreast in _abreast(dimensions, parts):
-        if not box.first and dimensions == _rows_apart(parts // abreast, abreast, depth, columns, abreast * columns):
-            taken = _with(product, "WEIGHT_PARTS", abreast, weights=change.tensors["src"])
-            graph.replace(position, taken, [at])
-            return taken
+    for before, abreast in itertools.product((Order.BY_STEPS, Order.BY_OUTPUTS), (1, *_abreast(parts))):
+        by_steps = before is Order.BY_STEPS
+        step, output, part = (abreast * columns, 1, columns) if by_steps else (1, abreast * depth, depth)
+        matrix = [(depth, step), (columns, output)]
+        matrices = [(parts // abreast, depth * abreast * columns), (abreast, part)]
+        if box.first or dimensions != fold([*matrices, *(matrix if order is Order.BY_STEPS else matrix[::-1])]):
+            continue
+        taken = _with(product, "WEIGHT_PARTS", abreast, weights=change.tensors["src"])
+        if before is not order:
+            if product.shader.choice[1] != "shared" or (columns if by_steps else depth) % 4:
+                continue
+            words = product.shader.with_constant(taken.specialization, "ORDER", before)
+            taken = replace(taken, specialization=words)
+        graph.replace(position, taken)
+        return taken
     return product
+
+
+def _order_of_weights(product: Dispatch) -> Order:
+    shader, words = product.shader, product.specialization
+    _, tile, *_ = shader.choice
+    if tile == "shared":
+        return Order(shader.constant(words, "ORDER"))
+    in_order = tile in ("register", "quads") and not shader.constant(words, "PACKED")
+    return Order.BY_STEPS if in_order else Order.IN_BLOCKS
 
 
 def _give(graph: Graph, position: int, product: Dispatch) -> None:
@@ -109,7 +130,7 @@ def _give(graph: Graph, position: int, product: Dispatch) -> None:
         return
     box, matrix = box_of(reader), rows * columns
     dimensions = fold(box.dimensions)
-    for abreast in _abreast(dimensions, parts):
+    for abreast in _abreast(parts):
         together = [(parts // abreast, abreast * matrix), (rows, columns), (abreast, matrix), (columns, 1)]
         if not box.first and dimensions == fold(together):
             given = _with(product, "TARGET_PARTS", abreast, dst=reader.tensors["dst"])
@@ -122,16 +143,15 @@ def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
     return any(isinstance(each, Dispatch) and each.shader.family == "arrange" for each in readers)
 
 
-def _change(graph: Graph, tensor: TensorRef, position: int) -> tuple[int, Dispatch] | None:
-    """The change of order that gives a tensor, if a command at a position alone reads that and may have it undone."""
+def _change(graph: Graph, tensor: TensorRef) -> tuple[int, Dispatch] | None:
+    """The change of order that gives a tensor, if what it takes that from is still there for whoever reads it."""
     found = graph.dispatch_that_writes(tensor, "arrange")
-    is_lone = graph.is_passed_on(tensor) and list(graph.readers(tensor)) == [position]
-    return found if found is not None and is_lone and graph.may_wait(found[0]) else None
+    return found if found is not None and graph.may_wait(found[0]) else None
 
 
-def _abreast(dimensions: Iterable[Dimension], parts: int) -> list[int]:
-    """How many of so many matrices may lie side by side, by what a change of order takes."""
-    return [size for size in dict.fromkeys(size for size, _ in dimensions) if size > 1 and parts % size == 0]
+def _abreast(parts: int) -> list[int]:
+    """How many of so many matrices may lie side by side."""
+    return [number for number in range(2, parts + 1) if parts % number == 0]
 
 
 def _rows_apart(outer: int, abreast: int, rows: int, columns: int, pitch: int) -> list[Dimension]:
