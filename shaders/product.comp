@@ -134,6 +134,9 @@ layout(push_constant) uniform Push {
     int pad_top;
     int pad_left;
     uint pitches;
+#ifndef IS_QUANTISED
+    uint weights_pitch;    // elements of the larger rows that right matrices lie amid, or 0
+#endif
     ACC low;
     ACC high;
 #ifdef ARITHMETIC_HALF
@@ -146,6 +149,16 @@ layout(push_constant) uniform Push {
     uint last_word;    // of the input
 #endif
 };
+
+// Fours from a row of weights as they lie to the next; a part has so many of it.
+uint weight_row(uint fours) {
+    uint dense = (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * fours;
+#ifdef IS_QUANTISED
+    return dense;
+#else
+    return weights_pitch == 0u ? dense : weights_pitch / 4u;
+#endif
+}
 
 #define PIXEL_PARTS (SPLIT == CHANNELS ? parts : TARGET_PARTS)
 #define PARTS_ALIKE (SPLIT != CHANNELS)

@@ -54,8 +54,8 @@ Columns columns_of(Part part, uint four, uint fours) {
     uint first = weights_offset * WEIGHT_VALUES / 4u + four;
     if (SPLIT == CHANNELS) first += part.number * fours;
     if (SPLIT == BATCHES)
-        first += (part.number / WEIGHT_PARTS * depth * WEIGHT_PARTS + part.number % WEIGHT_PARTS) * fours;
-    return Columns(first, fours * (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * 4u);
+        first += part.number / WEIGHT_PARTS * depth * weight_row(fours) + part.number % WEIGHT_PARTS * fours;
+    return Columns(first, weight_row(fours) * 4u);
 }
 
 // Where a tap's weights begin.

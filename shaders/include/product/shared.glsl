@@ -96,13 +96,11 @@ uint first_weight(Part part, uint block, uint number) {
         return base + (first_block(part) + min(own, (out_channels - 1u) / BLOCK)) * size + number % BLOCK_LINE;
     }
     uint outer = part.filters / WEIGHT_PARTS, inner = part.filters % WEIGHT_PARTS;
-    base += outer * WEIGHT_PARTS * (ORDER == BY_STEPS ? depth * (out_channels / 4u) : out_channels * (depth / 4u));
-    if (ORDER == BY_STEPS) {
-        uint fours = out_channels / 4u;
-        return base + inner * fours + min(block * QUADS + number % QUADS, fours - 1u);
-    }
+    uint fours = (ORDER == BY_STEPS ? out_channels : depth) / 4u, row = weight_row(fours);
+    base += inner * fours;
+    if (ORDER == BY_STEPS) return base + outer * depth * row + min(block * QUADS + number % QUADS, fours - 1u);
     uint own = block * COLUMNS + number / STAGE % QUADS * 4u + number / (STAGE * QUADS);
-    return base + (min(own, out_channels - 1u) * WEIGHT_PARTS + inner) * (depth / 4u);
+    return base + (outer * out_channels + min(own, out_channels - 1u)) * row;
 }
 
 // Where those of a four of K lie.
@@ -111,7 +109,7 @@ uint weight_at(uint first, uint four, uint number) {
     if (ORDER == BY_OUTPUTS) return first + four;
     uint step = four * 4u + number / QUADS % 4u;
     if (!WHOLE_STAGES) step = min(step, depth - 1u);
-    return first + step * (WEIGHT_PARTS * (out_channels / 4u));
+    return first + step * weight_row(out_channels / 4u);
 }
 
 // Whether a load of a stage is past the last step of K.

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.lowering.elementwise import Spread
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
-from nnvk.driver.vulkan.lowering.product import channels_of, inputs_of
+from nnvk.driver.vulkan.lowering.product import channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 _MOST = (1 << 16) - 1
@@ -92,6 +92,12 @@ def _product(g: Lowering, dispatch: Dispatch, columns: Mapping[str, Columns]) ->
             if "last_word" in push:
                 rows = dispatch.tensors["src"].nbytes // each.width
                 push["last_word"] = ((rows - 1) * each.pitch + each.width - 1) // 4
+            continue
+        if name == "weights":
+            is_row = "weights_pitch" in push and each.width == width_of_weights(dispatch)
+            if not is_row or not each.are_multiples(4):
+                return None
+            push["weights_pitch"] = each.pitch
             continue
         is_read_so = name == "dst" or (name == "extra" and shader.constant(words, "EXTRA") == Spread.EACH_ONE)
         if not is_read_so or each.width != channels_of(dispatch) or each.pitch > _MOST:

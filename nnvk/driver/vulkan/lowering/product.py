@@ -188,6 +188,27 @@ def inputs_of(product: Dispatch) -> int:
     return int(push["depth"]) * _pixel_parts(product, "SOURCE_PARTS") if "depth" in push else int(push["channels"])
 
 
+def order_of_weights(product: Dispatch) -> Order:
+    """How the weights of a dispatch of product.comp lie: BY_STEPS also where the tile is none that stages them."""
+    shader, words = product.shader, product.specialization
+    _, tile, *_ = shader.choice
+    if tile == "shared":
+        return Order(shader.constant(words, "ORDER"))
+    in_order = tile in ("register", "quads") and not shader.constant(words, "PACKED")
+    return Order.BY_STEPS if in_order else Order.IN_BLOCKS
+
+
+def width_of_weights(product: Dispatch) -> int:
+    """Elements of a row of right matrices that are read as they lie, with those side by side; 0 where none are."""
+    shader, words, push = product.shader, product.specialization, product.push
+    if shader.constant(words, "SPLIT") == Split.CHANNELS:
+        return 0
+    order, abreast = order_of_weights(product), shader.constant(words, "WEIGHT_PARTS")
+    if order is Order.IN_BLOCKS:
+        return 0
+    return abreast * int(push["out_channels" if order is Order.BY_STEPS else "depth"])
+
+
 def _pixel_parts(product: Dispatch, matrices: str) -> int:
     """Parts that share pixels, where matrices that lie side by side are counted by a constant."""
     if product.shader.family != "product":
@@ -326,6 +347,7 @@ def _by_tiles(
         spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
     else:
         spec["FEW"] = min(product.depth, 4)
+    unpitched = {} if kind in ("q8", "q16") else {"weights_pitch": 0}
     halves = {}
     if halving is not None:
         spec["ROUND"] = halving.round
@@ -353,6 +375,7 @@ def _by_tiles(
         kernel_width=horizontal.window,
         **product.steps,
         **output_push(operands),
+        **unpitched,
         **bytes_,
         **halves,
     )

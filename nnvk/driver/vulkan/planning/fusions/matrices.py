@@ -7,16 +7,19 @@ larger row instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.arrange import Box, Dimension, arranged, box_of, fold
 from nnvk.driver.vulkan.lowering.dtypes import F32
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import Split
+from nnvk.driver.vulkan.lowering.product import Split, order_of_weights
 from nnvk.driver.vulkan.lowering.strategies import Order
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+_MOST = 256
+"""Matrices side by side: a specialisation constant."""
 
 
 def fuse_results(graph: Graph) -> None:
@@ -32,7 +35,7 @@ def fuse_matrices(graph: Graph, g: Lowering) -> None:
     """Leave out all changes of order that products of matrices need not have."""
     for position, product in _products(graph):
         taken = _take_source(graph, g, position, product)
-        taken = _take_weights(graph, position, taken)
+        taken = _take_weights(graph, g, position, taken)
         _give(graph, position, taken)
 
 
@@ -43,73 +46,38 @@ def _products(graph: Graph) -> Iterable[tuple[int, Dispatch]]:
 
 
 def _take_source(graph: Graph, g: Lowering, position: int, product: Dispatch) -> Dispatch:
-    """The product with left matrices from before their order was changed, if it can take them.
-
-    Where the larger rows are amid yet larger ones they are copied from there, unless `columns` finds that needless.
-    """
-    tensor = product.tensors["src"]
-    found = _change(graph, tensor)
+    """The product with left matrices from before their order was changed, if it can take them."""
+    parts, rows, depth = (int(product.push[name]) for name in ("parts", "rows", "depth"))
+    found = _side_by_side(graph, g, position, product.tensors["src"], _Matrices(parts, rows, depth))
     if found is None:
         return product
-    at, change = found
-    parts, rows, depth = (int(product.push[name]) for name in ("parts", "rows", "depth"))
-    box = box_of(change)
-    dimensions = fold(box.dimensions)
-    for abreast, pitch in itertools.product(_abreast(parts), {stride for _, stride in dimensions}):
-        larger, outer = abreast * depth, parts // abreast
-        if pitch < larger or dimensions != _rows_apart(outer, abreast, rows, depth, pitch):
-            continue
-        source = change.tensors["src"]
-        if box.first or pitch != larger:
-            if list(graph.readers(tensor)) != [position]:
-                continue
-            whole, source = source, g.scratch(tensor.nbytes)
-            rows_alone = Box(((outer * rows, pitch), (larger, 1)), box.first)
-            copy = arranged(g, change.shader.choice[0], whole, source, rows_alone, change.operation)
-            assert copy is not None
-            graph.replace(at, copy)
-        taken = _with(product, "SOURCE_PARTS", abreast, src=source)
-        taken = replace(taken, push={**taken.push, "channels": larger})
-        graph.replace(position, taken)
-        return taken
-    return product
+    source, abreast = found
+    taken = _with(product, {"SOURCE_PARTS": abreast}, src=source)
+    taken = replace(taken, push={**taken.push, "channels": abreast * depth})
+    graph.replace(position, taken)
+    return taken
 
 
-def _take_weights(graph: Graph, position: int, product: Dispatch) -> Dispatch:
+def _take_weights(graph: Graph, g: Lowering, position: int, product: Dispatch) -> Dispatch:
     """The same of right matrices that are read as they lie; whoever packs others finds them (`orders`)."""
-    order = _order_of_weights(product)
-    found = _change(graph, product.tensors["weights"])
-    if found is None or order is Order.IN_BLOCKS:
-        return product
-    _, change = found
+    order = order_of_weights(product)
     parts, depth, columns = (int(product.push[name]) for name in ("parts", "depth", "out_channels"))
-    box = box_of(change)
-    dimensions = fold(box.dimensions)
-    for before, abreast in itertools.product((Order.BY_STEPS, Order.BY_OUTPUTS), (1, *_abreast(parts))):
-        by_steps = before is Order.BY_STEPS
-        step, output, part = (abreast * columns, 1, columns) if by_steps else (1, abreast * depth, depth)
-        matrix = [(depth, step), (columns, output)]
-        matrices = [(parts // abreast, depth * abreast * columns), (abreast, part)]
-        if box.first or dimensions != fold([*matrices, *(matrix if order is Order.BY_STEPS else matrix[::-1])]):
+    orders = {
+        Order.BY_STEPS: _Matrices(parts, depth, columns, order is Order.BY_OUTPUTS),
+        Order.BY_OUTPUTS: _Matrices(parts, columns, depth, order is Order.BY_STEPS),
+    }
+    for before, matrices in orders.items():
+        in_fours = matrices.columns % 4 == 0 and product.shader.choice[1] == "shared"
+        if order is Order.IN_BLOCKS or (matrices.turned and not in_fours):
             continue
-        taken = _with(product, "WEIGHT_PARTS", abreast, weights=change.tensors["src"])
-        if before is not order:
-            if product.shader.choice[1] != "shared" or (columns if by_steps else depth) % 4:
-                continue
-            words = product.shader.with_constant(taken.specialization, "ORDER", before)
-            taken = replace(taken, specialization=words)
-        graph.replace(position, taken)
-        return taken
+        found = _side_by_side(graph, g, position, product.tensors["weights"], matrices)
+        if found is not None:
+            source, abreast = found
+            constants = {"WEIGHT_PARTS": abreast} | ({"ORDER": int(before)} if matrices.turned else {})
+            taken = _with(product, constants, weights=source)
+            graph.replace(position, taken)
+            return taken
     return product
-
-
-def _order_of_weights(product: Dispatch) -> Order:
-    shader, words = product.shader, product.specialization
-    _, tile, *_ = shader.choice
-    if tile == "shared":
-        return Order(shader.constant(words, "ORDER"))
-    in_order = tile in ("register", "quads") and not shader.constant(words, "PACKED")
-    return Order.BY_STEPS if in_order else Order.IN_BLOCKS
 
 
 def _give(graph: Graph, position: int, product: Dispatch) -> None:
@@ -133,9 +101,61 @@ def _give(graph: Graph, position: int, product: Dispatch) -> None:
     for abreast in _abreast(parts):
         together = [(parts // abreast, abreast * matrix), (rows, columns), (abreast, matrix), (columns, 1)]
         if not box.first and dimensions == fold(together):
-            given = _with(product, "TARGET_PARTS", abreast, dst=reader.tensors["dst"])
+            given = _with(product, {"TARGET_PARTS": abreast}, dst=reader.tensors["dst"])
             graph.replace(readers[0], given, [position])
             return
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """What a product reads, one matrix after the other."""
+
+    parts: int
+    rows: int
+    columns: int
+    turned: bool = False
+    """It reads them column by column."""
+
+    def box(self, abreast: int, pitch: int) -> list[Dimension]:
+        """What a change of order takes for them where so many are side by side in rows, each a pitch from the next."""
+        matrix = [(self.rows, pitch), (self.columns, 1)]
+        around = [(self.parts // abreast, self.rows * pitch), (abreast, self.columns)]
+        return fold([*around, *(reversed(matrix) if self.turned else matrix)])
+
+
+def _side_by_side(
+    graph: Graph, g: Lowering, position: int, tensor: TensorRef, matrices: _Matrices
+) -> tuple[TensorRef, int] | None:
+    """The tensor from which matrices came by a change of order, and how many of them are side by side there.
+
+    Where the larger rows are amid yet larger ones they are copied from there, unless `columns` finds that needless.
+    """
+    found = graph.dispatch_that_writes(tensor, "arrange")
+    if found is None or not graph.may_wait(found[0]):
+        return None
+    at, change = found
+    box, source = box_of(change), change.tensors["src"]
+    dimensions = fold(box.dimensions)
+    fewest = 1 if matrices.turned else 2
+    for abreast, pitch in itertools.product(_abreast(matrices.parts, fewest), {stride for _, stride in dimensions}):
+        larger = abreast * matrices.columns
+        if pitch < larger or dimensions != matrices.box(abreast, pitch):
+            continue
+        if not box.first and pitch == larger:
+            return source, abreast
+        if list(graph.readers(tensor)) == [position]:
+            rows = Box(((matrices.parts // abreast * matrices.rows, pitch), (larger, 1)), box.first)
+            copied = g.scratch(tensor.nbytes)
+            copy = arranged(g, change.shader.choice[0], source, copied, rows, change.operation)
+            assert copy is not None
+            graph.replace(at, copy)
+            return copied, abreast
+    return None
+
+
+def _abreast(parts: int, fewest: int = 2) -> list[int]:
+    """How many of so many matrices may lie side by side."""
+    return [number for number in range(fewest, min(parts, _MOST) + 1) if parts % number == 0]
 
 
 def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
@@ -143,22 +163,8 @@ def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
     return any(isinstance(each, Dispatch) and each.shader.family == "arrange" for each in readers)
 
 
-def _change(graph: Graph, tensor: TensorRef) -> tuple[int, Dispatch] | None:
-    """The change of order that gives a tensor, if what it takes that from is still there for whoever reads it."""
-    found = graph.dispatch_that_writes(tensor, "arrange")
-    return found if found is not None and graph.may_wait(found[0]) else None
-
-
-def _abreast(parts: int) -> list[int]:
-    """How many of so many matrices may lie side by side."""
-    return [number for number in range(2, parts + 1) if parts % number == 0]
-
-
-def _rows_apart(outer: int, abreast: int, rows: int, columns: int, pitch: int) -> list[Dimension]:
-    """The box of matrices that come out of larger rows, which are a pitch from each other."""
-    return fold([(outer, rows * pitch), (abreast, columns), (rows, pitch), (columns, 1)])
-
-
-def _with(product: Dispatch, constant: str, value: int, **tensors: TensorRef) -> Dispatch:
-    words = product.shader.with_constant(product.specialization, constant, value)
+def _with(product: Dispatch, constants: Mapping[str, int], **tensors: TensorRef) -> Dispatch:
+    words = product.specialization
+    for name, value in constants.items():
+        words = product.shader.with_constant(words, name, value)
     return replace(product, specialization=words, tensors={**product.tensors, **tensors})
