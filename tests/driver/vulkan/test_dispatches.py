@@ -49,6 +49,11 @@ ROWS = {
     "RESIZE_NEAREST_NEIGHBOR u8[2,7,5,3]*0.5+3 9 8 nchw": "resize",
     "RELU f32[3]": "unary",
     "TRANSPOSE f32[2,3,5] (2,0,1)": "arrange",
+    "GATHER f32[4,6,5] 1 (1,3,5)": "arrange",
+    "GATHER u8[4,6,8]*0.5+3 1 (4)": "arrange",
+    "GATHER f32[4,6,5] -3 (3,2,1,0)": "arrange",
+    "GATHER f32[4,6,5] 1 (1,3,4)": "gather",
+    "GATHER f32[4,6,5] 1 (2,2)": "gather",
 }
 """The families of the shaders, in the order of dispatch, where tensors need not be copied."""
 

@@ -163,7 +163,9 @@ def test_all_of_a_tensor_turned_over(vulkan: VulkanDevice, kind: str) -> None:
     query, key, value = (shaped(net, kind, each, 2, 7, 8) for each in split(net, whole, 0, 3, kind))
     probabilities = multiplied(net, kind, query, key, adj_y=True)
     y = turned(net, kind, multiplied(net, kind, probabilities, value, adj_y=False), 1, 0, 2)
-    run_both(vulkan, net.finish(y), net.arrays)
+    plan = run_both(vulkan, net.finish(y), net.arrays)
+    if kind == "float32":
+        assert families(plan).split().count("arrange") <= 2  # copies of columns, where more memory is not to be taken
 
 
 @pytest.mark.parametrize("end", ["channels", "residual", "both", "a number"])

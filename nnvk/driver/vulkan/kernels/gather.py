@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
 from nnvk.driver.vulkan.lowering.divide import divisors
-from nnvk.driver.vulkan.lowering.dtypes import MOVED
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.units import units_of
@@ -16,7 +17,7 @@ from nnvk.types.codes import OperationCode
 
 GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
 GATHER_ROWS = Shader("gather_rows", INDICES=("checked", "known"))
-GATHERING = (GATHER, GATHER_ROWS)
+GATHERING = (GATHER, GATHER_ROWS, ARRANGE)
 """All shaders that taking rows dispatches."""
 HASHTABLE_LOOKUP = Shader("hashtable_lookup")
 LOCAL = 64
@@ -57,12 +58,27 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
 
 
 def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
-    """Indices that are constants were checked with the model."""
+    """Indices that are constants were checked with the model; those in steps, a single one above all, are a slice."""
+    size, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
+    taken = _steps(indices) if output.size else None
+    if taken is not None:
+        box = ((math.prod(source.shape[:axis]), size * inner), (len(taken), taken.step * inner), (inner, 1))
+        arrange(g, moved(source), g.tensor(source), g.tensor(output), box, taken.start * inner)
+        return
     flag = None
     if not indices.is_constant:
-        flag = g.flag(f"{indices.name} must be in [0, {source.shape[axis]}), got {{}}")
-    inner = math.prod(source.shape[axis + 1 :])
-    gather_rows(g, source, source.shape[axis], inner, g.tensor(indices), indices.size, output, flag)
+        flag = g.flag(f"{indices.name} must be in [0, {size}), got {{}}")
+    gather_rows(g, source, size, inner, g.tensor(indices), indices.size, output, flag)
+
+
+def _steps(indices: Tensor) -> range | None:
+    """Constant indices that are each as far from the one before; None for others."""
+    if not indices.is_constant or not indices.size:
+        return None
+    first, *others = indices.data.reshape(-1).tolist()
+    step = others[0] - first if others else 1
+    taken = range(first, first + (1 + len(others)) * step, step) if step else range(0)
+    return taken if list(taken) == [first, *others] else None
 
 
 def gather_rows(

@@ -134,23 +134,37 @@ def _side_by_side(
     if found is None or not graph.may_wait(found[0]):
         return None
     at, change = found
-    box, source = box_of(change), change.tensors["src"]
-    dimensions = fold(box.dimensions)
-    fewest = 1 if matrices.turned else 2
-    for abreast, pitch in itertools.product(_abreast(matrices.parts, fewest), {stride for _, stride in dimensions}):
-        larger = abreast * matrices.columns
-        if pitch < larger or dimensions != matrices.box(abreast, pitch):
-            continue
-        if not box.first and pitch == larger:
-            return source, abreast
-        if list(graph.readers(tensor)) == [position]:
-            rows = Box(((matrices.parts // abreast * matrices.rows, pitch), (larger, 1)), box.first)
-            copied = g.scratch(tensor.nbytes)
-            copy = arranged(g, change.shader.choice[0], source, copied, rows, change.operation)
-            assert copy is not None
-            graph.replace(at, copy)
-            return copied, abreast
+    for source, box in _before(graph, change):
+        dimensions = fold(box.dimensions)
+        fewest = 1 if matrices.turned else 2
+        for abreast, pitch in itertools.product(_abreast(matrices.parts, fewest), {stride for _, stride in dimensions}):
+            larger = abreast * matrices.columns
+            if pitch < larger or dimensions != matrices.box(abreast, pitch):
+                continue
+            if not box.first and pitch == larger:
+                return source, abreast
+            if list(graph.readers(tensor)) == [position]:
+                rows = Box(((matrices.parts // abreast * matrices.rows, pitch), (larger, 1)), box.first)
+                copied = g.scratch(tensor.nbytes)
+                copy = arranged(g, change.shader.choice[0], source, copied, rows, change.operation)
+                assert copy is not None
+                graph.replace(at, copy)
+                return copied, abreast
     return None
+
+
+def _before(graph: Graph, change: Dispatch) -> Iterable[tuple[TensorRef, Box]]:
+    """What a change of order takes; and from where, if its source comes of another one, which others may read too."""
+    source, box = change.tensors["src"], box_of(change)
+    yield source, box
+    found = graph.dispatch_that_writes(source, "arrange")
+    if found is None or not graph.may_wait(found[0]):
+        return
+    inner = box_of(found[1])
+    within = box.within(inner)
+    if within is not None:
+        pieces = tuple(itertools.chain.from_iterable(within))
+        yield found[1].tensors["src"], Box(pieces, box.first_within(inner))
 
 
 def _abreast(parts: int, fewest: int = 2) -> list[int]:

@@ -125,14 +125,13 @@ def _move_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
 def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) -> bool:
     """Filters that are packed from where they were before their order was changed."""
     change, push = _change(graph, dispatch.tensors["src"]), dispatch.push
-    if change is None or not _lone(graph, dispatch.tensors["src"], position):
+    if change is None:
         return False
     names = ("part_stride", "output_stride", "tap_stride", "channel_stride")
     outputs, taps, channels = (int(push[name]) for name in ("out_channels", "taps", "channels"))
-    parts, rest = divmod(change.box.elements, outputs * taps * channels)
-    if rest or push["parts_side_by_side"] != parts:
+    if push["outer_stride"]:
         return False
-    sizes = (parts, outputs, taps, channels)
+    sizes = (int(push["parts_side_by_side"]), outputs, taps, channels)
     box = Box(tuple((size, int(push[name])) for size, name in zip(sizes, names, strict=True)), int(push["first"]))
     within = box.within(change.box)
     if within is None or len(within[0]) > 2 or any(len(pieces) > 1 for pieces in within[1:]):
@@ -140,11 +139,13 @@ def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
     *outer, (side_by_side, _) = within[0]
     strides = {name: pieces[-1][1] for name, pieces in zip(names, within, strict=True)}
     strides["outer_stride"] = outer[0][1] if outer else 0
-    if min(strides.values()) < 0:
+    if min(strides.values()) < 0 or (outer and not outer[0][1]):
         return False
     places = {"first": box.first_within(change.box), "parts_side_by_side": side_by_side}
     tensors = {**dispatch.tensors, "src": change.source}
-    graph.replace(position, replace(dispatch, tensors=tensors, push={**push, **strides, **places}), [change.position])
+    lone = _lone(graph, dispatch.tensors["src"], position)
+    packed = replace(dispatch, tensors=tensors, push={**push, **strides, **places})
+    graph.replace(position, packed, [change.position] if lone else [])
     return True
 
 
