@@ -14,7 +14,9 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
 from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.plausible import check
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.types.codes import FuseCode
 
 kinds = pytest.mark.parametrize("kind", ["float32", "float16", "signed"])
 
@@ -127,9 +129,12 @@ def test_heads_of_one_product(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPa
     query, key, value = (heads(net, kind, each, 2, 5, 6, 8) for each in split(net, whole, 2, 3, kind))
     probabilities = multiplied(net, kind, query, key, adj_y=True)
     y = merged(net, kind, multiplied(net, kind, probabilities, value, adj_y=False), 2, 5, 6, 8)
-    plan = run_both(vulkan, net.finish(y), net.arrays)
+    model = net.finish(y)
+    plan = run_both(vulkan, model, net.arrays)
     if tile == "shared" and kind == "float32":
         assert families(plan) == "product product"
+    shapes = [array.shape for array in net.arrays]
+    check(plan, model, shapes, replace(vulkan.profile, barriers_by_buffer=False))
 
 
 def _shared(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
@@ -168,19 +173,29 @@ def test_all_of_a_tensor_turned_over(vulkan: VulkanDevice, kind: str) -> None:
         assert families(plan).split().count("arrange") <= 2  # copies of columns, where more memory is not to be taken
 
 
+@kinds
 @pytest.mark.parametrize("end", ["channels", "residual", "both", "a number"])
-def test_what_follows_is_the_products_end(vulkan: VulkanDevice, end: str) -> None:
-    net = Net()
-    x = mixed(net, "float32", (2, 3, 6, 7, 8))
-    if end in ("channels", "both"):
-        x = net.op(Op.ADD, x, net.weights(24))
-    if end in ("residual", "both"):
-        x = net.op(Op.ADD, x, typed(net, "float32", 2, 6, 24))
-    if end == "a number":
-        x = net.op(Op.MUL, x, net.scalar(0.3))
+def test_what_follows_is_the_products_end(vulkan: VulkanDevice, end: str, kind: str) -> None:
+    net = net_of(kind)
+    x = mixed(net, kind, (2, 3, 6, 7, 8))
+    others = {"channels": [(24,)], "residual": [(2, 6, 24)], "both": [(24,), (2, 6, 24)], "a number": [(1,)]}
+    for shape in others[end]:
+        x = net.op(Op.ADD, x, typed(net, kind, *shape), net.code(FuseCode.NONE), type_=TYPES[kind])
     plan = run_both(vulkan, net.finish(x), net.arrays)
-    assert "binary" not in families(plan)
+    if kind == "float32" or end != "both":
+        assert "binary" not in families(plan)
     assert "product" in families(plan)
+
+
+@kinds
+def test_matrices_that_are_there_for_others_too(vulkan: VulkanDevice, kind: str) -> None:
+    """The same ones left and right; and ones that the model gives. All are columns of larger rows."""
+    net = net_of(kind)
+    whole = typed(net, kind, 2, 6, 2 * 3 * 8)
+    one, two = (heads(net, kind, each, 2, 3, 6, 8) for each in split(net, whole, 2, 2, kind))
+    alike = multiplied(net, kind, one, one, adj_y=True)
+    given = multiplied(net, kind, two, typed(net, kind, 2, 3, 8, 4), adj_y=False)
+    run_both(vulkan, net.finish(alike, given, two), net.arrays)
 
 
 @kinds

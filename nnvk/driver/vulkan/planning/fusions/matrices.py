@@ -143,7 +143,7 @@ def _side_by_side(
                 continue
             if not box.first and pitch == larger:
                 return source, abreast
-            if list(graph.readers(tensor)) == [position]:
+            if _is_read_once(graph, tensor, position):
                 rows = Box(((matrices.parts // abreast * matrices.rows, pitch), (larger, 1)), box.first)
                 copied = g.scratch(tensor.nbytes)
                 copy = arranged(g, change.shader.choice[0], source, copied, rows, change.operation)
@@ -151,6 +151,14 @@ def _side_by_side(
                 graph.replace(at, copy)
                 return copied, abreast
     return None
+
+
+def _is_read_once(graph: Graph, tensor: TensorRef, position: int) -> bool:
+    """Whether a tensor is there for one use by a command alone."""
+    command = graph.commands[position]
+    assert command is not None
+    uses = [*command.reads, *command.writes].count(tensor)
+    return graph.is_passed_on(tensor) and list(graph.readers(tensor)) == [position] and uses == 1
 
 
 def _before(graph: Graph, change: Dispatch) -> Iterable[tuple[TensorRef, Box]]:
