@@ -27,9 +27,9 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
         (EIGHT_LANES, replace(SHORTS, rows=196), "quads 8x8 in 4x4, bytes by float"),
         (EIGHT_LANES, MATRIX, "register 1x4 in 8x2"),
         (EIGHT_LANES, replace(IMAGE, columns=2), "register 8x4 in 1x16"),
-        (FOUR_LANES, IMAGE, "quads 16x8 in 4x4"),
-        (FOUR_LANES, BYTES, "quads 16x8 in 4x4, bytes by float"),
-        (FOUR_LANES, SHORTS, "quads 16x8 in 4x4, bytes by float"),
+        (FOUR_LANES, IMAGE, "quads 8x8 in 4x4"),
+        (FOUR_LANES, BYTES, "quads 8x8 in 4x4, bytes by float"),
+        (FOUR_LANES, SHORTS, "quads 8x8 in 4x4, bytes by float"),
         (FOUR_LANES, MATRIX, "register 1x4 in 8x2"),
     ],
 )

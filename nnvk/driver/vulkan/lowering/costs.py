@@ -62,8 +62,8 @@ class Costs:
     longer_latency: float
     """And for four more in it."""
     sums: int
-    """Vectors of sums of an invocation that stay in registers; with more of them products take twice as long. CPUs have
-    registers for none."""
+    """Vectors of sums of an invocation that stay in registers, or in the first cache; with more of them products take
+    twice as long."""
     registers: float
     """Vectors that invocations under way may hold together, as the tile `shared` holds them."""
     resident: int
@@ -78,38 +78,37 @@ class Costs:
 
 COSTS = {
     # Subgroups are vectors of a CPU: loads are made lane by lane, shared memory is memory, and a barrier switches
-    # between subgroups. Measured on llvmpipe and SwiftShader, whose loads cost five to six times what four steps of a
-    # pixel do.
+    # between subgroups. Measured on SwiftShader.
     "cpu": Costs(
-        load=100,
+        load=37,
         staged=80,
         brought=160,
         found=60,
         barrier=400,
-        launch=600,
+        launch=16_000,
         group=600,
         begin=500,
         odd=1,
         ending={"any": 0},
         stored={"any": 100},
         products={
-            "f32": 16,
-            "f16": 16,
-            "i32": 32,
-            "q16": 20,
-            "float": 16,
-            "dot": 100,
-            "wide dot": 24,
-            "wide float": 18,
-            "half": 100,
+            "f32": 24,
+            "f16": 24,
+            "i32": 48,
+            "q16": 30,
+            "float": 24,
+            "dot": 150,
+            "wide dot": 36,
+            "wide float": 27,
+            "half": 150,
         },
         products_by_subgroups={"dot": 9, "q16": 56, "wide dot": 58},
         convert={"float": 20, "dot": 4, "q16": 8, "wide dot": 16, "wide float": 12},
-        swap=0,
+        swap=4.5,
         latency=0,
         staged_latency=0,
         longer_latency=0,
-        sums=0,
+        sums=16,
         registers=math.inf,
         resident=1,
         simds=1,
@@ -182,7 +181,9 @@ COSTS["unified gpu"] = replace(
 COSTS["cpu with texels"] = replace(
     COSTS["cpu"],
     load=14,
-    sums=16,
+    launch=600,
+    products={name: cycles / 1.5 for name, cycles in COSTS["cpu"].products.items()},
+    swap=0,
     products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},
 )
 
