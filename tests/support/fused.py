@@ -93,6 +93,15 @@ class Net:
         return self.build.finish(self.inputs, outputs).frozen
 
 
+def net_of(kind: str) -> Net:
+    """Whose numbers are of this type, where it is a float."""
+    return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
+
+
+def transposed(net: Net, x: int, *axes: int, kind: str = "float32") -> int:
+    return net.op(Op.TRANSPOSE, x, np.array(axes, np.int32), type_=TYPES[kind])
+
+
 def typed(net: Net, kind: str, *shape: int) -> int:
     type_ = TYPES[kind]
     return net.input(*shape, code=type_.code, scale=type_.scale, zero=type_.zero_point)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fused import F32, TYPES, Net, Op, byte_conv, families, joined, maximum, plans, run_both, split, typed
+from fused import F32, TYPES, Net, Op, byte_conv, families, joined, maximum, net_of, plans, run_both, split, typed
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.cache import PlanCache
@@ -26,11 +26,6 @@ def columns(net: Net, kind: str, x: int, depth: int, *channels: int) -> list[int
     if type_.scale:
         return [byte_conv(net, type_.code, x, count, depth, type_) for count in channels]
     return [net.conv(x, count, depth) for count in channels]
-
-
-def net_of(kind: str) -> Net:
-    """Whose convolutions are of this type, where it is a float."""
-    return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fused import TYPES, Net, Op, families, run_both, split, typed
+from fused import TYPES, Net, Op, families, net_of, run_both, split, transposed, typed
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
@@ -25,22 +25,13 @@ SIZES = [(1, 2, 5, 3, 8), (1, 3, 17, 8, 32), (2, 3, 6, 12, 8), (3, 2, 1, 5, 4), 
 sizes = pytest.mark.parametrize("size", SIZES, ids=str)
 
 
-def net_of(kind: str) -> Net:
-    """Whose numbers are of this type, where it is a float."""
-    return Net(real=TYPES[kind].code) if kind.startswith("float") else Net()
-
-
 def shaped(net: Net, kind: str, x: int, *shape: int) -> int:
     return net.op(Op.RESHAPE, x, np.array(shape, np.int32), type_=TYPES[kind])
 
 
-def turned(net: Net, kind: str, x: int, *axes: int) -> int:
-    return net.op(Op.TRANSPOSE, x, np.array(axes, np.int32), type_=TYPES[kind])
-
-
 def heads(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
     """Matrices out of rows in which they lie side by side."""
-    return turned(net, kind, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3)
+    return transposed(net, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3, kind=kind)
 
 
 def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
@@ -50,7 +41,7 @@ def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
 
 def merged(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
     """The other way round: rows of matrices side by side."""
-    return shaped(net, kind, turned(net, kind, x, 0, 2, 1, 3), batches, rows, count * columns)
+    return shaped(net, kind, transposed(net, x, 0, 2, 1, 3, kind=kind), batches, rows, count * columns)
 
 
 def scores(net: Net, kind: str, size: Sequence[int]) -> int:
@@ -154,7 +145,7 @@ def test_right_matrices_turned_over(
     for depth, adj_y in ((columns, False), (others, True)):
         left = typed(net, kind, batches, count, rows, depth)
         right = shaped(net, kind, typed(net, kind, batches, others, count * columns), batches, others, count, columns)
-        results.append(multiplied(net, kind, left, turned(net, kind, right, 0, 2, 3, 1), adj_y))
+        results.append(multiplied(net, kind, left, transposed(net, right, 0, 2, 3, 1, kind=kind), adj_y))
     plan = run_both(vulkan, net.finish(*results), net.arrays)
     if kind == "float32" and all(each % 4 == 0 for each in size[3:]):
         assert families(plan) == "product product"
@@ -164,10 +155,10 @@ def test_right_matrices_turned_over(
 def test_all_of_a_tensor_turned_over(vulkan: VulkanDevice, kind: str) -> None:
     """As one TRANSPOSE makes heads of what was [rows, 3, heads, columns]."""
     net = net_of(kind)
-    whole = turned(net, kind, typed(net, kind, 7, 3, 2, 8), 1, 2, 0, 3)
+    whole = transposed(net, typed(net, kind, 7, 3, 2, 8), 1, 2, 0, 3, kind=kind)
     query, key, value = (shaped(net, kind, each, 2, 7, 8) for each in split(net, whole, 0, 3, kind))
     probabilities = multiplied(net, kind, query, key, adj_y=True)
-    y = turned(net, kind, multiplied(net, kind, probabilities, value, adj_y=False), 1, 0, 2)
+    y = transposed(net, multiplied(net, kind, probabilities, value, adj_y=False), 1, 0, 2, kind=kind)
     plan = run_both(vulkan, net.finish(y), net.arrays)
     if kind == "float32":
         assert families(plan).split().count("arrange") <= 2  # copies of columns, where more memory is not to be taken
@@ -215,10 +206,10 @@ def test_results_are_columns(vulkan: VulkanDevice, kind: str) -> None:
 def test_other_orders(vulkan: VulkanDevice, axes: Sequence[int], kind: str) -> None:
     """Of 2 x 6 x 8 elements, read as matrices of 4 by 8 or 8 by 4 by whatever is next to them."""
     net = net_of(kind)
-    left = shaped(net, kind, turned(net, kind, typed(net, kind, 2, 6, 8), *axes), 3, 4, 8)
-    right = shaped(net, kind, turned(net, kind, typed(net, kind, 2, 6, 8), *axes), 3, 8, 4)
+    left = shaped(net, kind, transposed(net, typed(net, kind, 2, 6, 8), *axes, kind=kind), 3, 4, 8)
+    right = shaped(net, kind, transposed(net, typed(net, kind, 2, 6, 8), *axes, kind=kind), 3, 8, 4)
     y = multiplied(net, kind, left, right, adj_y=False)
-    y = turned(net, kind, shaped(net, kind, y, 2, 6, 4), *axes)
+    y = transposed(net, shaped(net, kind, y, 2, 6, 4), *axes, kind=kind)
     run_both(vulkan, net.finish(y), net.arrays)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fused import F32, TYPES, Net, Op, families, joined, run_both, run_random_graph, typed
+from fused import F32, TYPES, Net, Op, families, joined, run_both, run_random_graph, transposed, typed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +15,6 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.arrange import Box
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
-
-
-def transposed(net: Net, x: int, *axes: int, kind: str = "float32") -> int:
-    return net.op(Op.TRANSPOSE, x, np.array(axes, np.int32), type_=TYPES[kind])
 
 
 def conv(net: Net, x: int, outputs: int, depth: int, size: int = 3) -> int:

@@ -70,6 +70,16 @@ class Box:
         is_inside = all(place < size for place, size in zip(reach, sizes, strict=True))
         return found if is_inside else None
 
+    def through(self, other: Box) -> Box | None:
+        """The same elements in the tensor that ``other`` takes from, where this one takes what that gives.
+
+        None where they are no box.
+        """
+        within = self.within(other)
+        if within is None:
+            return None
+        return Box(tuple(piece for pieces in within for piece in pieces), self.first_within(other))
+
     def places(self, index: int) -> list[int]:
         """Where along each dimension the element of this index is."""
         places = []

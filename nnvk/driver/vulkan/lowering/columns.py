@@ -212,10 +212,7 @@ def _binary(g: Lowering, dispatch: Dispatch, columns: Mapping[str, Columns]) -> 
 
 
 def _with(dispatch: Dispatch, **constants: bool) -> tuple[int, ...]:
-    words = dispatch.specialization
-    for name, value in constants.items():
-        words = dispatch.shader.with_constant(words, name, value)
-    return words
+    return dispatch.shader.with_constants(dispatch.specialization, constants)
 
 
 # --- copies --------------------------------------------------------------------------------------------------
@@ -232,11 +229,8 @@ def _arrange(g: Lowering, dispatch: Dispatch, columns: Mapping[str, Columns]) ->
     if columns.keys() != {"src"}:
         return None
     outer = _box(dispatch, "src", columns["src"])
-    within = box.within(outer)
-    if within is None:
-        return None
-    together = Box(tuple(piece for pieces in within for piece in pieces), box.first_within(outer))
-    if len(fold(together.dimensions)) > RANK:
+    together = box.through(outer)
+    if together is None or len(fold(together.dimensions)) > RANK:
         return None
     (bits,) = dispatch.shader.choice
     source, target = dispatch.tensors["src"], dispatch.tensors["dst"]

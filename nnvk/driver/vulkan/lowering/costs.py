@@ -182,6 +182,7 @@ COSTS["cpu with texels"] = replace(
     COSTS["cpu"],
     load=14,
     launch=600,
+    # Beside its stores and workgroups those of SwiftShader take half as long again.
     products={name: cycles / 1.5 for name, cycles in COSTS["cpu"].products.items()},
     swap=0,
     products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},

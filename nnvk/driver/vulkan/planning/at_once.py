@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.fusions.graph import Part
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive
-from nnvk.driver.vulkan.planning.plan import Address
+from nnvk.driver.vulkan.planning.plan import Address, addresses_of
 from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, padded
 
-Lifetimes = Mapping[TensorRef, tuple[int, int]]
+Lifetimes = dict[TensorRef, tuple[int, int]]
 """Positions of the first and the last command that touches a tensor, or a part of it."""
 _FREE = 16 << 20
 """Bytes of an arena that are worth a barrier less."""
@@ -48,9 +48,5 @@ def prolonged(commands: Sequence[Command], parts: Mapping[TensorRef, Part], life
 
 def _apart(parts: Mapping[TensorRef, Part], tensors: Lifetimes) -> Mapping[int, Address]:
     """Addresses where nothing shares memory but what lies in one another."""
-    addresses = {tensor.number: Address(tensor.storage, page, 0, tensor.nbytes) for page, tensor in enumerate(tensors)}
-    for tensor, part in parts.items():
-        around = addresses.get(part.whole.number)
-        if around is not None:
-            addresses[tensor.number] = Address(around.storage, around.page, part.offset, tensor.nbytes, part.columns)
-    return addresses
+    alone = {tensor.number: Address(tensor.storage, page, 0, tensor.nbytes) for page, tensor in enumerate(tensors)}
+    return alone | addresses_of(parts, alone)

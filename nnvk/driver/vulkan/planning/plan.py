@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnvk.driver.vulkan.lowering.columns import Columns
-from nnvk.driver.vulkan.shaders.commands import Choice, Command, Constant, Storage
+from nnvk.driver.vulkan.planning.fusions.graph import Part
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Constant, Storage, TensorRef
 from nnvk.types.operand import Shape
 
 
@@ -28,6 +29,17 @@ class Address:
         if self.columns is None:
             return self.nbytes
         return (self.nbytes // self.columns.width - 1) * self.columns.pitch + self.columns.width
+
+
+def addresses_of(parts: Mapping[TensorRef, Part], addresses: Mapping[int, Address]) -> dict[int, Address]:
+    """Where tensors lie that are parts of others which lie at these addresses."""
+    found = {}
+    for tensor, part in parts.items():
+        around = addresses.get(part.whole.number)
+        if around is not None:
+            offset = around.offset + part.offset
+            found[tensor.number] = Address(around.storage, around.page, offset, tensor.nbytes, part.columns)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

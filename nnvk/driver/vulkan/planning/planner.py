@@ -18,7 +18,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.fusions import Fused, fuse
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
-from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
+from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
 from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.planning.winners import Winners
@@ -209,7 +209,7 @@ def _placed(
             first, _ = lifetimes.get(whole, (position, position))
             lifetimes[whole] = (first, position)
     if not g.device.is_cpu:
-        lifetimes = dict(prolonged(commands, parts, lifetimes))
+        lifetimes = prolonged(commands, parts, lifetimes)
     always = -1, len(commands)
     reported = (*(flag for flag, _, _ in g.flags), *g.counts.values())
     for exchanged in (*inputs, *outputs, *reported, *g.entropy):
@@ -229,10 +229,7 @@ def _placed(
         for tensor, spot in zip(tensors, memory.places, strict=True):
             addresses[tensor.number] = Address(storage, spot.page, spot.offset, tensor.nbytes)
     parts = {tensor: part for tensor, part in parts.items() if part.whole.number in addresses}
-    for tensor, part in parts.items():
-        around = addresses[part.whole.number]
-        offset = around.offset + part.offset
-        addresses[tensor.number] = Address(around.storage, around.page, offset, tensor.nbytes, part.columns)
+    addresses |= addresses_of(parts, addresses)
 
     def address(tensor: TensorRef | None) -> Address | None:
         return addresses[tensor.number] if tensor is not None and tensor.nbytes else None

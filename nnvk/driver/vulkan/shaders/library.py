@@ -109,13 +109,10 @@ class CompiledShader:
         count = max((index for index, _, _ in self._constants.values()), default=-1) + 1
         words = [0] * count
         for name, (index, format_, default) in self._constants.items():
-            if others is not None and name in others and name not in values:
-                words[index] = others[name]
-                continue
-            words[index] = struct.unpack(
-                "<I", struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
-            )[0]
-        return tuple(words)
+            given = struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
+            words[index] = struct.unpack("<I", given)[0]
+        kept = {name: word for name, word in (others or {}).items() if name in self._constants and name not in values}
+        return self.with_constants(words, kept)
 
     def has_constant(self, name: str) -> bool:
         """Whether there is a specialisation constant of this name."""
@@ -129,6 +126,13 @@ class CompiledShader:
         """The words of `specialization` with another value of one of them."""
         index = self._constants[name][0]
         return (*words[:index], int(value), *words[index + 1 :])
+
+    def with_constants(self, words: Sequence[int], values: Mapping[str, int]) -> tuple[int, ...]:
+        """The same with other values of several."""
+        changed = list(words)
+        for name, value in values.items():
+            changed[self._constants[name][0]] = int(value)
+        return tuple(changed)
 
     def named_constants(self, words: Sequence[int]) -> dict[str, int]:
         """The words of `specialization`, by name; what is a float is its bits."""

@@ -61,6 +61,8 @@ def _take_source(graph: Graph, g: Lowering, position: int, product: Dispatch) ->
 def _take_weights(graph: Graph, g: Lowering, position: int, product: Dispatch) -> Dispatch:
     """The same of right matrices that are read as they lie; whoever packs others finds them (`orders`)."""
     order = order_of_weights(product)
+    if order is Order.IN_BLOCKS:
+        return product
     parts, depth, columns = (int(product.push[name]) for name in ("parts", "depth", "out_channels"))
     orders = {
         Order.BY_STEPS: _Matrices(parts, depth, columns, order is Order.BY_OUTPUTS),
@@ -68,7 +70,7 @@ def _take_weights(graph: Graph, g: Lowering, position: int, product: Dispatch) -
     }
     for before, matrices in orders.items():
         in_fours = matrices.columns % 4 == 0 and product.shader.choice[1] == "shared"
-        if order is Order.IN_BLOCKS or (matrices.turned and not in_fours):
+        if matrices.turned and not in_fours:
             continue
         found = _side_by_side(graph, g, position, product.tensors["weights"], matrices)
         if found is not None:
@@ -168,11 +170,9 @@ def _before(graph: Graph, change: Dispatch) -> Iterable[tuple[TensorRef, Box]]:
     found = graph.dispatch_that_writes(source, "arrange")
     if found is None or not graph.may_wait(found[0]):
         return
-    inner = box_of(found[1])
-    within = box.within(inner)
-    if within is not None:
-        pieces = tuple(itertools.chain.from_iterable(within))
-        yield found[1].tensors["src"], Box(pieces, box.first_within(inner))
+    together = box.through(box_of(found[1]))
+    if together is not None:
+        yield found[1].tensors["src"], together
 
 
 def _abreast(parts: int, fewest: int = 2) -> list[int]:
@@ -186,7 +186,5 @@ def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
 
 
 def _with(product: Dispatch, constants: Mapping[str, int], **tensors: TensorRef) -> Dispatch:
-    words = product.specialization
-    for name, value in constants.items():
-        words = product.shader.with_constant(words, name, value)
+    words = product.shader.with_constants(product.specialization, constants)
     return replace(product, specialization=words, tensors={**product.tensors, **tensors})

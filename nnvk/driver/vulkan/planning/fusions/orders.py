@@ -84,11 +84,9 @@ def _arrange_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatc
     change = _change(graph, dispatch.tensors["src"])
     if change is None or change.bits != dispatch.shader.name.split(".")[1]:
         return False
-    box = box_of(dispatch)
-    within = box.within(change.box)
-    if within is None:
+    together = box_of(dispatch).through(change.box)
+    if together is None:
         return False
-    together = Box(tuple(piece for pieces in within for piece in pieces), box.first_within(change.box))
     lone = _lone(graph, dispatch.tensors["src"], position)
     if len(fold(together.dimensions)) > RANK or not (lone or _is_run(together)):
         return False
@@ -143,9 +141,7 @@ def _pack_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
         return False
     places = {"first": box.first_within(change.box), "parts_side_by_side": side_by_side}
     tensors = {**dispatch.tensors, "src": change.source}
-    lone = _lone(graph, dispatch.tensors["src"], position)
-    packed = replace(dispatch, tensors=tensors, push={**push, **strides, **places})
-    graph.replace(position, packed, [change.position] if lone else [])
+    graph.replace(position, replace(dispatch, tensors=tensors, push={**push, **strides, **places}))
     return True
 
 
@@ -329,9 +325,7 @@ def _in_order(dispatch: Dispatch, box: Box, sides: Sequence[str]) -> Dispatch | 
     if found is None:
         return None
     push, spec = found
-    words = dispatch.specialization
-    for name, value in spec.items():
-        words = dispatch.shader.with_constant(words, name, value)
+    words = dispatch.shader.with_constants(dispatch.specialization, spec)
     return replace(dispatch, push={**dispatch.push, **push}, specialization=words)
 
 
