@@ -207,12 +207,12 @@ def _binary(g: Lowering, dispatch: Dispatch, columns: Mapping[str, Columns]) -> 
         push |= {f"{side}_stride_{axis}": stride // row * pitch for axis, stride in enumerate(strides[:3])}
     if "dst" in columns:
         push["dst_pitch"] = columns["dst"].pitch
-        words = dispatch.shader.with_constant(words, "COLUMNS", True)
+        words = dispatch.shader.with_constants(words, COLUMNS=True)
     return replace(dispatch, push=push, specialization=words)
 
 
 def _with(dispatch: Dispatch, **constants: bool) -> tuple[int, ...]:
-    return dispatch.shader.with_constants(dispatch.specialization, constants)
+    return dispatch.shader.with_constants(dispatch.specialization, **constants)
 
 
 # --- copies --------------------------------------------------------------------------------------------------

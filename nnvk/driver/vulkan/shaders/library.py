@@ -112,7 +112,7 @@ class CompiledShader:
             given = struct.pack(f"<{format_}", _fitting(format_, values.get(name, default)))
             words[index] = struct.unpack("<I", given)[0]
         kept = {name: word for name, word in (others or {}).items() if name in self._constants and name not in values}
-        return self.with_constants(words, kept)
+        return self.with_constants(words, **kept)
 
     def has_constant(self, name: str) -> bool:
         """Whether there is a specialisation constant of this name."""
@@ -122,13 +122,8 @@ class CompiledShader:
         """The word of a specialisation constant, of those that `specialization` gave."""
         return words[self._constants[name][0]]
 
-    def with_constant(self, words: Sequence[int], name: str, value: int) -> tuple[int, ...]:
-        """The words of `specialization` with another value of one of them."""
-        index = self._constants[name][0]
-        return (*words[:index], int(value), *words[index + 1 :])
-
-    def with_constants(self, words: Sequence[int], values: Mapping[str, int]) -> tuple[int, ...]:
-        """The same with other values of several."""
+    def with_constants(self, words: Sequence[int], **values: int) -> tuple[int, ...]:
+        """The words of `specialization` with other values of those that are named."""
         changed = list(words)
         for name, value in values.items():
             changed[self._constants[name][0]] = int(value)

@@ -186,5 +186,5 @@ def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
 
 
 def _with(product: Dispatch, constants: Mapping[str, int], **tensors: TensorRef) -> Dispatch:
-    words = product.shader.with_constants(product.specialization, constants)
+    words = product.shader.with_constants(product.specialization, **constants)
     return replace(product, specialization=words, tensors={**product.tensors, **tensors})

@@ -163,12 +163,11 @@ def _mean_at_once(graph: Graph, g: Lowering, position: int, dispatch: Dispatch) 
     if len(keep) > 4 or len(reduce) > 4 or any(stride < 0 for _, stride in (*keep, *reduce)):
         return False
     rows = keep[-1][1] == 1 and keep[-1][0] % 4 == 0 and all(stride % 4 == 0 for _, stride in (*keep[:-1], *reduce))
-    words = shader.with_constant(dispatch.specialization, "ROWS", rows)
     fused = replace(
         dispatch,
         tensors={**dispatch.tensors, "src": change.source},
         push={**push, **folded_dimensions("keep", keep), **folded_dimensions("fold", reduce)},
-        specialization=shader.with_constant(words, "FOLD_RANK", len(reduce)),
+        specialization=shader.with_constants(dispatch.specialization, ROWS=rows, FOLD_RANK=len(reduce)),
     )
     lone = _lone(graph, dispatch.tensors["src"], position)
     graph.replace(position, fused, [change.position] if lone else [])
@@ -325,7 +324,7 @@ def _in_order(dispatch: Dispatch, box: Box, sides: Sequence[str]) -> Dispatch | 
     if found is None:
         return None
     push, spec = found
-    words = dispatch.shader.with_constants(dispatch.specialization, spec)
+    words = dispatch.shader.with_constants(dispatch.specialization, **spec)
     return replace(dispatch, push={**dispatch.push, **push}, specialization=words)
 
 

@@ -88,7 +88,7 @@ def _surround_pool(graph: Graph, position: int, pool: Dispatch, at: int, pad: Di
         pool,
         tensors={**pool.tensors, "src": pad.tensors["src"]},
         push={**push, **around},
-        specialization=shader.with_constant(words, "SURROUNDED", True),
+        specialization=shader.with_constants(words, SURROUNDED=True),
     )
     _replace(graph, position, fused, at, pool.tensors["src"])
 
@@ -111,8 +111,7 @@ def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
     """The constants of a convolution whose windows reach over the edge."""
     if convolution.shader.family != "product":
         return convolution.specialization
-    words = convolution.shader.with_constant(convolution.specialization, "PADDED", True)
-    return convolution.shader.with_constant(words, "SIDE_BY_SIDE", False)
+    return convolution.shader.with_constants(convolution.specialization, PADDED=True, SIDE_BY_SIDE=False)
 
 
 def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:
