@@ -142,6 +142,31 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 #endif
 }
 
+// --- a round: what is loaded at once -----------------------------------------------------------------------------
+
+const uint MAX_ROUND_FOURS = 4;
+const uint ROUND_FOURS = SPAN < 4u ? 1u : SPAN / 4u;    // of channels
+
+// Channels c to c + SPAN - 1 of the tap at an address, fours of them. Elements of less than 32 bits come a texel at a time.
+void load_fours(uint address, uint c, Zeros zeros, out INPUT4 fours[MAX_ROUND_FOURS]) {
+#if defined(HAS_WIDE_VIEW)
+    if (SPAN == WIDE_SPAN) {
+        bool inside = !PADDED || address != OUTSIDE;
+        uvec4 wide = src_wide_at((PADDED ? mix(0u, address + c, inside) : address + c) / WIDE_SPAN);
+#ifdef DTYPE_Q8
+        if (PADDED) wide = mix(uvec4(zeros.outside), wide, bvec4(inside));
+        [[unroll]] for (uint i = 0; i < ROUND_FOURS; i++) fours[i] = input_of(wide[i], zeros);
+#else
+        if (PADDED) wide = mix(uvec4(0u), wide, bvec4(inside));
+        fours[0] = input_of(wide.xy, zeros);
+        fours[1] = input_of(wide.zw, zeros);
+#endif
+        return;
+    }
+#endif
+    [[unroll]] for (uint i = 0; i < ROUND_FOURS; i++) fours[i] = input_of(load_input(address, c, i * 4u, zeros.outside), zeros);
+}
+
 #ifdef IS_QUANTISED
 // Of packed bytes.
 Weights4 weights_of(uvec4 words, Zeros zeros) {

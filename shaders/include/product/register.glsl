@@ -30,7 +30,7 @@ const uint MAX_ROWS = 16;
 const uint MAX_FOURS = 2;
 const uint SUMS = ROWS * FOURS, MAX_SUMS = MAX_ROWS * MAX_FOURS;
 const uint LOADS = ROWS / SHARE;
-const uint WIDE = SPAN == 8u ? 2u : 1u;    // fours of K in a round
+const uint EXACT_ROUNDS = EXACT_FOURS / ROUND_FOURS;
 
 #include "pieces.glsl"
 
@@ -119,7 +119,7 @@ void main() {
     }
 
     // One loop over taps and channels: sums are carried from round to round once, not once a loop.
-    uint quads = divide_up(depth, 4u), rounds = quads / WIDE;
+    uint quads = divide_up(depth, 4u), rounds = quads / ROUND_FOURS;
     Stretch own = stretch_of(place.piece, part.taps.x * part.taps.y * rounds, 1u);
     uint tap = own.first / rounds, c = own.first - tap * rounds;
     uint ky = tap / max(part.taps.y, 1u), kx = tap - ky * part.taps.y;    // a phase may have no taps
@@ -127,9 +127,9 @@ void main() {
     [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
     uint at[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++)
-        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * WIDE * columns[f].step;
-    for (uint done = own.first; done < own.end; done += EXACT_FOURS) {
-        uint end = min(own.end - done, EXACT_FOURS);
+        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_FOURS * columns[f].step;
+    for (uint done = own.first; done < own.end; done += EXACT_ROUNDS) {
+        uint end = min(own.end - done, EXACT_ROUNDS);
         for (uint k = 0; k < end; k++) {
             if (!ONE_TAP && c == rounds) {
                 c = 0u;
@@ -144,21 +144,24 @@ void main() {
                     [[unroll]] for (uint f = 0; f < FOURS; f++) at[f] = tap_weights(columns[f], number);
                 }
             }
-            uint channel = c * WIDE * 4u;
-            [[unroll]] for (uint w = 0; w < WIDE; w++) {
-                Weights4 weight[MAX_FOURS];
+            uint channel = c * ROUND_FOURS * 4u;
+            Weights4 weight[MAX_ROUND_FOURS][MAX_FOURS];
+            [[unroll]] for (uint w = 0; w < ROUND_FOURS; w++) {
                 [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                    weight[f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
+                    weight[w][f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
                     at[f] += columns[f].step;
-                    weight_counts[f] = count_weights(weight_counts[f], weight[f]);
+                    weight_counts[f] = count_weights(weight_counts[f], weight[w][f]);
                 }
-                [[unroll]] for (uint i = 0; i < LOADS; i++) {
-                    INPUT4 inputs = input_of(load_input(addresses[i], channel, w * 4u, zeros.outside), zeros);
-                    input_counts[i] = count_inputs(input_counts[i], inputs);
-                    [[unroll]] for (uint j = 0; j < SHARE; j++) {
-                        INPUT4 values = SWAPPED(inputs, j);
+            }
+            [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                INPUT4 inputs[MAX_ROUND_FOURS];
+                load_fours(addresses[i], channel, zeros, inputs);
+                [[unroll]] for (uint w = 0; w < ROUND_FOURS; w++) input_counts[i] = count_inputs(input_counts[i], inputs[w]);
+                [[unroll]] for (uint j = 0; j < SHARE; j++) {
+                    [[unroll]] for (uint w = 0; w < ROUND_FOURS; w++) {
+                        INPUT4 values = SWAPPED(inputs[w], j);
                         [[unroll]] for (uint f = 0; f < FOURS; f++)
-                            add_products(sums[(i * SHARE + j) * FOURS + f], values, weight[f]);
+                            add_products(sums[(i * SHARE + j) * FOURS + f], values, weight[w][f]);
                     }
                 }
             }
@@ -170,7 +173,7 @@ void main() {
         [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
     }
     ACC4 due[MAX_FOURS];
-    [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * WIDE);
+    [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * ROUND_FOURS);
     uint pixels[MAX_ROWS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         [[unroll]] for (uint j = 0; j < SHARE; j++) {

@@ -12,29 +12,6 @@ const uint LANES = 8;
 const uint MAX_ROWS = 32;
 const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
-const uint MAX_FOURS = 4;
-const uint FOURS = SPAN < 4u ? 1u : SPAN / 4u;    // fours of channels in a round
-
-// Channels c to c + SPAN - 1 of the tap at an address, fours of them. Elements of less than 32 bits come a texel at a time.
-void load_fours(uint address, uint c, Zeros zeros, out INPUT4 fours[MAX_FOURS]) {
-#if defined(HAS_WIDE_VIEW)
-    if (SPAN == WIDE_SPAN) {
-        bool inside = !PADDED || address != OUTSIDE;
-        uvec4 wide = src_wide_at((PADDED ? mix(0u, address + c, inside) : address + c) / WIDE_SPAN);
-#ifdef DTYPE_Q8
-        if (PADDED) wide = mix(uvec4(zeros.outside), wide, bvec4(inside));
-        [[unroll]] for (uint i = 0; i < FOURS; i++) fours[i] = input_of(wide[i], zeros);
-#else
-        if (PADDED) wide = mix(uvec4(0u), wide, bvec4(inside));
-        fours[0] = input_of(wide.xy, zeros);
-        fours[1] = input_of(wide.zw, zeros);
-#endif
-        return;
-    }
-#endif
-    [[unroll]] for (uint i = 0; i < FOURS; i++) fours[i] = input_of(load_input(address, c, i * 4u, zeros.outside), zeros);
-}
-
 #ifdef IS_QUANTISED
 const uint LOAD_VALUES = 16;    // that a load of weights takes
 const uint FOUR_LOADS = 1;      // such loads for a four of steps of K
@@ -83,21 +60,24 @@ void main() {
             uint addresses[MAX_GROUPS];
             [[unroll]] for (uint g = 0; g < GROUPS; g++) addresses[g] = tap_address(part, windows[g], ky, kx);
             if (SPLIT == PHASES) at = first + tap_number(part, ky, kx) * tap_loads;    // else one follows the other
-            for (uint c = 0; c < depth; c += FOURS * 4u) {
-                INPUT4 inputs[MAX_GROUPS][MAX_FOURS];
+            for (uint c = 0; c < depth; c += ROUND_FOURS * 4u) {
+                INPUT4 inputs[MAX_GROUPS][MAX_ROUND_FOURS];
                 [[unroll]] for (uint g = 0; g < GROUPS; g++) {
                     load_fours(addresses[g], c, zeros, inputs[g]);
-                    [[unroll]] for (uint four = 0; four < FOURS; four++)
+                    [[unroll]] for (uint four = 0; four < ROUND_FOURS; four++)
                         input_counts[g] = count_inputs(input_counts[g], inputs[g][four]);
                 }
-                [[unroll]] for (uint four = 0; four < FOURS; four++) {
-                    Weights4 weight = load_weights(at, zeros);
-                    weight_counts = count_weights(weight_counts, weight);
+                // Row by row, not step by step: there are more sums than registers, and so each is fetched and put away
+                // once for a round.
+                Weights4 weights[MAX_ROUND_FOURS];
+                [[unroll]] for (uint four = 0; four < ROUND_FOURS; four++) {
+                    weights[four] = load_weights(at, zeros);
+                    weight_counts = count_weights(weight_counts, weights[four]);
                     at += FOUR_LOADS * LANES;
-                    // Row by row, not step by step: there are more sums than registers, and so each is fetched and
-                    // put away once for four steps.
-                    [[unroll]] for (uint r = 0; r < ROWS; r++)
-                        add_products(sums[r], subgroupShuffle(inputs[r / LANES][four], r % LANES), weight);
+                }
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    [[unroll]] for (uint four = 0; four < ROUND_FOURS; four++)
+                        add_products(sums[r], subgroupShuffle(inputs[r / LANES][four], r % LANES), weights[four]);
                 }
                 if (CARRIES && ++open == EXACT_FOURS) {
                     open = 0u;

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES, GPU
 
-from nnvk.driver.vulkan.lowering.strategies import Work, candidates, cost, ranked
+from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, cost, ranked, span
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 IMAGE = Work("f32", 3136, 64, 1, 9, 64, constant=True, in_order=False, matrix=False)
@@ -22,7 +22,7 @@ MATRIX = Work("f32", 1, 1001, 1, 1, 1280, constant=True, in_order=False, matrix=
     [
         (EIGHT_LANES, IMAGE, "subgroup 16 in 8x1"),
         (EIGHT_LANES, replace(IMAGE, rows=49), "subgroup 16 in 8x1"),
-        (EIGHT_LANES, BYTES, "quads 8x8 in 4x4, bytes by float"),
+        (EIGHT_LANES, BYTES, "quads 16x4 in 4x4, bytes by dot"),
         (EIGHT_LANES, replace(SHORTS, depth=16, columns=16), "quads 16x4 in 4x4, bytes by float"),
         (EIGHT_LANES, replace(SHORTS, rows=196), "quads 8x8 in 4x4, bytes by float"),
         (EIGHT_LANES, MATRIX, "register 1x4 in 8x2"),
@@ -63,6 +63,21 @@ def test_gpus_do_not_swap_what_is_packed(work: Work) -> None:
     assert ways & {"dot", "half"}
     swapped = {strategy.arithmetic for strategy in candidates(work, device) if strategy.tile == "quads"}
     assert swapped == ways - {"dot", "half"}
+
+
+def test_bytes_come_a_texel_at_a_time_where_rounds_are_many() -> None:
+    ways = {way.tile: way for way in candidates(BYTES, EIGHT_LANES)}
+
+    def spans(work: Work, device: DeviceProfile = EIGHT_LANES) -> list[int]:
+        return [span(ways[tile], work, device) for tile in ("subgroup", "quads", "register", "shared")]
+
+    assert spans(BYTES) == [16, 16, 16, 4]
+    assert spans(replace(BYTES, taps=1)) == [16, 4, 4, 4]
+    assert spans(replace(BYTES, depth=24)) == [4, 4, 4, 4]
+    assert spans(replace(BYTES, depth=6)) == [1, 1, 1, 1]
+    assert spans(BYTES, replace(EIGHT_LANES, texel_loads=False)) == [16, 4, 4, 4]
+    halves = Strategy("register", 8, (8, 2), arithmetic="half")
+    assert span(halves, replace(IMAGE, kind="f16", halves=True), GPU) == 8
 
 
 def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:

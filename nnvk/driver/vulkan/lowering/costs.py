@@ -177,15 +177,15 @@ COSTS["unified gpu"] = replace(
     memory=6,
 )
 # CPUs that gather texels by vector instructions, and so load as fast as they multiply: there it counts that sums stay
-# in the first cache, and bytes are multiplied faster as floats.
+# in the first cache, and dot products of bytes take no longer than products of floats.
 COSTS["cpu with texels"] = replace(
     COSTS["cpu"],
     load=14,
     launch=600,
     # Beside its stores and workgroups those of SwiftShader take half as long again.
-    products={name: cycles / 1.5 for name, cycles in COSTS["cpu"].products.items()},
+    products={**{name: cycles / 1.5 for name, cycles in COSTS["cpu"].products.items()}, "dot": 15},
     swap=0,
-    products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 27},
+    products_by_subgroups={**COSTS["cpu"].products_by_subgroups, "dot": 18},
 )
 
 

@@ -29,7 +29,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, ranked
+from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, ranked, span
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
@@ -323,7 +323,7 @@ def _by_tiles(
         "local_x": local_x,
         "local_y": local_y,
         "ROWS": strategy.rows,
-        "SPAN": _span(g, strategy, product, kind),
+        "SPAN": span(strategy, work, g.device),
         "VECTOR_STORES": columns % 4 == 0,
         "SPLIT": int(product.split),
         "PADDED": product.is_padded,
@@ -405,14 +405,3 @@ def _matrix_by_vectors(
         **sign_push(operands.input),
         **output_push(operands),
     )
-
-
-def _span(g: Lowering, strategy: Strategy, product: Product, kind: str) -> int:
-    """How many channels the shader can load at once."""
-    if product.source[3] % 4 or product.depth % 4:
-        return 1
-    if strategy.tile == "subgroup":
-        wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if g.device.has_native_16 else 4}.get(kind, 4)
-    else:
-        wide = 8 if strategy.tile == "register" and strategy.arithmetic == "half" else 4
-    return 4 if product.source[3] % wide or product.depth % wide else wide

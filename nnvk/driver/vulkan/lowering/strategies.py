@@ -48,6 +48,8 @@ _LEFT = 5.6
 """How often longer than by its store a piece is waited for to leave a vector of sums."""
 _SHORTEST_PIECE = 8
 """Fours of K that are worth a workgroup of their own."""
+_MANY = 6
+"""Rounds of a whole texel of bytes that are worth their longer code, which a CPU has to fetch as well."""
 _CARRIED = 64
 """Fours of K after which sums are carried to larger integers, in a loop of its own."""
 
@@ -260,6 +262,18 @@ def _sums_are_short(work: Work, way: str) -> bool:
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
+def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
+    """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no fours."""
+    wide = 4
+    if strategy.tile == "subgroup":
+        wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
+    elif strategy.tile == "register" and strategy.arithmetic == "half":
+        wide = 8
+    elif strategy.tile != "shared" and work.kind == "q8" and device.texel_loads and 4 * work.steps >= 16 * _MANY:
+        wide = 16
+    return 1 if work.depth % 4 else 4 if work.depth % wide else wide
+
+
 # --- what it costs -------------------------------------------------------------------------------------------
 
 
@@ -279,12 +293,12 @@ class _Vectors:
     ending: float
 
     @staticmethod
-    def of(work: Work, way: str, costs: Costs) -> _Vectors:
-        """Of a product by an arithmetic."""
+    def of(work: Work, way: str, costs: Costs, channels: int) -> _Vectors:
+        """Of a product by an arithmetic, in rounds of so many channels."""
         return _Vectors(
             weights=1 if work.kind in ("q8", "q16") else 4,
             pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
-            load=costs.load * (costs.odd if work.depth % 4 else 1),
+            load=costs.load * (costs.odd if channels == 1 else 4 / channels if work.kind == "q8" else 1),
             products=costs.products.get(way, costs.products["i32"]),
             convert=costs.convert.get(way, 0.0),
             stored=costs.stored.get(work.kind, costs.stored["any"]),
@@ -301,7 +315,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
     if work.kind == "q16" and way != "q16":
         way = f"wide {way}"
-    vectors = _Vectors.of(work, way, costs)
+    vectors = _Vectors.of(work, way, costs, span(strategy, work, device))
     if strategy.tile == "vector":
         run = _by_vectors(strategy, work, costs, vectors, lanes)
     elif strategy.tile == "subgroup":
@@ -340,12 +354,12 @@ def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors,
 def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str) -> Run:
     groups = strategy.tiles(work)
     products = costs.products_by_subgroups.get(way, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
-    read = vectors.weights + -(-strategy.rows // _LANES)
+    read = vectors.weights * costs.load + -(-strategy.rows // _LANES) * vectors.load
     return Run(
         groups,
         groups,
         rounds=work.steps,
-        step=read * costs.load + strategy.rows * products + vectors.convert,
+        step=read + strategy.rows * products + vectors.convert,
         end=strategy.rows * vectors.stored + vectors.ending,
         wait=costs.latency,
     )
