@@ -55,6 +55,8 @@ class Tile:
 
     height: int
     width: int
+    at_once: int
+    """Columns that are computed at once, so that all their loads are under way together; one, or all."""
     arithmetic: str = "none"
     """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     window_loops: bool = False
@@ -81,13 +83,18 @@ def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool = Fal
         or vertical.reach > _MAX_COLUMN_HEIGHT
         or max(horizontal.reach, horizontal.stride) > _MAX_COLUMNS
     ):
-        return [Tile(1, 1, window_loops=True)]
+        return [Tile(1, 1, 1, window_loops=True)]
     highest = 1 + (_MAX_COLUMN_HEIGHT - vertical.reach) // vertical.stride
-    found = {
-        Tile(min(height, vertical.out, highest), width if device.is_cpu else min(width, horizontal.out), arithmetic)
-        for height, width in (_TILES_CPU if device.is_cpu else _TILES_GPU)
-        for arithmetic in (("none", "half") if halves and not device.is_cpu else ("none",))
-    }
+
+    def tile(height: int, width: int, arithmetic: str) -> Tile:
+        height = min(height, vertical.out, highest)
+        if device.is_cpu:
+            return Tile(height, width, 1)
+        width = min(width, horizontal.out)
+        return Tile(height, width, width, arithmetic)
+
+    ways = ("none", "half") if halves and not device.is_cpu else ("none",)
+    found = {tile(*size, way) for size in (_TILES_CPU if device.is_cpu else _TILES_GPU) for way in ways}
     return sorted(
         found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width, tile.arithmetic)
     )
@@ -156,7 +163,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
             "DILATION_X": horizontal.dilation,
             "TILE_HEIGHT": tile.height,
             "TILE_WIDTH": tile.width,
-            "AT_ONCE": 1 if g.device.is_cpu else tile.width,
+            "AT_ONCE": tile.at_once,
             "WINDOW_LOOPS": tile.window_loops,
             "VECTOR_LOADS": multiplier == 1 and channels % 4 == 0,
             "VECTOR_STORES": out_channels % 4 == 0,
