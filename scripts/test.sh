@@ -20,7 +20,8 @@ if [ $# -eq 0 ]; then
     if [ "${NNVK_SWIFTSHADER:-}" = 1 ]; then bash scripts/swiftshader.sh >/dev/null || true; fi
     if [ -d build/swiftshader ]; then
         echo "The kernels on SwiftShader, another Vulkan implementation:"
-        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "${pytest[@]}" -q tests/driver/vulkan/test_recipes.py \
+        VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "${pytest[@]}" -q -m "not numbers" \
+            tests/driver/vulkan/test_recipes.py \
             tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
     else
         echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"
