@@ -122,6 +122,25 @@ def split(net: Net, x: int, axis: int, count: int, kind: str = "float32") -> lis
     return net.build.outputs(Op.SPLIT, [x, net.code(axis), net.code(count)], *[TYPES[kind]] * count)
 
 
+def shaped(net: Net, kind: str, x: int, *shape: int) -> int:
+    return net.op(Op.RESHAPE, x, np.array(shape, np.int32), type_=TYPES[kind])
+
+
+def heads(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
+    """Matrices out of rows in which they lie side by side."""
+    return transposed(net, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3, kind=kind)
+
+
+def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
+    flags = [net.build.value(flag) for flag in (False, adj_y)]
+    return net.op(Op.BATCH_MATMUL, left, right, *flags, type_=TYPES[kind])
+
+
+def merged(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
+    """The other way round: rows of matrices side by side."""
+    return shaped(net, kind, transposed(net, x, 0, 2, 1, 3, kind=kind), batches, rows, count * columns)
+
+
 def maximum(net: Net, x: int, kind: str = "float32") -> int:
     """An operation that takes what is given as it is."""
     return net.build.operation(Op.MAX_POOL_2D, [x, *map(net.code, [1, 1, 1, 2, 2, 0])], TYPES[kind])

@@ -30,6 +30,14 @@ def vulkan(request: pytest.FixtureRequest) -> VulkanDevice:
     return _first(device_profile=request.param)
 
 
+@pytest.fixture(scope="session", params=["", "mobile-min"], ids=["own", "smallest"])
+def as_gpu(request: pytest.FixtureRequest) -> VulkanDevice:
+    """The same two as if they were GPUs, which are planned for in other ways than CPUs."""
+    device = _first(device_profile=request.param)
+    device.gpu.profile = device.planner.profile = replace(device.profile, is_cpu=False)
+    return device
+
+
 @pytest.fixture(scope="session")
 def narrow() -> VulkanDevice:
     """The device if it had only a few workgroups in a dimension, so that long dispatches must fold into two."""

@@ -8,7 +8,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fused import TYPES, Net, Op, families, net_of, run_both, split, transposed, typed
+from fused import (
+    TYPES,
+    Net,
+    Op,
+    families,
+    heads,
+    merged,
+    multiplied,
+    net_of,
+    run_both,
+    shaped,
+    split,
+    transposed,
+    typed,
+)
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
@@ -23,25 +37,6 @@ kinds = pytest.mark.parametrize("kind", ["float32", "float16", "signed"])
 SIZES = [(1, 2, 5, 3, 8), (1, 3, 17, 8, 32), (2, 3, 6, 12, 8), (3, 2, 1, 5, 4), (2, 5, 9, 33, 36), (1, 4, 11, 4, 1)]
 """Batches, heads, rows of the left matrices, those of the right ones, and columns of both."""
 sizes = pytest.mark.parametrize("size", SIZES, ids=str)
-
-
-def shaped(net: Net, kind: str, x: int, *shape: int) -> int:
-    return net.op(Op.RESHAPE, x, np.array(shape, np.int32), type_=TYPES[kind])
-
-
-def heads(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
-    """Matrices out of rows in which they lie side by side."""
-    return transposed(net, shaped(net, kind, x, batches, rows, count, columns), 0, 2, 1, 3, kind=kind)
-
-
-def multiplied(net: Net, kind: str, left: int, right: int, adj_y: bool) -> int:
-    flags = [net.build.value(flag) for flag in (False, adj_y)]
-    return net.op(Op.BATCH_MATMUL, left, right, *flags, type_=TYPES[kind])
-
-
-def merged(net: Net, kind: str, x: int, batches: int, count: int, rows: int, columns: int) -> int:
-    """The other way round: rows of matrices side by side."""
-    return shaped(net, kind, transposed(net, x, 0, 2, 1, 3, kind=kind), batches, rows, count * columns)
 
 
 def scores(net: Net, kind: str, size: Sequence[int]) -> int:

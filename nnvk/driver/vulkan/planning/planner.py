@@ -20,6 +20,7 @@ from nnvk.driver.vulkan.planning.fusions import Fused, fuse
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
 from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
+from nnvk.driver.vulkan.planning.siblings import Siblings
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
@@ -157,10 +158,11 @@ def lower(
     ]
     shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
     halves = choose_halves(g, model, tuple(input_shapes))
+    siblings = Siblings(g, model, None if halves is None else halves.halved)
     for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True, late=g.values)):
         g.operation = number
         try:
-            _lower_call(call, g, refuse, halves)
+            _lower_call(call, g, refuse, siblings, halves)
         except UnknownValue as unknown:
             if unknown.operand is None:
                 raise op_failed(f"{operation}: {unknown}") from unknown
@@ -172,7 +174,9 @@ def lower(
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs))
 
 
-def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str], halves: Halves | None) -> None:
+def _lower_call(
+    call: Call, g: Lowering, refuse: Callable[[Call], str], siblings: Siblings, halves: Halves | None
+) -> None:
     """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
     largest = registry.lookup(call.code).largest
     if largest is not None:
@@ -186,10 +190,11 @@ def _lower_call(call: Call, g: Lowering, refuse: Callable[[Call], str], halves: 
         if reason:
             raise op_failed(f"{call.code.name}: {reason}")
         with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-            if halves is None:
-                kernel.lower(call, g)
-            else:
-                halves.lower(call, kernel.lower)
+            for each, by in siblings.calls(call, kernel.lower):
+                if halves is None:
+                    by(each, g)
+                else:
+                    halves.lower(each, by)
 
 
 def _placed(

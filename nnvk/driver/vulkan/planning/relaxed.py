@@ -163,7 +163,8 @@ class Halves:
 
     def __init__(self, g: Lowering, model: Model, halved: list[bool]) -> None:
         self._g = g
-        self._halved = halved
+        self.halved = halved
+        """For each operation whether it is on 16-bit floats."""
         self._half: dict[int, Tensor] = {}
         """By the index of an operand of 32 bits: the same numbers in 16."""
         self._wanted: set[int] = {*model.outputs}
@@ -175,7 +176,7 @@ class Halves:
 
     def lower(self, call: Call, lower: Callable[[Call, Lowering], None]) -> None:
         """Lower the operation that is to be lowered now, by its kernel."""
-        if not self._halved[self._g.operation]:
+        if not self.halved[self._g.operation]:
             lower(call, self._g)
             return
         for output in call.outputs:
