@@ -67,6 +67,12 @@ const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
 // Channels that a filter sees where these are fewer than four, so that no more are loaded; else 4.
 layout(constant_id = 13) const uint FEW = 4;
 #endif
+#ifdef DTYPE_F16
+// The input has 32-bit floats, of which what is loaded becomes 16-bit ones within their range; where SPAN is less than 4.
+layout(constant_id = 37) const bool FROM_FLOATS = false;
+#else
+const bool FROM_FLOATS = false;
+#endif
 
 const uint NOTHING = 1;
 const uint CHANNELS = 2;
@@ -77,6 +83,9 @@ const uint BLOCK = 32;               // output channels in a block of packed wei
 const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
 
 READS(0, Src, src)
+#ifdef DTYPE_F16
+READ_VIEW(0, Src_Floats, src_floats, float)
+#endif
 #ifdef IS_QUANTISED
 #define WEIGHTS4 uvec4
 #define WEIGHTS_WORDS 4
@@ -202,7 +211,7 @@ struct Part {
 };
 
 Part part_of(uint number) {
-    uint source = src_offset * WORD_VALUES;
+    uint source = src_offset * (FROM_FLOATS ? 1u : WORD_VALUES);
     if (SPLIT == CHANNELS) source += number * depth;
     if (SPLIT == BATCHES) source += number / SOURCE_PARTS * height * width * channels + number % SOURCE_PARTS * depth;
     uvec2 taps = uvec2(kernel_height, kernel_width), size = uvec2(out_height, out_width);
@@ -308,6 +317,14 @@ LOADED4 load_anything(uint address, uint c, uint next) {
     [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
     return mix(ACC4(0), values, lessThan(steps, uvec4(left)));
 #else
+#ifdef DTYPE_F16
+    if (FROM_FLOATS) {
+        uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
+        vec4 values;
+        [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(from[i]);
+        return pack_halves(mix(vec4(0.0), within_halves(values), lessThan(steps, uvec4(left))));
+    }
+#endif
     uint last = (at + min(left, 4u) - 1u) >> 1;
     uint words[3];
     [[unroll]] for (uint i = 0; i < 3u; i++) words[i] = FEW < 4u && i == 2u ? 0u : src_at(min((at >> 1) + i, last));

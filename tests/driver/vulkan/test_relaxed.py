@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder import Builder
-from fused import run_both
+from fused import families, run_both
 from guarded import run_plan_guarded
 from networks import classifier, images
 from rows import Row, empty_like, execute, reference
@@ -18,6 +18,8 @@ from rows import Row, empty_like, execute, reference
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering.strategies import ranked
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.relaxed import FLOATS, HALVES, halves
 from nnvk.driver.vulkan.running import tuning
@@ -157,7 +159,7 @@ def test_what_is_between_takes_half_the_bytes(gpu: VulkanDevice) -> None:
     relaxed = plan_of(gpu, residual())
     full = plan_of(gpu, residual().with_relaxed(False))
     converted = [shader for shader in shaders(relaxed) if shader.startswith("convert.")]
-    assert len(converted) == 3, "the input and both outputs are, and nothing else"
+    assert len(converted) == 2, "both outputs are, and nothing else: the first convolution reads what is given"
     weights = [sum(data.nbytes for _, data in plan.constants) for plan in (relaxed, full)]
     assert weights[0] < 0.6 * weights[1]
 
@@ -268,3 +270,28 @@ def test_any_batch(gpu: VulkanDevice) -> None:
         outputs = empty_like(expected)
         execute(gpu, row, outputs)
         assert first_difference(expected[0], outputs[0], F32, relaxed=True) is None
+
+
+@pytest.mark.parametrize("tile", ["shared", "quads", "register"])
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 7])
+def test_images_are_read_as_they_are(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, depth: int, tile: str) -> None:
+    """Floats become halves where they are loaded: what is beyond these, their ends, and what is no number stays."""
+    monkeypatch.setattr(product, "ranked", lambda work, device: [w for w in ranked(work, device) if w.tile == tile][:1])
+    net = Net(2, 9, 11, depth)
+    y = net.convolution(net.source, 7, depth)
+    image = np.random.default_rng(0).normal(0, 2, (2, 9, 11, depth)).astype(np.float32)
+    image[0, 1, 1], image[1, 0, 0] = [1e9], [-np.inf]
+    image[1, 8, 10, 0] = np.nan
+    plan = run_both(gpu, net.finish(y), [image])
+    assert families(plan) == "product convert"
+
+
+def test_images_that_others_read_are_converted(gpu: VulkanDevice) -> None:
+    net = Net(1, 9, 11, 3)
+    first = net.convolution(net.source, 8, 3)
+    second = net.convolution(net.source, 4, 3)
+    image = np.random.default_rng(0).normal(0, 2, (1, 9, 11, 3)).astype(np.float32)
+    assert families(run_both(gpu, net.finish(first, second), [image])).split().count("convert") == 3
+    net = Net(1, 9, 11, 4)  # of fours of channels vectors are loaded
+    image = np.random.default_rng(0).normal(0, 2, (1, 9, 11, 4)).astype(np.float32)
+    assert families(run_both(gpu, net.finish(net.convolution(net.source, 8, 4)), [image])) == "convert product convert"

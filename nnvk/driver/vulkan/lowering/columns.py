@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.lowering.elementwise import Spread
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
-from nnvk.driver.vulkan.lowering.product import channels_of, inputs_of, width_of_weights
+from nnvk.driver.vulkan.lowering.product import FROM_FLOATS, channels_of, inputs_of, width_of_weights
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 _MOST = (1 << 16) - 1
@@ -70,7 +70,10 @@ def itemsize(dispatch: Dispatch, name: str) -> int:
     """Bytes of an element of a tensor that has data of the dispatch's type."""
     if dispatch.shader.family in _OF_BYTES:
         return _OF_BYTES[dispatch.shader.family]
-    types = [SIZES[value] for value in dispatch.shader.choice if value in SIZES]
+    shader = dispatch.shader
+    if name == "src" and shader.has_constant(FROM_FLOATS) and shader.constant(dispatch.specialization, FROM_FLOATS):
+        return SIZES[F32.name]
+    types = [SIZES[value] for value in shader.choice if value in SIZES]
     return types[-1] if name == "dst" else types[0]  # convert.comp has two
 
 

@@ -66,6 +66,9 @@ VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16",
 PRODUCT_SHADERS = (PRODUCT, VECTOR, ARRANGE, *FILTER_SHADERS)
 """All that `multiply` may dispatch."""
 
+FROM_FLOATS = "FROM_FLOATS"
+"""The specialisation constant of product.comp, of 16-bit floats, that says that the input has 32-bit ones."""
+
 POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
 """An axis along which nothing slides."""
 

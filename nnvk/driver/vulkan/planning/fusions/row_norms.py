@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
+from nnvk.driver.vulkan.lowering.convert import converts
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.row_norm import LONGEST, SHORTEST, RowNorm, normalize_rows
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
@@ -211,7 +212,7 @@ class _Found:
         graph, source, target = self.graph, norm.source, self.target
         found = graph.dispatch_that_writes(source, "convert")
         alone = graph.is_passed_on(source) and set(graph.readers(source)) <= set(self.positions)
-        if found is not None and alone and _converts(found[1], F16, F32) and graph.may_wait(found[0]):
+        if found is not None and alone and converts(found[1], F16, F32) and graph.may_wait(found[0]):
             self.positions.append(found[0])
             norm = replace(norm, source=found[1].tensors["src"], given=F16)
         assert target is not None
@@ -219,7 +220,7 @@ class _Found:
         reader = graph.commands[readers[0]] if len(readers) == 1 and graph.is_passed_on(target) else None
         if (
             isinstance(reader, Dispatch)
-            and _converts(reader, F32, F16)
+            and converts(reader, F32, F16)
             and graph.writer(reader.tensors["dst"]) is not None
         ):
             self.positions.append(readers[0])
@@ -237,13 +238,6 @@ class _Found:
         made = normalize_rows(g, norm, self.target, command.operation)
         if made is not None:
             self.graph.replace(last, made, [position for position in self.positions if position != last])
-
-
-def _converts(dispatch: Dispatch, given: DType, gives: DType) -> bool:
-    """Whether a dispatch converts so, and, to 16 bits, keeps numbers within their range."""
-    if dispatch.shader.family != "convert" or dispatch.shader.choice[:2] != (given.name, gives.name):
-        return False
-    return gives is not F16 or bool(dispatch.shader.constant(dispatch.specialization, "SATURATE"))
 
 
 def _is_plain(dispatch: Dispatch) -> bool:
