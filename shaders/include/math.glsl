@@ -18,7 +18,8 @@ float expm1_near_0(float r) {
 // e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
 float exact_exp(float x) {
 #ifdef DTYPE_F16
-    return exp(x);    // what has 16 bits in the end does not show what drivers are off by
+    // What has 16 bits in the end does not show what drivers are off by, but for -infinity and for what is no number.
+    return isnan(x) ? x : x < -87.0 ? 0.0 : exp(x);
 #endif
     const float LOG2E = 1.44269504088896341;
     float bounded = clamp(x, -104.0, 89.0);

@@ -311,7 +311,8 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     costs = costs_of(device)
     lanes = device.subgroup_size if device.is_cpu else 64
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
-        costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2)
+        # A load has half the bytes, but for those of elements one by one.
+        costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2, odd=costs.odd * 2)
     way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
     if work.kind == "q16" and way != "q16":
         way = f"wide {way}"
