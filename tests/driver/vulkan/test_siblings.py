@@ -13,8 +13,9 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.planning import siblings
+from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.plausible import check
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Dispatch, padded
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode
 
@@ -146,6 +147,17 @@ def test_large_ones_stay_by_themselves(as_gpu: VulkanDevice, monkeypatch: pytest
         monkeypatch.setattr(siblings, "_LARGEST", most)
         a = Attention("float32")
         assert run(as_gpu, a.net, a.mixed(*(a.heads(a.dense()) for _ in range(3)))) == products
+
+
+def test_what_can_not_be_bound_together_stays_apart(as_gpu: VulkanDevice) -> None:
+    a = Attention("float32")
+    query, key, value = (a.dense() for _ in range(3))
+    model = a.net.finish(a.mixed(a.times(a.heads(query), 0.3), a.heads(key), a.heads(value)))
+    together = padded(96 * WIDTH * 4)  # weights, in blocks of 32 columns
+    for most, products in ((together, 3), (together - 64, 5)):
+        profile = replace(as_gpu.profile, max_buffer=most)
+        plan = lower(model, [(ROWS, WIDTH)], profile, as_gpu.planner.library)
+        assert families(plan).count("product") == products
 
 
 def test_no_rows(as_gpu: VulkanDevice) -> None:

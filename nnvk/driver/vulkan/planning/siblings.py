@@ -19,8 +19,11 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.arrange import arrange
 from nnvk.driver.vulkan.lowering.dtypes import moved
+from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.relayout import round_up
+from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.model import Model, Operation
@@ -67,6 +70,9 @@ class Siblings:
         """What is to be lowered for the call of the operation whose turn it is, and by what."""
         operation = self._g.operation
         family = self._families.get(operation)
+        if family is not None and operation == family[0].operation and not self._can_bind(call, family):
+            self._part(family)
+            family = None
         if operation in self._scalings:
             (source,) = (tensor for _, tensor in call.tensors if not tensor.is_constant)
             yield _moving(call, source), lambda moving, g: g.alias(moving.input, moving.output)
@@ -83,6 +89,18 @@ class Siblings:
                 self._together[first] = together.output if scaled is None else scaled.output
             before = sum(len(sibling.bias) for sibling in family if sibling.operation < operation)
             yield _moving(call, self._together[first]), partial(_take_columns, first=before)
+
+    def _can_bind(self, call: Call, family: Sequence[_Sibling]) -> bool:
+        """Whether the device can bind what a family has together: its weights in blocks, and what it gives."""
+        columns = round_up(sum(len(sibling.bias) for sibling in family), BLOCK)
+        values = columns * max(call.output.shape[0], round_up(call.weights.shape[1], 4))
+        return padded(values * call.weights.dtype.itemsize) <= self._g.device.max_buffer
+
+    def _part(self, family: Sequence[_Sibling]) -> None:
+        """Let each of a family be computed by itself."""
+        for sibling in family:
+            del self._families[sibling.operation]
+            self._scalings.discard(-1 if sibling.scaling is None else sibling.scaling)
 
     def _joined(self, call: Call, family: Sequence[_Sibling]) -> Call:
         """The call of a whole family for that of its first one."""
