@@ -216,6 +216,11 @@ def families(plan: Plan) -> str:
     return " ".join(name.partition(".")[0] + (" end" if ".fused" in name else "") for name in names)
 
 
+def without_packing(plan: Plan) -> list[str]:
+    """The shaders of a plan, but for what puts weights into their places."""
+    return [name for name in families(plan).split() if name not in ("pack_filter", "move")]
+
+
 def byte_conv(net: Net, code: OperandCode, source: int, outputs: int, depth: int, out: OperandType) -> int:
     zero = 0 if code is I8 else 131
     dtype = np.int8 if code is I8 else np.uint8

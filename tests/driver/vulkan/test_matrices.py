@@ -22,12 +22,12 @@ from fused import (
     split,
     transposed,
     typed,
+    without_packing,
 )
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
-from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.plausible import check
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode
@@ -53,11 +53,6 @@ def mixed(net: Net, kind: str, size: Sequence[int]) -> int:
     left = typed(net, kind, batches, count, rows, others)
     right = heads(net, kind, typed(net, kind, batches, others, count * columns), batches, count, others, columns)
     return merged(net, kind, multiplied(net, kind, left, right, adj_y=False), batches, count, rows, columns)
-
-
-def without_packing(plan: Plan) -> list[str]:
-    """The shaders of a plan, but for what puts weights into their places."""
-    return [name for name in families(plan).split() if name not in ("pack_filter", "move")]
 
 
 @kinds

@@ -6,7 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fused import TYPES, Net, Op, families, heads, merged, multiplied, net_of, plans, run_both, shaped
+from fused import (
+    TYPES,
+    Net,
+    Op,
+    families,
+    heads,
+    merged,
+    multiplied,
+    net_of,
+    plans,
+    run_both,
+    shaped,
+)
+from profiles import GPU
 from rows import Row, empty_like, execute, reference
 
 from nnvk.driver.vulkan import VulkanDevice
@@ -18,6 +31,7 @@ from nnvk.driver.vulkan.planning.plausible import check
 from nnvk.driver.vulkan.shaders.commands import Dispatch, padded
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode
+from nnvk.types.operand import OperandType
 
 HEADS, ROWS, COLUMNS = 3, 9, 8
 WIDTH = HEADS * COLUMNS
@@ -50,6 +64,10 @@ class Attention:
 
     def heads(self, x: int, columns: int = COLUMNS) -> int:
         return heads(self.net, self.kind, x, 1, HEADS, ROWS, columns)
+
+    def plus(self, x: int, outputs: int = WIDTH) -> int:
+        """With a vector added, as ONNX has biases."""
+        return self.net.op(Op.ADD, self.net.weights(outputs), x, self.net.code(FuseCode.NONE))
 
     def times(self, x: int, *factors: float, activation: int = FuseCode.NONE) -> int:
         net = self.net
@@ -84,6 +102,16 @@ def test_attention(as_gpu: VulkanDevice, rank: int, scaled: str, kind: str) -> N
     assert run(as_gpu, a.net, a.mixed(query, key, value)) == 3
 
 
+def test_nothing_is_copied_on_a_gpu(own: VulkanDevice) -> None:
+    """By the plan for one, which has units to fill and room."""
+    a = Attention("float32")
+    query, key, value = (a.heads(x) for x in (a.dense(), a.dense(), a.dense()))
+    model = a.net.finish(a.mixed(a.times(query, 0.3), key, value))
+    assert families(lower(model, [(ROWS, WIDTH)], GPU, own.planner.library)).replace(" end", "") == (
+        "product product softmax_rows product"
+    )
+
+
 @kinds
 @pytest.mark.parametrize("activation", [FuseCode.NONE, FuseCode.RELU6])
 def test_results_are_the_same_bits(as_gpu: VulkanDevice, activation: int, kind: str) -> None:
@@ -97,6 +125,38 @@ def test_results_are_the_same_bits(as_gpu: VulkanDevice, activation: int, kind: 
     values = multiplied(a.net, kind, scores, three, adj_y=False)
     plan = run_both(as_gpu, a.net.finish(scores, values), a.net.arrays)
     assert families(plan).count("product") == 3
+
+
+@kinds
+@pytest.mark.parametrize("scaled", [False, True])
+def test_vectors_are_added_at_once(as_gpu: VulkanDevice, scaled: bool, kind: str) -> None:
+    """Before or after rows get another shape."""
+    a = Attention(kind)
+    shape = 1, ROWS, WIDTH
+    type_ = OperandType(a.net.real.code, shape)
+    one = a.plus(a.net.op(Op.RESHAPE, a.dense(), np.array(shape, np.int32), type_=type_))
+    two = a.plus(a.dense())
+    one, two = a.heads(a.times(one, 0.3) if scaled else one), a.heads(two)
+    plan = run_both(as_gpu, a.net.finish(multiplied(a.net, kind, one, two, adj_y=True)), a.net.arrays)
+    assert families(plan).count("product") == 2
+
+
+def test_vectors_of_rows_are_not_added_to_columns(as_gpu: VulkanDevice) -> None:
+    """Where there are as many of both, and their order was changed before."""
+    a = Attention("float32")
+    source, type_ = a.net.input(WIDTH, WIDTH), OperandType(TYPES["float32"].code, (WIDTH, WIDTH))
+    turned = (a.net.op(Op.TRANSPOSE, a.dense(source=source), np.array([1, 0], np.int32), type_=type_) for _ in range(2))
+    one, two = (shaped(a.net, "float32", a.plus(x), 1, WIDTH, WIDTH) for x in turned)
+    model = a.net.finish(multiplied(a.net, "float32", one, two, adj_y=False))
+    plan = run_both(as_gpu, model, a.net.arrays)
+    assert families(plan).count("product") == 3
+
+
+def test_vectors_are_added_to_all_or_none(as_gpu: VulkanDevice) -> None:
+    """Nothing added is not 0: that makes 0 of -0."""
+    a = Attention("float32")
+    query, key, value = a.dense(), a.plus(a.dense()), a.plus(a.dense())
+    assert run(as_gpu, a.net, a.mixed(*map(a.heads, (query, key, value)))) == 4
 
 
 def _one_by_one(a: Attention, what: str) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
 """Siblings: FULLY_CONNECTED on one input as one product, as the queries, keys and values of attention are.
 
 One product fills a GPU where several small ones do not, and reads its input once. What each sibling gives is columns of
-its rows then. That pays where nobody has to copy them: where they are reshaped, transposed and multiplied by a number
-alone on their way to a BATCH_MATMUL, which takes its matrices from amid larger rows (`fusions.matrices`). A CPU is busy
-with each of them, too.
+its rows then. That pays where nobody has to copy them: where they are reshaped and transposed on their way to a
+BATCH_MATMUL, which takes its matrices from amid larger rows (`fusions.matrices`). At most they get a vector added, as
+ONNX has biases, and are multiplied by a number, as queries are; that is done with all columns at once, by 1 with those
+of others. A CPU is busy with each of them, too.
 
-The numbers, as queries have one, become a vector with 1 for the other siblings. Each sum is of the same products as
-before; their order is that of the strategy, which is chosen for the whole product.
+Each sum is of the same products as before; their order is that of the strategy, which is chosen for all of it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,12 @@ class _Sibling:
     """Its position in the model."""
     weights: np.ndarray
     bias: np.ndarray
-    scaling: int | None = None
-    """The position of the MUL that multiplies what it gives by a number, if there is one."""
-    scale: float = 1.0
+    term: np.ndarray | None = None
+    """What is added to each row of its result."""
+    scale: float | None = None
+    """What that is multiplied by."""
+    absorbed: tuple[int, ...] = ()
+    """The positions of the ADD and the MUL that do so."""
 
 
 class Siblings:
@@ -58,13 +61,12 @@ class Siblings:
         """``halved``: for each operation whether it is computed on 16-bit floats; None where none is."""
         self._g = g
         self._families: dict[int, list[_Sibling]] = {}
-        self._scalings: set[int] = set()
+        self._absorbed: set[int] = set()
         self._together: dict[int, Tensor] = {}
         for family in _families(model, halved) if g.device.fusion and not g.device.is_cpu else ():
             for sibling in family:
                 self._families[sibling.operation] = family
-                if sibling.scaling is not None:
-                    self._scalings.add(sibling.scaling)
+                self._absorbed.update(sibling.absorbed)
 
     def calls(self, call: Call, lower: Lower) -> Iterator[tuple[Call, Lower]]:
         """What is to be lowered for the call of the operation whose turn it is, and by what."""
@@ -73,7 +75,7 @@ class Siblings:
         if family is not None and operation == family[0].operation and not self._can_bind(call, family):
             self._part(family)
             family = None
-        if operation in self._scalings:
+        if operation in self._absorbed:
             (source,) = (tensor for _, tensor in call.tensors if not tensor.is_constant)
             yield _moving(call, source), lambda moving, g: g.alias(moving.input, moving.output)
         elif family is None:
@@ -81,12 +83,9 @@ class Siblings:
         else:
             first = family[0].operation
             if operation == first:
-                together = self._joined(call, family)
-                yield together, lower
-                scaled = self._scaled(together.output, family)
-                if scaled is not None:
-                    yield scaled, kernels()[scaled.code].lower
-                self._together[first] = together.output if scaled is None else scaled.output
+                for together in self._joined(call, family):
+                    yield together, lower if together.code is call.code else kernels()[together.code].lower
+                    self._together[first] = together.output
             before = sum(len(sibling.bias) for sibling in family if sibling.operation < operation)
             yield _moving(call, self._together[first]), partial(_take_columns, first=before)
 
@@ -100,27 +99,34 @@ class Siblings:
         """Let each of a family be computed by itself."""
         for sibling in family:
             del self._families[sibling.operation]
-            self._scalings.discard(-1 if sibling.scaling is None else sibling.scaling)
+            self._absorbed.difference_update(sibling.absorbed)
 
-    def _joined(self, call: Call, family: Sequence[_Sibling]) -> Call:
-        """The call of a whole family for that of its first one."""
-        rows = call.output.shape[0]
+    def _joined(self, call: Call, family: Sequence[_Sibling]) -> Iterator[Call]:
+        """The calls of a whole family for that of its first one."""
         weights = np.concatenate([sibling.weights for sibling in family])
+        bias = np.concatenate([sibling.bias for sibling in family])
+        output = self._like(call.output, (call.output.shape[0], len(bias)))
         joined = {
             call.weights: self._like(call.weights, weights.shape, weights),
-            call.bias: self._like(call.bias, (len(weights),), np.concatenate([sibling.bias for sibling in family])),
-            call.output: self._like(call.output, (rows, len(weights))),
+            call.bias: self._like(call.bias, bias.shape, bias),
+            call.output: output,
         }
-        return call.with_tensors(lambda tensor: joined.get(tensor, tensor))
+        yield call.with_tensors(lambda tensor: joined.get(tensor, tensor))
+        terms = [sibling.term for sibling in family if sibling.term is not None]
+        if terms:
+            added = self._combined(OperationCode.ADD, output, np.concatenate(terms))
+            yield added
+            output = added.output
+        if any(sibling.scale is not None for sibling in family):
+            scales = [1.0 if sibling.scale is None else sibling.scale for sibling in family]
+            factors = np.repeat(np.array(scales, output.dtype), [len(sibling.bias) for sibling in family])
+            yield self._combined(OperationCode.MUL, output, factors)
 
-    def _scaled(self, source: Tensor, family: Sequence[_Sibling]) -> Call | None:
-        """The MUL of the results of a family, if one of them is multiplied."""
-        if all(sibling.scaling is None for sibling in family):
-            return None
-        scales = np.concatenate([np.full(len(sibling.bias), sibling.scale, source.dtype) for sibling in family])
-        factors, output = self._like(source, scales.shape, scales), self._like(source, source.shape)
-        values = {"input0": source, "input1": factors, "activation": int(FuseCode.NONE), "output": output}
-        return Call(OperationCode.MUL, values, [output])
+    def _combined(self, code: OperationCode, source: Tensor, vector: np.ndarray) -> Call:
+        """The call that combines each row with a vector."""
+        row, output = self._like(source, vector.shape, vector), self._like(source, source.shape)
+        values = {"input0": source, "input1": row, "activation": int(FuseCode.NONE), "output": output}
+        return Call(code, values, [output])
 
     def _like(self, tensor: Tensor, shape: tuple[int, ...], data: np.ndarray | None = None) -> Tensor:
         return self._g.intermediate(tensor.name, replace(tensor.type, dimensions=shape), data)
@@ -153,9 +159,10 @@ def _families(model: Model, halved: Sequence[bool] | None) -> Iterator[list[_Sib
     readers = _readers(model) if several else {}
     for positions in several:
         found = (_sibling(model, readers, position, halved) for position in positions)
-        family = [sibling for sibling in found if sibling is not None]
-        if len(family) > 1 and sum(sibling.weights.nbytes for sibling in family) <= _LARGEST:
-            yield family
+        some = [sibling for sibling in found if sibling is not None]
+        for family in ([each for each in some if (each.term is None) == plain] for plain in (True, False)):
+            if len(family) > 1 and sum(sibling.weights.nbytes for sibling in family) <= _LARGEST:
+                yield family
 
 
 def _common(model: Model, operation: Operation) -> Hashable | None:
@@ -179,32 +186,46 @@ def _readers(model: Model) -> Mapping[int, list[int]]:
 def _sibling(
     model: Model, readers: Mapping[int, list[int]], position: int, halved: Sequence[bool] | None
 ) -> _Sibling | None:
-    """A FULLY_CONNECTED whose result goes to a BATCH_MATMUL as it is, or multiplied by a number; None for others."""
+    """A FULLY_CONNECTED whose result goes to a BATCH_MATMUL, with no more done to it than is said above; else None."""
     operation = model.operations[position]
     weights, bias = (model.operands[index].value for index in operation.inputs[1:3])
     assert weights is not None and bias is not None
-    sibling, tensor = _Sibling(position, weights, bias), operation.outputs[0]
+    sibling, tensor, in_rows = _Sibling(position, weights, bias), operation.outputs[0], True
     while len(some := readers.get(tensor, [])) == 1 and some[0] < len(model.operations):
         (reader,) = some
         operation = model.operations[reader]
         if operation.code is OperationCode.BATCH_MATMUL:
             return sibling
-        scale = _number(model, operation, tensor)
-        alike = halved is None or halved[reader] == halved[position]
-        if scale is not None and sibling.scaling is None and alike:
-            sibling = replace(sibling, scaling=reader, scale=scale)
-        elif operation.code not in _PASSING:
-            return None
+        if operation.code not in _PASSING:
+            if halved is not None and halved[reader] != halved[position]:
+                return None
+            combined = _combined_with(sibling, model, operation, tensor, in_rows)
+            if combined is None:
+                return None
+            sibling = replace(combined, absorbed=(*sibling.absorbed, reader))
+        in_rows &= operation.code is not OperationCode.TRANSPOSE
         (tensor,) = operation.outputs
     return None
 
 
-def _number(model: Model, operation: Operation, tensor: int) -> float | None:
-    """The number that a MUL multiplies a tensor by; None for other operations."""
-    if operation.code is not OperationCode.MUL:
+def _combined_with(
+    sibling: _Sibling, model: Model, operation: Operation, tensor: int, in_rows: bool
+) -> _Sibling | None:
+    """The sibling with what an ADD or MUL does to its result, a tensor; None where that is nothing for all columns.
+
+    ``in_rows``: the elements of the tensor are in the order that they were given in.
+    """
+    if operation.code not in (OperationCode.ADD, OperationCode.MUL) or sibling.scale is not None:
         return None
     one, other, activation = operation.inputs
-    factor, fused = (model.operands[index].value for index in (other if one == tensor else one, activation))
-    if factor is None or factor.size != 1 or fused is None or fused != FuseCode.NONE:
+    vector, fused = (model.operands[index].value for index in (other if one == tensor else one, activation))
+    if vector is None or fused is None or fused != FuseCode.NONE:
         return None
-    return float(factor.reshape(()))
+    if operation.code is OperationCode.MUL:
+        return replace(sibling, scale=float(vector.reshape(()))) if vector.size == 1 else None
+    columns = (len(sibling.bias),)
+    is_row = tensor in model.operations[sibling.operation].outputs  # else dimensions that may not be known say so
+    is_row |= in_rows and model.operands[tensor].type.dimensions[-1:] == columns
+    if sibling.term is not None or not is_row or vector.shape[-1:] != columns or (vector.size,) != columns:
+        return None
+    return replace(sibling, term=vector.reshape(-1))
