@@ -4,7 +4,8 @@ One product fills a GPU where several small ones do not, and reads its input onc
 its rows then. That pays where nobody has to copy them: where they are reshaped and transposed on their way to a
 BATCH_MATMUL, which takes its matrices from amid larger rows (`fusions.matrices`). At most they get a vector added, as
 ONNX has biases, and are multiplied by a number, as queries are; that is done with all columns at once, by 1 with those
-of others. A CPU is busy with each of them, too.
+of others. A CPU is busy with each of them, too. It may take a little more memory: all of the rows are there until the
+last sibling's are read.
 
 Each sum is of the same products as before; their order is that of the strategy, which is chosen for all of it.
 """
