@@ -6,6 +6,7 @@
 // Sums of squares are there twice, the second time of scaled numbers, for slices whose squares are beyond 32 bits.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -91,20 +92,16 @@ ENTRY sum_of(ENTRY a, ENTRY b) {
 
 #ifndef PASS_APPLY
 
-shared ENTRY partial[LOCAL];
+#define LANES_VALUE ENTRY
+#include "include/lanes.glsl"
 
 // The sum over a workgroup's invocations, for all of them.
 ENTRY total(ENTRY value) {
     if (!WIDE) return value;
     uint lane = gl_LocalInvocationID.x;
     barrier();
-    partial[lane] = value;
-    barrier();
-    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-        if (lane < half_) partial[lane] = sum_of(partial[lane], partial[lane + half_]);
-        barrier();
-    }
-    return partial[0];
+    OF_ALL_LANES(lane, value, sum_of)
+    return value;
 }
 
 void finish(inout ENTRY entry[WORDS]) {

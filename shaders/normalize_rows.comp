@@ -1,10 +1,12 @@
 #version 450
 // Rows of floats less their mean, divided by their deviation, times weights, plus a bias: layer normalisation as models
 // compose it of ten operations; or (not CENTRED) divided by the root of their mean square. A workgroup, or an invocation,
-// takes a row, which it reads three times, the second and third time from a cache. Weights and bias have 32 bits; what rows
-// become in 16 bits (of whole fours) does not leave their range.
+// takes a row, which it keeps in registers where an invocation has few fours of it; others it reads three times, the second
+// and third time from a cache. Weights and bias have 32 bits; what rows become in 16 bits (of whole fours) does not leave
+// their range.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #if defined(SRC_F16)
 #define DTYPE_F16
@@ -23,6 +25,9 @@ layout(constant_id = 5) const bool WEIGHTED = true;
 layout(constant_id = 6) const bool BIASED = true;
 layout(constant_id = 7) const bool ROOT = false;     // divided by a root, not multiplied by an inverse one
 layout(constant_id = 8) const bool FOURS = true;     // a row is whole fours
+const uint MAX_FOURS = 4;
+// Of a row, that an invocation has. With more than MAX_FOURS they are not kept in registers.
+layout(constant_id = 10) const uint OWN_FOURS = MAX_FOURS + 1;
 
 READS(0, Src, src)
 READ_VIEW(1, Weights, weights, float)
@@ -46,7 +51,7 @@ layout(push_constant) uniform Push {
     float epsilon;
 };
 
-shared float partial[LOCAL];
+#include "include/lanes.glsl"
 
 const uint BLOCK = 32;
 
@@ -59,14 +64,11 @@ float total(float found) {
     if (!WIDE) return found;
     uint own = gl_LocalInvocationID.x;
     barrier();
-    partial[own] = found;
-    barrier();
-    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-        if (own < half_) partial[own] += partial[own + half_];
-        barrier();
-    }
-    return partial[0];
+    OF_ALL_LANES(own, found, sum_of)
+    return found;
 }
+
+float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
 
 // The sum over a row of its elements, or of the squares of what they are more than `less`. Sums of sums of few elements lose
 // less than one long sum.
@@ -79,7 +81,7 @@ float sum_of(uint first, float less, bool squares) {
                 vec4 x = LOAD4(src, first / 4 + k) - less;
                 block += squares ? x * x : x;
             }
-            sum += (block.x + block.y) + (block.z + block.w);
+            sum += sum_of_four(block);
         }
     } else {
         for (uint k = lane(); k < length;) {
@@ -108,28 +110,58 @@ void store(uint at, float x) {
 #endif
 }
 
-void main() {
-    uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
-    if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
-    uint first = row * length;
+// What elements are multiplied by, or (ROOT) divided by.
+float factor_of(float squares) {
+    float variance = squares / float(length) + epsilon;
+    return ROOT ? sqrt(variance) : inversesqrt(variance);
+}
+
+void finish4(uint first, uint k, vec4 x, float factor) {
+    x = ROOT ? x / factor : x * factor;
+    if (WEIGHTED) x *= weights_fours_at(weights_offset / 4u + k);
+    if (BIASED) x += bias_fours_at(bias_offset / 4u + k);
+    store4(first / 4 + k, x);
+}
+
+void through_registers(uint first) {
+    vec4 held[MAX_FOURS], sums = vec4(0.0), squares = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        uint k = lane() + i * lanes();
+        held[i] = vec4(0.0);
+        if (k < length / 4) held[i] = LOAD4(src, first / 4 + k);
+        sums += held[i];
+    }
+    float mean = CENTRED ? total(sum_of_four(sums)) / float(length) : 0.0;
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        held[i] -= mean;
+        if (lane() + i * lanes() < length / 4) squares += held[i] * held[i];
+    }
+    float factor = factor_of(total(sum_of_four(squares)));
+    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+        uint k = lane() + i * lanes();
+        if (k < length / 4) finish4(first, k, held[i], factor);
+    }
+}
+
+void through_memory(uint first) {
     float mean = CENTRED ? sum_of(first, 0.0, false) / float(length) : 0.0;
-    float variance = sum_of(first, mean, true) / float(length) + epsilon;
-    float root = sqrt(variance), inverse = inversesqrt(variance);
+    float factor = factor_of(sum_of(first, mean, true));
     if (FOURS) {
-        for (uint k = lane(); k < length / 4; k += lanes()) {
-            vec4 x = LOAD4(src, first / 4 + k) - mean;
-            x = ROOT ? x / root : x * inverse;
-            if (WEIGHTED) x *= weights_fours_at(weights_offset / 4u + k);
-            if (BIASED) x += bias_fours_at(bias_offset / 4u + k);
-            store4(first / 4 + k, x);
-        }
+        for (uint k = lane(); k < length / 4; k += lanes()) finish4(first, k, LOAD4(src, first / 4 + k) - mean, factor);
     } else {
         for (uint k = lane(); k < length; k += lanes()) {
             float x = LOAD(src, first + k) - mean;
-            x = ROOT ? x / root : x * inverse;
+            x = ROOT ? x / factor : x * factor;
             if (WEIGHTED) x *= weights_at(weights_offset + k);
             if (BIASED) x += bias_at(bias_offset + k);
             store(first + k, x);
         }
     }
+}
+
+void main() {
+    uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
+    if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
+    if (OWN_FOURS <= MAX_FOURS) through_registers(row * length);
+    else through_memory(row * length);
 }

@@ -7,6 +7,7 @@
 // (PASS_EXTREMES).
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/extremes.glsl"
@@ -37,7 +38,8 @@ layout(push_constant) uniform Push {
     uint parts;     // of a row
 };
 
-shared vec2 partial[LOCAL];
+#define LANES_VALUE vec2
+#include "include/lanes.glsl"
 
 // The smallest and the largest of some; of KIND_SYMMETRIC both are the one that is furthest from 0.
 vec2 extended(vec2 known, vec2 more) { return vec2(smaller(known.x, more.x), larger(known.y, more.y)); }
@@ -53,13 +55,8 @@ vec2 entry(float x) {
 // Of all that invocations have found.
 vec2 together(vec2 found) {
     uint lane = gl_LocalInvocationID.x;
-    partial[lane] = found;
-    barrier();
-    for (uint half_ = LOCAL / 2; half_ > 0; half_ /= 2) {
-        if (lane < half_) partial[lane] = extended(partial[lane], partial[lane + half_]);
-        barrier();
-    }
-    return partial[0];
+    OF_ALL_LANES(lane, found, extended)
+    return found;
 }
 
 vec2 extremes_of_part(uint row, uint first, uint past) {

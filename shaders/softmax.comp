@@ -4,6 +4,7 @@
 // consecutive elements of the output an invocation, wherever their slices are.
 
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "include/tensors.glsl"
 #include "include/indexing.glsl"
@@ -103,7 +104,7 @@ void main() {
     float largest = LOWEST;
     for (uint k = first; k < end; k += step) largest = max(largest, load(start + k * stride));
     if (WIDE) {
-        OF_ALL_LANES(largest, max)
+        OF_ALL_LANES(lane, largest, max)
         barrier();
     }
 
@@ -114,7 +115,7 @@ void main() {
         sum += exact_exp((load(at) - about) * factor) * weight(at);
     }
     if (WIDE) {
-        OF_ALL_LANES(sum, sum_of)
+        OF_ALL_LANES(lane, sum, sum_of)
     }
     vec2 found = vec2(largest, LOGARITHM ? exact_log(sum) : sum);
 #ifdef PASS_STATISTICS

@@ -77,7 +77,7 @@ struct Share {
 
 float largest_of_row(uint lane, float largest) {
     if (WIDE) {
-        OF_ALL_LANES(largest, max)
+        OF_ALL_LANES(lane, largest, max)
         barrier();
     }
     return largest;
@@ -85,7 +85,7 @@ float largest_of_row(uint lane, float largest) {
 
 float sum_of_row(uint lane, float sum) {
     if (WIDE) {
-        OF_ALL_LANES(sum, sum_of)
+        OF_ALL_LANES(lane, sum, sum_of)
     }
     return sum;
 }

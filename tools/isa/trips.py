@@ -9,6 +9,8 @@ from assembly import Loop
 
 _CARRIED = 64
 """Fours of K after which bytes as floats are carried to integers."""
+_BLOCK = 32
+"""Elements of a row, or fours, that are added up before they are added to others."""
 
 
 def _up(a: float, b: float) -> int:
@@ -73,6 +75,8 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     elif name == "mean":
         _set_folding(outer, constants["LANES"], push["reduced"], 64)
         _set(inner, _up(min(64, _up(push["reduced"], constants["LANES"])), 4 if constants["LANES"] > 1 else 1))
+    elif name in ("normalize_rows", "softmax_rows"):
+        _set_rows(found, constants, push["length"])
     else:
         return not found
     return True
@@ -104,6 +108,17 @@ def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -
     """Of those who share out what is folded, so many elements in a round, and then fold what all have."""
     for loop in loops:
         loop.trips = _up(_up(folded, lanes), at_once) if loop.counts["vmem_read"] else lanes.bit_length() - 1
+
+
+def _set_rows(found: Sequence[Loop], constants: Mapping[str, int], length: int) -> None:
+    """Of those who go through what an invocation has of a row, at once or in blocks."""
+    own = _up(length, (4 if constants["FOURS"] else 1) * (constants["LOCAL"] if constants["WIDE"] else 1))
+    in_blocks = {loop.parent for loop in found}
+    for number, loop in enumerate(found):
+        if loop.parent is not None:
+            loop.trips = min(own, _BLOCK)
+        else:
+            loop.trips = _up(own, _BLOCK) if number in in_blocks else own
 
 
 def _set(loops: Sequence[Loop], trips: float) -> None:

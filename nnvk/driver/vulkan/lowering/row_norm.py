@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import shared_out
+from nnvk.driver.vulkan.lowering.rows import own_fours, shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
@@ -40,6 +40,7 @@ def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int
     """The dispatch that fills a tensor."""
     rows = target.nbytes // norm.gives.size // norm.length
     groups, shares = shared_out(g, rows, norm.length)
+    fours = norm.length % 4 == 0
     return g.made(
         NORMALIZE_ROWS.variant(SRC=norm.given.name, DST=norm.gives.name),
         groups=groups,
@@ -49,7 +50,8 @@ def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int
             "WEIGHTED": norm.weights is not None,
             "BIASED": norm.bias is not None,
             "ROOT": norm.root,
-            "FOURS": norm.length % 4 == 0,
+            "FOURS": fours,
+            "OWN_FOURS": own_fours(shares, norm.length, in_fours=fours),
         },
         tensors={
             "src": norm.source,

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import shared_out
+from nnvk.driver.vulkan.lowering.rows import own_fours, shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
 FLOATS = {dtype.name: dtype for dtype in (F32, F16)}
 """What rows may consist of, by the axis DTYPE."""
 SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=tuple(FLOATS))
-_MAX_FOURS = 4
-"""Of a row, that an invocation keeps in registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
     groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
     fours = rows.length % 4 == 0 and mask.has_fours
-    own = -(-rows.length // (4 * int(shares["LOCAL"]))) if shares["WIDE"] else rows.length // 4
     return g.made(
         SOFTMAX_ROWS.variant(DTYPE=rows.dtype.name),
         groups=groups,
@@ -63,7 +60,7 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
             "MASKED": rows.mask is not None,
             "SPREAD": mask.strides[3] == 0,
             "FOURS": fours,
-            "OWN_FOURS": own if fours and own <= _MAX_FOURS else _MAX_FOURS + 1,
+            "OWN_FOURS": own_fours(shares, rows.length, in_fours=fours),
         },
         tensors={"src": rows.source, "mask": mask.tensor, "dst": target},
         push={

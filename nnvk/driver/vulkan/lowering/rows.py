@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -9,6 +11,8 @@ LOCAL = 64
 """Invocations of a workgroup whose invocations take a row each."""
 _LONGEST_ALONE = {True: 1 << 12, False: 64}
 """Elements of a row that an invocation takes by itself, on CPUs and on GPUs, where neighbours read different rows."""
+_MAX_FOURS = 4
+"""Of a row, that an invocation keeps in registers."""
 
 
 def shared_out(g: Lowering, rows: int, length: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
@@ -16,6 +20,12 @@ def shared_out(g: Lowering, rows: int, length: int) -> tuple[tuple[int, int, int
     wide = not _take_rows_alone(g.device, rows, length)
     local = _lanes_of_row(g.device, length) if wide else LOCAL
     return g.flat(rows, 1 if wide else LOCAL), {"local_x": local, "LOCAL": local, "WIDE": wide}
+
+
+def own_fours(shares: Mapping[str, int | bool], length: int, *, in_fours: bool) -> int:
+    """The specialisation constant OWN_FOURS: of a row that is taken in fours, what an invocation has in registers."""
+    own = -(-length // (4 * int(shares["LOCAL"]))) if shares["WIDE"] else length // 4
+    return own if in_fours and own <= _MAX_FOURS else _MAX_FOURS + 1
 
 
 def _take_rows_alone(device: DeviceProfile, rows: int, length: int) -> bool:
