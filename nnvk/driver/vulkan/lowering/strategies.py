@@ -42,7 +42,7 @@ _MAX_ROUNDS = 65_500
 """Of the loops of an invocation together: llvmpipe ends them after 65,535."""
 _PIECES = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
-_COUNTING = 1000
+_COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
 """How often longer than by its store a piece is waited for to leave a vector of sums."""
