@@ -116,8 +116,8 @@ COSTS = {
         memory=math.inf,
     ),
     # Fitted to what AMD's compiler makes of every strategy and a model of two of its GPUs (tools/isa), of 80 and of 8
-    # units, and measured on none: what is chosen takes 1.02 of the shortest time on both. Loads and shared
-    # memory are far.
+    # units, and measured on none: what is chosen takes 1.02 of the shortest time on both, of 16-bit floats up to 1.08.
+    # Loads and shared memory are far.
     "gpu": Costs(
         load=9.4,
         staged=6.3,
