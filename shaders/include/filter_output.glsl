@@ -128,11 +128,33 @@ Output output_of(uint channel) { return output_of(0u, channel); }
 
 const uint NO_PIXEL = 0xffffffffu;
 
+bool exists_in(uint pixel, Output to) { return all(bvec2(to.stored > 0u, pixel != NO_PIXEL)); }
+
+// Of the tensor that an end reads one for one, where there is one, the elements of four results; anything where there are
+// none. Callers load them all before they store the first.
+ACC4 other_of(uint pixel, Output to) {
+#ifdef END_FUSED
+    if (EXTRA == OF_EACH) {
+        uint at = mix(0u, to.first + pixel * to.extra_stride, exists_in(pixel, to));
+#ifdef STORED_ALONE
+        // What does not exist is the last one that does once more.
+        if (!VECTOR_STORES) return GATHER4(extra, at + min(uvec4(0u, 1u, 2u, 3u), uvec4(max(to.stored, 1u) - 1u)));
+        at >>= 2;
+#endif
+#ifdef DTYPE_Q8
+        return LOAD4_WITH(extra, at, to.sign_mask);
+#else
+        return LOAD4_WITH(extra, at, 0u);
+#endif
+    }
+#endif
+    return ACC4(0);
+}
+
 // Parts of pixels whose elements are packed in words are padded to fours. There is but one branch, which NO_PIXEL
 // leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
 // mix is none.
-void store_output(uint pixel, Output to, TOTAL sum) {
-    bool exists = all(bvec2(to.stored > 0u, pixel != NO_PIXEL));
+void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     uint at = to.base + pixel * to.stride;
 #if defined(DTYPE_Q16)
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
@@ -144,19 +166,17 @@ void store_output(uint pixel, Output to, TOTAL sum) {
 #endif
     ACC4 result = activate(sum, to.low, to.high);
 #endif
-#ifdef STORED_ALONE
-    if (exists) {
-        // What does not exist is the last one that does once more.
-        uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
-#ifdef END_FUSED
-        uint from = to.first + pixel * to.extra_stride;
-        ACC4 other = ACC4(0);
-        if (EXTRA == OF_EACH) other = VECTOR_STORES ? LOAD4(extra, from >> 2) : GATHER4(extra, from + last);
+    if (exists_in(pixel, to)) {
+#if defined(END_FUSED) && defined(IS_QUANTISED)
+        result = ended(to.end, result, other, to.sign_mask);
+#elif defined(END_FUSED)
         result = ended(to.end, ROUNDED(result), other);
 #endif
+#ifdef STORED_ALONE
         if (VECTOR_STORES) {
             dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
         } else {
+            uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);
@@ -165,18 +185,7 @@ void store_output(uint pixel, Output to, TOTAL sum) {
             STORE_FROM(dst, at + last.z, result.z);
             STORE_FROM(dst, at + last.w, result.w);
         }
-    }
-#else
-    if (exists) {
-#ifdef END_FUSED
-        uint from = to.first + pixel * to.extra_stride;
-#endif
-#if defined(END_FUSED) && defined(IS_QUANTISED)
-        result = ended(to.end, result, from, to.sign_mask);
-#elif defined(END_FUSED)
-        result = ended(to.end, ROUNDED(result), EXTRA == OF_EACH ? LOAD4(extra, from) : ACC4(0));
-#endif
-#ifdef DTYPE_Q16
+#elif defined(DTYPE_Q16)
         dst_fours[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)
         dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
@@ -184,7 +193,8 @@ void store_output(uint pixel, Output to, TOTAL sum) {
         dst_fours[at] = ENCODE4_WITH(result, 0u);
 #endif
     }
-#endif
 }
+
+void store_output(uint pixel, Output to, TOTAL sum) { store_output(pixel, to, sum, other_of(pixel, to)); }
 
 #endif

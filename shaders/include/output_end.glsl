@@ -54,10 +54,10 @@ ivec4 rescaled(ivec4 x, ivec4 by) {
 
 int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
 
-// Of four results that are elements 4 i to 4 i + 3.
-ivec4 ended(End end, ivec4 x, uint i, uint sign_mask) {
+// Of four results of which the elements of the other tensor, where it is read one for one, are these.
+ivec4 ended(End end, ivec4 x, ivec4 other, uint sign_mask) {
     if (COMBINE != NO_STEP) {
-        ivec4 other = (EXTRA == OF_EACH ? LOAD4_WITH(extra, i, sign_mask) : end.extra) - end.other.x;
+        other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;
         x -= end.own.x;
         if (COMBINE == PRODUCT) {
             x = rescaled(x * other, end.result);

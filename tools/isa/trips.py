@@ -9,6 +9,8 @@ from assembly import Loop
 
 _CARRIED = 64
 """Fours of K after which bytes as floats are carried to integers."""
+_SUMS_TOGETHER = 16
+"""Vectors of what pieces have left that are loaded together."""
 _BLOCK = 32
 """Elements of a row, or fours, that are added up before they are added to others."""
 
@@ -87,12 +89,14 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     steps = _up(_steps(dispatch), pieces(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
-    if sums == "split":  # the last piece adds up, in loops that follow the main one and multiply nothing
+    if sums == "split":  # the last piece adds up, in a loop that follows the main one and multiplies nothing
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
-        _set([loop for loop in outer if loop not in main], pieces(dispatch) - 1)
+        of_piece = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile == "shared" else 1)
+        at_once = max(1, _SUMS_TOGETHER // (of_piece * dispatch["constants"]["FOURS"]))
+        _set([loop for loop in outer if loop not in main], (pieces(dispatch) - 1) // at_once)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
-        _set(main, _up(steps, dispatch["constants"]["STAGE"]))
+        _set(main, _up(steps, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
     elif tile == "subgroup":
         push = dispatch["push_constants"]
         _nest(found, [push["kernel_height"], push["kernel_width"], _up(push["depth"], 4)])

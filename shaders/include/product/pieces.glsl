@@ -45,7 +45,9 @@ uint place_of_sum(uint tile, uint piece, uint number) {
     return sums_offset / TOTAL_WORDS + ((tile * PIECES + piece) * SUMS + number) * INVOCATIONS + gl_LocalInvocationIndex;
 }
 
-void leave_sum(Place place, uint number, TOTAL sum) { left_sums[place_of_sum(place.tile, place.piece, number)] = sum; }
+void leave(Place place, TOTAL sums[MAX_SUMS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) left_sums[place_of_sum(place.tile, place.piece, n)] = sums[n];
+}
 
 // Whether all pieces have left their sums. The counters are zero again afterwards.
 bool comes_last(Place place) {
@@ -57,13 +59,26 @@ bool comes_last(Place place) {
     return last;
 }
 
-// All that the pieces have left. The loads of a piece are under way together.
+// Pieces whose sums an invocation loads together, so that it waits for them once.
+const uint PIECES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_PIECES_TOGETHER = 16;
+
+// Adds what so many pieces have left, from one on.
+void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS]) {
+    TOTAL left[MAX_PIECES_TOGETHER][MAX_SUMS];
+    [[unroll]] for (uint p = 0; p < count; p++) {
+        [[unroll]] for (uint n = 0; n < SUMS; n++) left[p][n] = left_sums[place_of_sum(place.tile, first + p, n)];
+    }
+    [[unroll]] for (uint p = 0; p < count; p++) {
+        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_total(sums[n], left[p][n]);
+    }
+}
+
+// All that the pieces have left.
 void add_up(Place place, out TOTAL sums[MAX_SUMS]) {
     [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = left_sums[place_of_sum(place.tile, 0u, n)];
-    for (uint piece = 1; piece < PIECES; piece++) {
-        [[unroll]] for (uint n = 0; n < SUMS; n++)
-            sums[n] = with_total(sums[n], left_sums[place_of_sum(place.tile, piece, n)]);
-    }
+    const uint whole = (PIECES - 1) / PIECES_TOGETHER * PIECES_TOGETHER;
+    for (uint p = 1; p < 1u + whole; p += PIECES_TOGETHER) add_pieces(place, p, PIECES_TOGETHER, sums);
+    add_pieces(place, 1u + whole, PIECES - 1u - whole, sums);
 }
 #endif
 

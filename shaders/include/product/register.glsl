@@ -175,29 +175,23 @@ void main() {
     ACC4 due[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * ROUND_FOURS);
     uint pixels[MAX_ROWS];
+    TOTAL whole[MAX_SUMS];
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         [[unroll]] for (uint j = 0; j < SHARE; j++) {
             uint r = i * SHARE + j;
             pixels[r] = SWAPPED(windows[i].pixel, j);
             uint count = COUNTS ? SWAPPED(input_counts[i], j) : 0u;
-            [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                TOTAL sum = total(sums[r * FOURS + f], count, due[f]);
-#ifdef SUMS_SPLIT
-                leave_sum(place, r * FOURS + f, sum);
-#else
-                store_output(pixels[r], targets[f], sum);
-#endif
-            }
+            [[unroll]] for (uint f = 0; f < FOURS; f++) whole[r * FOURS + f] = total(sums[r * FOURS + f], count, due[f]);
         }
     }
 #ifdef SUMS_SPLIT
+    leave(place, whole);
     if (!comes_last(place)) return;
-    TOTAL whole[MAX_SUMS];
     add_up(place, whole);
+#endif
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) store_output(pixels[r], targets[f], whole[r * FOURS + f]);
     }
-#endif
 }
 
 #endif

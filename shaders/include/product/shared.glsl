@@ -204,6 +204,39 @@ void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target 
     }
 }
 
+// How often what zero points are multiplied by was counted.
+struct Counts {
+    uint inputs[MAX_ROWS];
+    uvec4 weights[MAX_FOURS];
+};
+
+// The products of what is in shared memory.
+void multiply_stage(inout Sum sums[MAX_SUMS], inout Counts counts, Zeros zeros) {
+    uint column = gl_LocalInvocationID.x, line = gl_LocalInvocationID.y;
+    [[unroll]] for (uint first = 0; first < STAGE; first += TOGETHER) {
+        Weights4 weights[MAX_TOGETHER][MAX_FOURS];
+        LOADED4 loaded[MAX_TOGETHER][MAX_ROWS];
+        [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
+            [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                weights[t][f] = staged_weights((first + t) * STEPS * QUADS + column + f * ACROSS, zeros);
+                counts.weights[f] = count_weights(counts.weights[f], weights[t][f]);
+            }
+            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
+                loaded[t][r] = stage_inputs[(first + t) * LINE + line + r * LINES];
+        }
+        [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+            [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
+                INPUT4 inputs = input_of(loaded[t][r], zeros);
+                counts.inputs[r] = count_inputs(counts.inputs[r], inputs);
+                [[unroll]] for (uint f = 0; f < FOURS; f++) {
+                    add_products(sums[r * FOURS + f], inputs, weights[t][f]);
+                    if (EACH_ROUND_CARRIES && (first + t + 1u) % ADDED == 0u) carry(sums[r * FOURS + f]);
+                }
+            }
+        }
+    }
+}
+
 void main() {
     uint column = gl_LocalInvocationID.x, line = gl_LocalInvocationID.y;
     Place place = place_of_group(COLUMNS, ROWS, PIECES);
@@ -212,16 +245,15 @@ void main() {
 
     Zeros zeros = zeros_of(true);
     Sum sums[MAX_SUMS];
-    uint input_counts[MAX_ROWS];
-    uvec4 weight_counts[MAX_FOURS];
+    Counts counts;
     Output targets[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
         targets[f] = output_of(place_in_pixel(part), place.block * COLUMNS + (column + f * ACROSS) * 4u);
-        weight_counts[f] = uvec4(0u);
+        counts.weights[f] = uvec4(0u);
         [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
             sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));
     }
-    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) input_counts[r] = 0u;
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) counts.inputs[r] = 0u;
 
     // Neighbouring invocations read neighbouring channels of one pixel.
     Window windows[MAX_LOADS];
@@ -236,83 +268,69 @@ void main() {
     Target bring = target_of_invocation();
     Source source;
     Share share;
-    uint left = 0u;    // stages of the tap
-    if (own.first < own.end) {
-        left = (quads - own.first % quads) / STAGE;
+    // Only a phase may have no taps. What is always computed is known behind it: buffers need not be looked up again.
+    bool any = SPLIT != PHASES || own.first < own.end;
+    uint left = (quads - own.first % quads) / STAGE;    // stages of the tap
+    if (any) {
         locate(source, part, windows, own.first, steps, quads, inverses);
         fetch(share, source, firsts, own.first, steps);
     }
-    for (uint step = own.first; step < own.end; step += STAGE) {
+    // The last stage has a copy of the products, behind the loop, and nothing to load.
+    for (uint step = own.first; any;) {
         put(share, source, step, steps, zeros, bring);
         barrier();
-        uint next = step + STAGE;
-        if (next < own.end) {
-            if (ONE_TAP || WHOLE_STAGES) {
-                source.channel += STAGE * 4u;
-                if (!WHOLE_STAGES) source.channel = min(source.channel, quads * 4u - 4u);
-                [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
-                    source.weights[i] += STAGE;
-                    if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], steps - 1u);
-                }
-                left--;
-                if (!ONE_TAP && left == 0u) {
-                    locate_next_tap(source, part, windows, quads);
-                    left = quads / STAGE;
-                }
-            } else {
-                locate(source, part, windows, next, steps, quads, inverses);
+        step += STAGE;
+        if (step >= own.end) break;
+        if (ONE_TAP || WHOLE_STAGES) {
+            source.channel += STAGE * 4u;
+            if (!WHOLE_STAGES) source.channel = min(source.channel, quads * 4u - 4u);
+            [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
+                source.weights[i] += STAGE;
+                if (!WHOLE_STAGES) source.weights[i] = min(source.weights[i], steps - 1u);
             }
+            left--;
+            if (!ONE_TAP && left == 0u) {
+                locate_next_tap(source, part, windows, quads);
+                left = quads / STAGE;
+            }
+        } else {
+            locate(source, part, windows, step, steps, quads, inverses);
         }
-        // Of the last stage once more, from near: compilers wait for loads at the end of a branch.
-        fetch(share, source, firsts, next, steps);
-        [[unroll]] for (uint first = 0; first < STAGE; first += TOGETHER) {
-            Weights4 weights[MAX_TOGETHER][MAX_FOURS];
-            LOADED4 loaded[MAX_TOGETHER][MAX_ROWS];
-            [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
-                [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                    weights[t][f] = staged_weights((first + t) * STEPS * QUADS + column + f * ACROSS, zeros);
-                    weight_counts[f] = count_weights(weight_counts[f], weights[t][f]);
-                }
-                [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
-                    loaded[t][r] = stage_inputs[(first + t) * LINE + line + r * LINES];
-            }
-            [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
-                [[unroll]] for (uint t = 0; t < TOGETHER; t++) {
-                    INPUT4 inputs = input_of(loaded[t][r], zeros);
-                    input_counts[r] = count_inputs(input_counts[r], inputs);
-                    [[unroll]] for (uint f = 0; f < FOURS; f++) {
-                        add_products(sums[r * FOURS + f], inputs, weights[t][f]);
-                        if (EACH_ROUND_CARRIES && (first + t + 1u) % ADDED == 0u) carry(sums[r * FOURS + f]);
-                    }
-                }
-            }
-        }
-        if ((next - own.first) % EXACT_FOURS == 0u) {
+        fetch(share, source, firsts, step, steps);
+        multiply_stage(sums, counts, zeros);
+        if ((step - own.first) % EXACT_FOURS == 0u) {
             [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
         }
         barrier();
     }
+    if (any) multiply_stage(sums, counts, zeros);
     // Steps past the last count: their weights are words of zeros, which the padding is multiplied by.
     ACC4 due[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++)
-        due[f] = due_to_weights(weight_counts[f], divide_up(own.end - own.first, STAGE) * STAGE);
+        due[f] = due_to_weights(counts.weights[f], divide_up(own.end - own.first, STAGE) * STAGE);
+    TOTAL whole[MAX_SUMS];
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) {
             uint number = r * FOURS + f;
             carry(sums[number]);
-            TOTAL sum = total(sums[number], input_counts[r], due[f]);
-#ifdef SUMS_SPLIT
-            leave_sum(place, number, sum);
+            whole[number] = total(sums[number], counts.inputs[r], due[f]);
         }
     }
+#ifdef SUMS_SPLIT
+    leave(place, whole);
     if (!comes_last(place)) return;
-    TOTAL whole[MAX_SUMS];
     add_up(place, whole);
+#endif
+    uint pixels[MAX_ROWS];
+    ACC4 others[MAX_SUMS];
+    [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
+        pixels[r] = window_of(part, place.row + line + r * LINES).pixel;
+        [[unroll]] for (uint f = 0; f < FOURS; f++) others[r * FOURS + f] = other_of(pixels[r], targets[f]);
+    }
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) {
-            TOTAL sum = whole[r * FOURS + f];
-#endif
-            store_output(window_of(part, place.row + line + r * LINES).pixel, targets[f], sum);
+            uint number = r * FOURS + f;
+            store_output(pixels[r], targets[f], whole[number], others[number]);
         }
     }
 }

@@ -246,6 +246,9 @@ def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[S
     for pieces in range(2, _PIECES[-1] + 1):
         if work.steps < pieces * _SHORTEST_PIECE or tiles * pieces > device.units * costs_of(device).resident:
             return
+        stages = -(-work.steps // (whole.stage if whole.tile == "shared" else 1))
+        if -(-stages // pieces) * (pieces - 1) >= stages:
+            continue  # the last ones would have nothing to do, which shared.glsl relies on
         filled = _filled(tiles * pieces, device)
         if pieces in _PIECES or filled > best + 0.03:
             best = max(best, filled)
