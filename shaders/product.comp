@@ -150,6 +150,9 @@ layout(push_constant) uniform Push {
     ACC high;
 #ifdef ARITHMETIC_HALF
     float weight_scale;    // what weights come too small by
+#ifdef SUMS_SPLIT
+    float left_scale;    // what sums are left times
+#endif
 #endif
 #ifdef DTYPE_Q8
     int input_zero;
@@ -188,7 +191,18 @@ uint weight_row(uint fours) {
 #define SUMS_BINDING 4
 #define COUNTERS_BINDING 5
 #endif
-layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { TOTAL left_sums[]; };
+// What a piece leaves of a vector of sums.
+#if defined(ARITHMETIC_HALF)
+#define LEFT uvec2
+#define LEFT_WORDS 2
+#elif defined(DTYPE_Q16)
+#define LEFT TOTAL
+#define LEFT_WORDS 8
+#else
+#define LEFT TOTAL
+#define LEFT_WORDS 4
+#endif
+layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { LEFT left_sums[]; };
 layout(set = 0, binding = COUNTERS_BINDING) coherent buffer Counters { uint counters[]; };    // zero
 #endif
 

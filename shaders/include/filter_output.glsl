@@ -34,17 +34,26 @@ const uint END_WORDS = 0;
 layout(constant_id = 16) const bool SMALL = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
 #endif
+#if defined(DTYPE_F16) && defined(STORED_ALONE)
+#define MAY_WIDEN
+// Results, as they are in 16 bits, are stored as 32-bit floats.
+layout(constant_id = 38) const bool TO_FLOATS = false;
+layout(set = 0, binding = 3) writeonly buffer Dst_Floats { float dst_floats[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats_fours[]; };
+#else
+const bool TO_FLOATS = false;
+#endif
 #ifdef END_FUSED
 #include "output_end.glsl"
 #endif
-// What sums are in the end, with_total is the sum of two.
+// What sums are in the end, with_total is the sum of two, TOTAL_FROM what none come to.
 #ifdef DTYPE_Q16
 #include "wide_sums.glsl"
 #define TOTAL Wide4
-#define TOTAL_WORDS 8
+#define TOTAL_FROM(bias) Wide4(ivec4(0), ivec4(0))    // biases, of up to 64 bits, come at the end
 #else
 #define TOTAL ACC4
-#define TOTAL_WORDS 4
+#define TOTAL_FROM(bias) (bias)
 #define with_total(a, b) ((a) + (b))
 #endif
 
@@ -92,7 +101,7 @@ Output output_of(uint part, uint channel) {
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;
 #ifdef STORED_ALONE
-    uint first = part * out_channels + channel, base = dst_offset * WORD_VALUES + first;
+    uint first = part * out_channels + channel, base = dst_offset * (TO_FLOATS ? 1u : WORD_VALUES) + first;
     uint dense = PIXEL_PARTS * out_channels, stride = larger == 0u ? dense : larger;
     uint extra_stride = larger_extra == 0u ? dense : larger_extra;
 #else
@@ -137,7 +146,6 @@ ACC4 other_of(uint pixel, Output to) {
     if (EXTRA == OF_EACH) {
         uint at = mix(0u, to.first + pixel * to.extra_stride, exists_in(pixel, to));
 #ifdef STORED_ALONE
-        // What does not exist is the last one that does once more.
         if (!VECTOR_STORES) return GATHER4(extra, at + min(uvec4(0u, 1u, 2u, 3u), uvec4(max(to.stored, 1u) - 1u)));
         at >>= 2;
 #endif
@@ -173,18 +181,22 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
         result = ended(to.end, ROUNDED(result), other);
 #endif
 #ifdef STORED_ALONE
-        if (VECTOR_STORES) {
-            dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
-        } else {
-            uvec4 last = min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
+        if (!VECTOR_STORES) {
+            // What does not exist is the last one that does once more.
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);
-            STORE_FROM(dst, at, result.x);
-            STORE_FROM(dst, at + last.y, result.y);
-            STORE_FROM(dst, at + last.z, result.z);
-            STORE_FROM(dst, at + last.w, result.w);
         }
+        uvec4 each = at + min(uvec4(0u, 1u, 2u, 3u), uvec4(to.stored - 1u));
+#ifdef MAY_WIDEN
+        if (TO_FLOATS) {
+            result = ROUNDED(result);
+            if (VECTOR_STORES) dst_floats_fours[at >> 2] = result;
+            else [[unroll]] for (uint i = 0; i < 4u; i++) dst_floats[each[i]] = result[i];
+        } else
+#endif
+        if (VECTOR_STORES) dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
+        else [[unroll]] for (uint i = 0; i < 4u; i++) STORE_FROM(dst, each[i], result[i]);
 #elif defined(DTYPE_Q16)
         dst_fours[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)

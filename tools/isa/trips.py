@@ -93,7 +93,7 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
         of_piece = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile == "shared" else 1)
         at_once = max(1, _SUMS_TOGETHER // (of_piece * dispatch["constants"]["FOURS"]))
-        _set([loop for loop in outer if loop not in main], (pieces(dispatch) - 1) // at_once)
+        _set([loop for loop in outer if loop not in main], pieces(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
         _set(main, _up(steps, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop

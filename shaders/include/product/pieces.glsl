@@ -1,7 +1,7 @@
 // SUMS_SPLIT: several workgroups compute one tile, a piece of K each, so that a device with many units has something
 // to do where there are few tiles. Each leaves what it has; the one that comes last, which an invocation finds out for
-// itself, adds up in the order of the pieces, whoever is last: the same numbers every time. To be included after SUMS, the
-// vectors of sums of an invocation, and MAX_SUMS.
+// itself, adds up in the order of the pieces, whoever is last: the same numbers every time. To be included after FOURS,
+// and SUMS, the vectors of sums of an invocation, and what they are at most.
 
 #ifndef NNVK_PRODUCT_PIECES_GLSL
 #define NNVK_PRODUCT_PIECES_GLSL
@@ -28,10 +28,10 @@ Stretch stretch_of(uint piece, uint steps, uint together) {
 #endif
 }
 
-// Where a piece's sums begin: the bias counts once.
-ACC4 bias_of(Output target, uint piece) {
+// Where sums begin; those of pieces with nothing, because the bias counts once.
+ACC4 start_of(Output target) {
 #ifdef SUMS_SPLIT
-    return mix(target.bias, ACC4(0), bvec4(piece != 0u));
+    return ACC4(0);
 #else
     return target.bias;
 #endif
@@ -40,13 +40,22 @@ ACC4 bias_of(Output target, uint piece) {
 #ifdef SUMS_SPLIT
 const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
 
+#ifdef ARITHMETIC_HALF
+// Sums are left as 16-bit floats, as factors and results are, and too small to overflow.
+#define LEFT_OF(sum) pack_halves((sum) * left_scale)
+#define with_left(sum, left) (unpack_halves(left) * (1.0 / left_scale) + (sum))
+#else
+#define LEFT_OF(sum) (sum)
+#define with_left(sum, left) with_total(sum, left)
+#endif
+
 // Neighbouring invocations write neighbouring vectors.
 uint place_of_sum(uint tile, uint piece, uint number) {
-    return sums_offset / TOTAL_WORDS + ((tile * PIECES + piece) * SUMS + number) * INVOCATIONS + gl_LocalInvocationIndex;
+    return sums_offset / LEFT_WORDS + ((tile * PIECES + piece) * SUMS + number) * INVOCATIONS + gl_LocalInvocationIndex;
 }
 
 void leave(Place place, TOTAL sums[MAX_SUMS]) {
-    [[unroll]] for (uint n = 0; n < SUMS; n++) left_sums[place_of_sum(place.tile, place.piece, n)] = sums[n];
+    [[unroll]] for (uint n = 0; n < SUMS; n++) left_sums[place_of_sum(place.tile, place.piece, n)] = LEFT_OF(sums[n]);
 }
 
 // Whether all pieces have left their sums. The counters are zero again afterwards.
@@ -64,21 +73,21 @@ const uint PIECES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_PIECES_TOGETHER = 16
 
 // Adds what so many pieces have left, from one on.
 void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS]) {
-    TOTAL left[MAX_PIECES_TOGETHER][MAX_SUMS];
+    LEFT left[MAX_PIECES_TOGETHER][MAX_SUMS];
     [[unroll]] for (uint p = 0; p < count; p++) {
         [[unroll]] for (uint n = 0; n < SUMS; n++) left[p][n] = left_sums[place_of_sum(place.tile, first + p, n)];
     }
     [[unroll]] for (uint p = 0; p < count; p++) {
-        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_total(sums[n], left[p][n]);
+        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_left(sums[n], left[p][n]);
     }
 }
 
-// All that the pieces have left.
-void add_up(Place place, out TOTAL sums[MAX_SUMS]) {
-    [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = left_sums[place_of_sum(place.tile, 0u, n)];
-    const uint whole = (PIECES - 1) / PIECES_TOGETHER * PIECES_TOGETHER;
-    for (uint p = 1; p < 1u + whole; p += PIECES_TOGETHER) add_pieces(place, p, PIECES_TOGETHER, sums);
-    add_pieces(place, 1u + whole, PIECES - 1u - whole, sums);
+// All that the pieces have left, and the bias.
+void add_up(Place place, Output targets[MAX_FOURS], out TOTAL sums[MAX_SUMS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = TOTAL_FROM(targets[n % FOURS].bias);
+    const uint whole = PIECES / PIECES_TOGETHER * PIECES_TOGETHER;
+    for (uint p = 0; p < whole; p += PIECES_TOGETHER) add_pieces(place, p, PIECES_TOGETHER, sums);
+    add_pieces(place, whole, PIECES - whole, sums);
 }
 #endif
 

@@ -112,10 +112,12 @@ void main() {
     uvec4 weight_counts[MAX_FOURS];
     Sum sums[MAX_SUMS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
+#ifndef SUMS_SPLIT
         targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+#endif
         columns[f] = columns_of(part, min(four + f, fours - 1u), fours);
         weight_counts[f] = uvec4(0u);
-        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * FOURS + f] = sum_from(start_of(targets[f]));
     }
 
     // One loop over taps and channels: sums are carried from round to round once, not once a loop.
@@ -187,7 +189,8 @@ void main() {
 #ifdef SUMS_SPLIT
     leave(place, whole);
     if (!comes_last(place)) return;
-    add_up(place, whole);
+    [[unroll]] for (uint f = 0; f < FOURS; f++) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+    add_up(place, targets, whole);
 #endif
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         [[unroll]] for (uint f = 0; f < FOURS; f++) store_output(pixels[r], targets[f], whole[r * FOURS + f]);

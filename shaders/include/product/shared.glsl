@@ -204,6 +204,11 @@ void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target 
     }
 }
 
+// An invocation's fours of output channels.
+Output target_of(Part part, Place place, uint number) {
+    return output_of(place_in_pixel(part), place.block * COLUMNS + (gl_LocalInvocationID.x + number * ACROSS) * 4u);
+}
+
 // How often what zero points are multiplied by was counted.
 struct Counts {
     uint inputs[MAX_ROWS];
@@ -238,7 +243,7 @@ void multiply_stage(inout Sum sums[MAX_SUMS], inout Counts counts, Zeros zeros) 
 }
 
 void main() {
-    uint column = gl_LocalInvocationID.x, line = gl_LocalInvocationID.y;
+    uint line = gl_LocalInvocationID.y;
     Place place = place_of_group(COLUMNS, ROWS, PIECES);
     if (place.part >= parts) return;
     Part part = part_of(place.part);
@@ -248,10 +253,12 @@ void main() {
     Counts counts;
     Output targets[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++) {
-        targets[f] = output_of(place_in_pixel(part), place.block * COLUMNS + (column + f * ACROSS) * 4u);
+#ifndef SUMS_SPLIT
+        targets[f] = target_of(part, place, f);
+#endif
         counts.weights[f] = uvec4(0u);
         [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++)
-            sums[r * FOURS + f] = sum_from(bias_of(targets[f], place.piece));
+            sums[r * FOURS + f] = sum_from(start_of(targets[f]));
     }
     [[unroll]] for (uint r = 0; r < INVOCATION_ROWS; r++) counts.inputs[r] = 0u;
 
@@ -319,7 +326,8 @@ void main() {
 #ifdef SUMS_SPLIT
     leave(place, whole);
     if (!comes_last(place)) return;
-    add_up(place, whole);
+    [[unroll]] for (uint f = 0; f < FOURS; f++) targets[f] = target_of(part, place, f);
+    add_up(place, targets, whole);
 #endif
     uint pixels[MAX_ROWS];
     ACC4 others[MAX_SUMS];

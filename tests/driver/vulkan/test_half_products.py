@@ -29,14 +29,16 @@ def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
 
 @dataclass(frozen=True)
 class Forced:
-    """How a device shall multiply: a tile of a product with fours of K of a stage, and pixels of depthwise tiles."""
+    """How a device shall multiply: a tile of a product with fours of K of a stage, as many pieces of K as may be or none,
+    and pixels of depthwise tiles."""
 
     tile: str
     stage: int
     pixels: str
+    pieces: bool = False
 
     def __str__(self) -> str:
-        return f"{self.tile} by {4 * self.stage}"
+        return f"{self.tile} by {4 * self.stage}{' in pieces' * self.pieces}"
 
 
 FORCED = (
@@ -45,6 +47,8 @@ FORCED = (
     Forced("shared 16x64", 4, "2x2"),
     Forced("shared 128x64", 4, "4x1"),
     Forced("shared 40x64", 8, "1x1"),
+    Forced("shared 16x64", 8, "2x1", pieces=True),
+    Forced("register 8x8", 4, "4x1", pieces=True),
 )
 
 
@@ -55,7 +59,8 @@ def halved(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.F
         pytest.skip("the device has no 16-bit floats of its own")
 
     def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
-        ways, forced = offered(work, device), request.param
+        forced = request.param
+        ways = sorted(offered(work, device), key=lambda way: way.pieces, reverse=forced.pieces)
         return [way for way in ways if str(way).startswith(f"{forced.tile} ") and way.stage == forced.stage] or ways
 
     def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool) -> list[Tile]:

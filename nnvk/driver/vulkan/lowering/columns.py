@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.lowering.arrange import RANK, Box, arranged, box_of, fol
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
 from nnvk.driver.vulkan.lowering.elementwise import Spread
+from nnvk.driver.vulkan.lowering.filter_output import TO_FLOATS
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
@@ -70,8 +71,8 @@ def itemsize(dispatch: Dispatch, name: str) -> int:
     """Bytes of an element of a tensor that has data of the dispatch's type."""
     if dispatch.shader.family in _OF_BYTES:
         return _OF_BYTES[dispatch.shader.family]
-    shader = dispatch.shader
-    if name == "src" and shader.has_constant(FROM_FLOATS) and shader.constant(dispatch.specialization, FROM_FLOATS):
+    shader, widened = dispatch.shader, {"src": FROM_FLOATS, "dst": TO_FLOATS}.get(name, "")
+    if shader.has_constant(widened) and shader.constant(dispatch.specialization, widened):
         return SIZES[F32.name]
     types = [SIZES[value] for value in shader.choice if value in SIZES]
     return types[-1] if name == "dst" else types[0]  # convert.comp has two

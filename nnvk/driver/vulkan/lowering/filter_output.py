@@ -20,6 +20,8 @@ from nnvk.ops.linear import Rounding, factors_of, has_wide_bias, output_multipli
 from nnvk.ops.quant import INT32_MAX
 from nnvk.types.codes import FuseCode, OperationCode
 
+TO_FLOATS = "TO_FLOATS"
+"""The specialisation constant of variants on 16-bit floats that says that results are stored as 32-bit ones."""
 _LARGEST_PRODUCT = 255 * 255
 """Of two bytes less their zero points."""
 

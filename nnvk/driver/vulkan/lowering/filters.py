@@ -29,6 +29,8 @@ ROUNDS = 8, 4, 2
 _FEWEST = 4 * ROUNDS[-1]
 LONGEST = 4.0
 """Of filters as vectors, for sums of the fewest products in 16 bits."""
+_ROUNDING = 2
+"""Products whose addition in 16 bits is off by about as much as one rounding of all that they are a part of."""
 _LOCAL = 64
 _ALL = slice(None)
 _AT_ONCE = 1 << 18
@@ -223,15 +225,17 @@ def longest_of(products: int) -> float:
     return LONGEST * math.sqrt(_FEWEST / products)
 
 
-def may_be_halved(g: Lowering, filters: Filters, products: int = _FEWEST) -> bool:
+def may_be_halved(g: Lowering, filters: Filters, products: int = _FEWEST, *, in_pieces: bool = False) -> bool:
     """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
 
+    ``in_pieces``: which are rounded to 16 bits once more.
     What such sums, of so many products, are off by grows with the length of a filter as a vector, and with the input,
     which nobody knows. With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum
     comes out near 0.
     """
     # False for what is no number.
-    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= longest_of(products)
+    most = longest_of(products + in_pieces * _ROUNDING)
+    return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +247,14 @@ class Halving:
     round: int
     """Fours of K in a sum."""
 
+    def scale_of_sum(self, fours: int) -> float:
+        """A power of two for a sum of the sums of rounds, of so many fours of K, that it does not overflow either."""
+        return self.scale / 2 ** (-(-fours // self.round) - 1).bit_length()
 
-def halving_of(g: Lowering, filters: Filters) -> Halving:
+
+def halving_of(g: Lowering, filters: Filters, *, in_pieces: bool) -> Halving:
     """How, for filters that may be halved."""
-    length, _ = length_and_largest(g, filters)
-    fours = next(each for each in ROUNDS if length <= longest_of(4 * each))
+    fours = next(each for each in ROUNDS if may_be_halved(g, filters, 4 * each, in_pieces=in_pieces))
     return Halving(scale_of(g, filters, 4 * fours), fours)
 
 

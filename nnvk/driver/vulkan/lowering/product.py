@@ -250,7 +250,7 @@ def multiply_by(
     """The same by a strategy that was chosen for its work."""
     source = nhwc_input(g, operands.input, product.source, nchw_input)
     target = nhwc_output(g, operands.output, product.target, nchw_output, product.pixel_parts)
-    halving = halving_of(g, filters) if strategy.arithmetic == "half" else None
+    halving = halving_of(g, filters, in_pieces=strategy.pieces > 1) if strategy.arithmetic == "half" else None
     scale = 1.0 if halving is None else halving.scale
     tensors = {
         "src": source,
@@ -293,6 +293,7 @@ def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters)
     taps = vertical.window * horizontal.window
     if product.split is Split.PHASES:
         taps = -(-vertical.window // vertical.stride) * -(-horizontal.window // horizontal.stride)
+    halves = kind == F16.name and g.device.has_native_16
     return Work(
         kind,
         product.rows,
@@ -304,7 +305,8 @@ def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters)
         in_order=filters.is_in_order(product.parts_outside, g.device),
         order=_order_of(g, product, filters),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
-        halves=kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters),
+        halves=halves and may_be_halved(g, filters),
+        halves_in_pieces=halves and may_be_halved(g, filters, in_pieces=True),
         narrow=operands.is_wide and has_narrow_sums(g, operands, filters),
     )
 
@@ -358,8 +360,11 @@ def _by_tiles(
     tiles, sums = strategy.tiles(work), "whole"
     if strategy.pieces > 1:
         sums = "split"
-        left = g.scratch((32 if operands.is_wide else 16) * tiles * strategy.pieces * strategy.sums * local_x * local_y)
+        of_left = 8 if halving else 32 if operands.is_wide else 16
+        left = g.scratch(of_left * tiles * strategy.pieces * strategy.sums * local_x * local_y)
         tensors = {**tensors, "sums": left, "counters": g.counters(tiles * local_x * local_y)}
+        if halving is not None:
+            halves["left_scale"] = halving.scale_of_sum(strategy.fours_of_piece(work))
     g.dispatch(
         PRODUCT.variant(DTYPE=kind, TILE=tile, ARITHMETIC=strategy.arithmetic, SUMS=sums, END="plain"),
         groups=g.flat(tiles * strategy.pieces, 1),

@@ -87,6 +87,8 @@ class Work:
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
     halves: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
+    halves_in_pieces: bool = False
+    """And pieces may leave their sums as such."""
     order: Order = Order.IN_BLOCKS
     """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
     narrow: bool = False
@@ -147,6 +149,12 @@ class Strategy:
         """Into which a product is cut."""
         down, across = self.size
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
+
+    def fours_of_piece(self, work: Work) -> int:
+        """Of K, those of each piece but the last, which may have fewer; the tile `shared` takes whole stages."""
+        at_once = self.stage if self.tile == "shared" else 1
+        stages = -(-work.steps // at_once)
+        return -(-stages // self.pieces) * at_once
 
     def __str__(self) -> str:
         size = str(self.rows)
@@ -240,19 +248,20 @@ def _can_swap(way: str, device: DeviceProfile) -> bool:
 def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """With K split, where there are fewer tiles than a GPU can compute at once; a CPU's few cores have enough."""
     tiles = whole.tiles(work)
+    if whole.arithmetic == "half" and not work.halves_in_pieces:
+        return
     if device.is_cpu or tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
         return
     best = _filled(tiles, device)
     for pieces in range(2, _PIECES[-1] + 1):
         if work.steps < pieces * _SHORTEST_PIECE or tiles * pieces > device.units * costs_of(device).resident:
             return
-        stages = -(-work.steps // (whole.stage if whole.tile == "shared" else 1))
-        if -(-stages // pieces) * (pieces - 1) >= stages:
-            continue  # the last ones would have nothing to do, which shared.glsl relies on
-        filled = _filled(tiles * pieces, device)
-        if pieces in _PIECES or filled > best + 0.03:
+        filled, split = _filled(tiles * pieces, device), replace(whole, pieces=pieces)
+        # A piece without anything to do is not only for nothing: shared.glsl relies on there being none.
+        is_full = split.fours_of_piece(work) * (pieces - 1) < work.steps
+        if is_full and (pieces in _PIECES or filled > best + 0.03):
             best = max(best, filled)
-            yield replace(whole, pieces=pieces)
+            yield split
 
 
 def _filled(groups: int, device: DeviceProfile) -> float:

@@ -12,7 +12,7 @@ from nnvk.driver.vulkan.planning.fusions.columns import fuse_columns
 from nnvk.driver.vulkan.planning.fusions.duplicates import fuse_duplicates
 from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
 from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
-from nnvk.driver.vulkan.planning.fusions.halves import fuse_halves
+from nnvk.driver.vulkan.planning.fusions.halves import fuse_narrowing, fuse_widening
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
 from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
 from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
@@ -35,7 +35,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         fuse_orders(graph, g)
         fuse_matrices(graph, g)
         fuse_pads(graph)
-        fuse_halves(graph)
+        fuse_narrowing(graph)
         fuse_rounding(graph, g)
         fuse_row_norms(graph, g)
         fuse_softmax(graph, g)
@@ -43,6 +43,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
         for group in groups_of(graph):
             if not fuse_end(graph, g, group):
                 fuse_chain(graph, g, group)
+        fuse_widening(graph)
         fuse_columns(graph, g)
         fuse_copies(graph)
     operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]

@@ -1,7 +1,7 @@
-"""Images of 32-bit floats into the first product of a relaxed model, which makes 16-bit ones of what it loads.
+"""Where 16-bit floats begin and end: products take 32-bit ones, and give them.
 
-Of pixels with few channels alone: they are loaded element by element, each a few times. Those of others are loaded as
-vectors, and for every block of output channels again, which the smaller ones are made once for.
+Only images of pixels with few channels are taken: they are loaded element by element, each a few times. Those of others
+are loaded as vectors, and for every block of output channels again, which the smaller ones are made once for.
 """
 
 from __future__ import annotations
@@ -10,11 +10,33 @@ from dataclasses import replace
 
 from nnvk.driver.vulkan.lowering.convert import converts
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32
+from nnvk.driver.vulkan.lowering.filter_output import TO_FLOATS
 from nnvk.driver.vulkan.lowering.product import FROM_FLOATS
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 
-def fuse_halves(graph: Graph) -> None:
+def fuse_widening(graph: Graph) -> None:
+    """Let products, and depthwise convolutions, write what their results are converted to; to be done after all ends."""
+    for position, conversion in graph.dispatches("convert"):
+        half = conversion.tensors["src"]
+        found = graph.writer(half)
+        product = None if found is None else graph.commands[found]
+        if (
+            found is not None
+            and isinstance(product, Dispatch)
+            and product.shader.has_constant(TO_FLOATS)
+            and converts(conversion, F16, F32)
+            and graph.is_passed_on(half)
+            and list(graph.readers(half)) == [position]
+            and graph.may_wait(found)
+        ):
+            words = product.shader.with_constants(product.specialization, **{TO_FLOATS: True})
+            tensors = {**product.tensors, "dst": conversion.tensors["dst"]}
+            graph.replace(position, replace(product, tensors=tensors, specialization=words), [found])
+
+
+def fuse_narrowing(graph: Graph) -> None:
     """Let products read what images are converted from."""
     for position, product in graph.dispatches("product"):
         shader, words, image = product.shader, product.specialization, product.tensors["src"]
