@@ -125,54 +125,66 @@ layout(push_constant) uniform Push {
 #define WORDS_BOOL bvec2
 #endif
 
-// The part of the input that an invocation sees: four channels of an image.
+// The part of the input that an invocation sees: four channels of an image. Sizes are in elements, of VECTOR_LOADS in fours.
 struct Input {
-    uint base;    // index in src of the image's first pixel
+    uint base;    // index of the image's first pixel; of VECTOR_LOADS of its first channel that is seen
     uint height;
     uint width;
-    uint stride;    // values from one pixel to the next,
+    uint stride;    // from one pixel to the next,
     uint line;      // and from one line
-    uvec4 channels;
+    uvec4 channels;    // unless VECTOR_LOADS
 #ifdef DTYPE_Q8
     uint sign_mask;
     uint padding;    // four zero points
 #endif
 };
 
-Input input_of(uint image, uint channel) {
-    uvec4 seen = uvec4(channel);
-    if (!VECTOR_LOADS) seen = min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u)) / depth_multiplier;
-    uint first = image * height * width * channels;
-    uint base = src_offset * WORD_VALUES + first;
+Input input_of(uint image, uint quad) {
+    uvec4 seen = min(quad * 4u + uvec4(0u, 1u, 2u, 3u), uvec4(out_channels - 1u)) / depth_multiplier;
+    uint stride = VECTOR_LOADS ? channels / 4u : channels, line = width * stride;
+    uint base = (VECTOR_LOADS ? src_offset / FOUR_WORDS + quad : src_offset * WORD_VALUES) + image * height * line;
 #ifdef DTYPE_Q8
-    return Input(base, height, width, channels, width * channels, seen, sign_mask, uint(input_zero) * 0x01010101u);
+    return Input(base, height, width, stride, line, seen, sign_mask, uint(input_zero) * 0x01010101u);
 #else
-    return Input(base, height, width, channels, width * channels, seen);
+    return Input(base, height, width, stride, line, seen);
 #endif
 }
 
-// The four values so far down and right of (y, x); in the padding zeros, or zero points. Without a branch: this is
-// unrolled many times, and SwiftShader's compiler tries every way through branches, of which ?: and && are two.
-FACTOR4 load_input(Input from, int y, int x, uint down, uint right) {
-    bool inside = all(lessThan(uvec2(y, x) + uvec2(down, right), uvec2(from.height, from.width)));
-    uint place = uint(y) * from.line + uint(x) * from.stride + (down * from.line + right * from.stride);
-    uvec4 at = from.base + mix(0u, place, inside) + from.channels;
+// Where a line of an image, or a column of a line, is: behind the first one, as which those in the padding count.
+struct Offset {
+    uint behind;
+    bool inside;
+};
+
+// Of the one so many ahead of another.
+Offset offset_of(int first, uint ahead, uint size, uint pitch) {
+    bool inside = uint(first) + ahead < size;
+    return Offset(mix(0u, uint(first) * pitch + ahead * pitch, inside), inside);
+}
+
+// Four values; in the padding zeros, or zero points. Without a branch: this is unrolled many times, and SwiftShader's
+// compiler tries every way through branches, of which ?: and && are two.
+FACTOR4 load_input(Input from, Offset line, Offset column) {
+    bool inside = all(bvec2(line.inside, column.inside));
+    uint at = from.base + line.behind + column.behind;
 #ifdef DTYPE_Q8
     uint word = 0u;
     if (VECTOR_LOADS) {
-        word = src_fours_at(at.x >> 2) ^ from.sign_mask;
+        word = src_fours_at(at) ^ from.sign_mask;
     } else {
-        [[unroll]] for (uint i = 0; i < 4u; i++) word |= uint(LOAD_FROM_WITH(src, at[i], from.sign_mask)) << (8u * i);
+        [[unroll]] for (uint i = 0; i < 4u; i++)
+            word |= uint(LOAD_FROM_WITH(src, at + from.channels[i], from.sign_mask)) << (8u * i);
     }
     return vec4(unpack_bytes(mix(from.padding, word, inside), 0u));
 #else
     FACTOR4 loaded;
     if (VECTOR_LOADS) {
         // Words are selected: there are fewer than values.
-        loaded = FACTOR4_OF(mix(FOUR(0), src_fours_at(at.x >> 2), WORDS_BOOL(inside)));
+        loaded = FACTOR4_OF(mix(FOUR(0), src_fours_at(at), WORDS_BOOL(inside)));
     } else {
-        loaded = FACTOR4(LOAD_FROM_WITH(src, at.x, 0u), LOAD_FROM_WITH(src, at.y, 0u), LOAD_FROM_WITH(src, at.z, 0u),
-                         LOAD_FROM_WITH(src, at.w, 0u));
+        uvec4 each = at + from.channels;
+        loaded = FACTOR4(LOAD_FROM_WITH(src, each.x, 0u), LOAD_FROM_WITH(src, each.y, 0u), LOAD_FROM_WITH(src, each.z, 0u),
+                         LOAD_FROM_WITH(src, each.w, 0u));
         loaded = mix(FACTOR4(0), loaded, bvec4(inside));
     }
 #ifdef DTYPE_Q16
@@ -208,7 +220,7 @@ void main() {
     int y = int(out_y * STRIDE_Y) - pad_top;
     int x = int(out_x * STRIDE_X) - pad_left;
     bool exists = tile.x < batch;
-    Input source = input_of(exists ? tile.x : 0u, tile.w * 4u);
+    Input source = input_of(exists ? tile.x : 0u, tile.w);
     Output target = output_of(tile.w * 4u);
 
 #ifndef ARITHMETIC_HALF
@@ -216,9 +228,11 @@ void main() {
         if (!exists) return;
         for (; out_x < right; out_x++, x += int(STRIDE_X)) {
             TOTAL sum = TOTAL_OF(SUM_FROM(target.bias));
-            for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
+            for (uint ky = 0; ky < KERNEL_HEIGHT; ky++) {
+                Offset line = offset_of(y, ky * DILATION_Y, source.height, source.line);
                 for (uint kx = 0; kx < KERNEL_WIDTH; kx++) {
-                    FACTOR4 value = load_input(source, y, x, ky * DILATION_Y, kx * DILATION_X);
+                    Offset column = offset_of(x, kx * DILATION_X, source.width, source.stride);
+                    FACTOR4 value = load_input(source, line, column);
                     FACTOR4 weight = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
 #ifdef DTYPE_Q8
                     sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for floats
@@ -226,6 +240,7 @@ void main() {
                     sum = with_total(sum, TOTAL_OF(value * weight));
 #endif
                 }
+            }
             store_output(out_line * line_pixels + out_x, target, sum);
         }
         return;
@@ -240,16 +255,21 @@ void main() {
     target.bias -= input_zero * ivec4(taps);
 #endif
     if (!exists) return;
+    Offset lines[MAX_COLUMN_HEIGHT];
+    [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++) lines[row] = offset_of(y, row, source.height, source.line);
     FACTOR4 columns[MAX_COLUMNS][MAX_COLUMN_HEIGHT];
-    [[unroll]] for (uint column = 0; column < KEPT; column++)
+    [[unroll]] for (uint column = 0; column < KEPT; column++) {
+        Offset place = offset_of(x, column, source.width, source.stride);
         [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
-            columns[STRIDE_X + column][row] = load_input(source, y, x, row, column);
+            columns[STRIDE_X + column][row] = load_input(source, lines[row], place);
+    }
     [[dont_unroll]] for (; out_x < right; x += int(AT_ONCE * STRIDE_X)) {
         [[unroll]] for (uint i = 0; i < AT_ONCE; i++, out_x++) {
-            [[unroll]] for (uint column = 0; column < COLUMNS; column++)
+            [[unroll]] for (uint column = 0; column < COLUMNS; column++) {
+                Offset place = offset_of(x, i * STRIDE_X + column, source.width, source.stride);
                 [[unroll]] for (uint row = 0; row < COLUMN_HEIGHT; row++)
-                    columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row]
-                                                         : load_input(source, y, x, row, i * STRIDE_X + column);
+                    columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row] : load_input(source, lines[row], place);
+            }
             [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
                 FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
                 [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
