@@ -29,13 +29,13 @@ def offered(work: Work, device: DeviceProfile) -> list[Strategy]:
 
 @dataclass(frozen=True)
 class Forced:
-    """How a device shall multiply: a tile of a product with fours of K of a stage, as many pieces of K as may be or none,
-    and pixels of depthwise tiles."""
+    """How a device shall multiply: a tile of a product with fours of K of a stage, and pixels of depthwise tiles."""
 
     tile: str
     stage: int
     pixels: str
     pieces: bool = False
+    """K shall be in as many pieces as may be, not in one."""
 
     def __str__(self) -> str:
         return f"{self.tile} by {4 * self.stage}{' in pieces' * self.pieces}"

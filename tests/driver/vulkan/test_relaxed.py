@@ -178,9 +178,7 @@ def test_squares_and_what_follows_stay_in_32_bits() -> None:
 @pytest.mark.parametrize("scale_first", [False, True])
 def test_rows_are_normalised_in_one_dispatch(gpu: VulkanDevice, scale_first: bool) -> None:
     kinds = [shader.split(".")[0] for shader in shaders(plan_of(gpu, transformer(scale_first)))]
-    assert [kind for kind in kinds if kind not in ("product", "fully_connected")] == [
-        *("convert", "normalize_rows")
-    ]
+    assert [kind for kind in kinds if kind not in ("product", "fully_connected")] == [*("convert", "normalize_rows")]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])

@@ -343,9 +343,10 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
         run.busy *= strategy.pieces
         run.rounds = -(-run.rounds // strategy.pieces)
         # Every piece leaves its sums and counts, and what comes last loads them all, and ends.
-        run.end = run.end / strategy.pieces + strategy.sums * 2 * costs.load + costs.load
-        run.moved = run.moved / strategy.pieces + strategy.sums * 2
-        run.memory += run.groups * run.size * 16 * strategy.sums
+        left = strategy.sums / (2 if strategy.arithmetic == "half" else 1)  # vectors of four words
+        run.end = run.end / strategy.pieces + left * 2 * costs.load + costs.load
+        run.moved = run.moved / strategy.pieces + left * 2
+        run.memory += run.groups * run.size * 16 * left
         run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
     run.memory += _bytes(work)
     return cycles(run, costs, device) + _preparation(strategy, work, costs, lanes * device.units)
