@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 
 def fuse_widening(graph: Graph) -> None:
-    """Let products, and depthwise convolutions, write what their results are converted to; to be done after all ends."""
+    """Let products, and depthwise convolutions, write what their results are converted to; to come after all ends."""
     for position, conversion in graph.dispatches("convert"):
         half = conversion.tensors["src"]
         found = graph.writer(half)
