@@ -276,14 +276,14 @@ void main() {
     Source source;
     Share share;
     // Only a phase may have no taps. What is always computed is known behind it: buffers need not be looked up again.
-    bool any = SPLIT != PHASES || own.first < own.end;
+    bool has_steps = SPLIT != PHASES || own.first < own.end;
     uint left = (quads - own.first % quads) / STAGE;    // stages of the tap
-    if (any) {
+    if (has_steps) {
         locate(source, part, windows, own.first, steps, quads, inverses);
         fetch(share, source, firsts, own.first, steps);
     }
     // The last stage has a copy of the products, behind the loop, and nothing to load.
-    for (uint step = own.first; any;) {
+    for (uint step = own.first; has_steps;) {
         put(share, source, step, steps, zeros, bring);
         barrier();
         step += STAGE;
@@ -310,7 +310,7 @@ void main() {
         }
         barrier();
     }
-    if (any) multiply_stage(sums, counts, zeros);
+    if (has_steps) multiply_stage(sums, counts, zeros);
     // Steps past the last count: their weights are words of zeros, which the padding is multiplied by.
     ACC4 due[MAX_FOURS];
     [[unroll]] for (uint f = 0; f < FOURS; f++)

@@ -55,6 +55,16 @@ def test_everything_has_a_strategy_that_the_device_can_run(
     assert len(set(map(str, ways))) == len(ways) > 0
 
 
+@pytest.mark.parametrize("depth", range(0, 300, 7))
+def test_no_piece_is_without_work(depth: int) -> None:
+    """What lies in shared memory is multiplied at least once."""
+    work = replace(IMAGE, rows=19, taps=1, depth=depth)
+    ways = list(candidates(work, GPU))
+    for way in ways:
+        assert way.pieces == 1 or way.fours_of_piece(work) * (way.pieces - 1) < work.steps
+    assert any(way.tile == "shared" for way in ways) == (depth > 0)
+
+
 @pytest.mark.parametrize("work", [BYTES, SHORTS, replace(IMAGE, kind="f16", halves=True)], ids=lambda work: work.kind)
 def test_gpus_do_not_swap_what_is_packed(work: Work) -> None:
     """Mesa's compiler for AMD's GPUs, up to version 22, makes an instruction of swap and product that is none."""

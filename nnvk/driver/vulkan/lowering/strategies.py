@@ -185,7 +185,8 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
-        whole = list(_shared(device, way, work.order is Order.IN_BLOCKS))
+        # The tile `shared` brings its first stage without a look at whether there is one.
+        whole = list(_shared(device, way, work.order is Order.IN_BLOCKS)) if work.steps else []
         if _sums_are_short(work, way):
             whole += _in_registers(work, device, way)
         for strategy in whole:
