@@ -156,6 +156,10 @@ class Strategy:
         stages = -(-work.steps // at_once)
         return -(-stages // self.pieces) * at_once
 
+    def is_busy(self, work: Work) -> bool:
+        """Whether every piece has something to do, which shared.glsl relies on."""
+        return self.fours_of_piece(work) * (self.pieces - 1) < work.steps
+
     def __str__(self) -> str:
         size = str(self.rows)
         if self.tile == "shared":
@@ -185,8 +189,7 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL)
     for way in ways:
-        # The tile `shared` brings its first stage without a look at whether there is one.
-        whole = list(_shared(device, way, work.order is Order.IN_BLOCKS)) if work.steps else []
+        whole = [one for one in _shared(device, way, work.order is Order.IN_BLOCKS) if one.is_busy(work)]
         if _sums_are_short(work, way):
             whole += _in_registers(work, device, way)
         for strategy in whole:
@@ -258,9 +261,7 @@ def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[S
         if work.steps < pieces * _SHORTEST_PIECE or tiles * pieces > device.units * costs_of(device).resident:
             return
         filled, split = _filled(tiles * pieces, device), replace(whole, pieces=pieces)
-        # A piece without anything to do is not only for nothing: shared.glsl relies on there being none.
-        is_full = split.fours_of_piece(work) * (pieces - 1) < work.steps
-        if is_full and (pieces in _PIECES or filled > best + 0.03):
+        if split.is_busy(work) and (pieces in _PIECES or filled > best + 0.03):
             best = max(best, filled)
             yield split
 
