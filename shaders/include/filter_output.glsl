@@ -140,7 +140,7 @@ const uint NO_PIXEL = 0xffffffffu;
 bool exists_in(uint pixel, Output to) { return all(bvec2(to.stored > 0u, pixel != NO_PIXEL)); }
 
 // Of the tensor that an end reads one for one, where there is one, the elements of four results; anything where there are
-// none. Callers load them all before they store the first.
+// none. Who has several results, and waits for loads, has all loaded before the first is stored.
 ACC4 other_of(uint pixel, Output to) {
 #ifdef END_FUSED
     if (EXTRA == OF_EACH) {

@@ -209,7 +209,7 @@ Output target_of(Part part, Place place, uint number) {
     return output_of(place_in_pixel(part), place.block * COLUMNS + (gl_LocalInvocationID.x + number * ACROSS) * 4u);
 }
 
-// How often what zero points are multiplied by was counted.
+// The sums so far of what zero points are multiplied by.
 struct Counts {
     uint inputs[MAX_ROWS];
     uvec4 weights[MAX_FOURS];

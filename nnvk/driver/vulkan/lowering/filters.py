@@ -228,7 +228,8 @@ def longest_of(products: int) -> float:
 def may_be_halved(g: Lowering, filters: Filters, products: int = _FEWEST, *, in_pieces: bool = False) -> bool:
     """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
 
-    ``in_pieces``: which are rounded to 16 bits once more.
+    ``in_pieces``: sums are left by pieces of K, and rounded to 16 bits once more for that.
+
     What such sums, of so many products, are off by grows with the length of a filter as a vector, and with the input,
     which nobody knows. With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum
     comes out near 0.
