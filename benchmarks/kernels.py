@@ -80,7 +80,7 @@ def _timed(model: Model, command: Command, nanoseconds: float) -> Timed:
     operation = model.operations[command.operation]
     target = model.operands[operation.outputs[0]].type.dimensions
     products = 0
-    if operation.code in _WEIGHTED and command.shader.name.startswith(_WEIGHTED[operation.code]):
+    if target and operation.code in _WEIGHTED and command.shader.name.startswith(_WEIGHTED[operation.code]):
         weights = model.operands[operation.inputs[1]].type.dimensions
         products = math.prod(target) * math.prod(weights) // target[-1]
     name = f"{operation.code.name} -> {'x'.join(map(str, target))}"

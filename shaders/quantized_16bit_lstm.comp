@@ -1,6 +1,8 @@
 #version 450
 // A step of QUANTIZED_16BIT_LSTM: the sums of the gates, four of a unit side by side, then the new cell state and the
 // output. A workgroup computes eight units of a batch, an invocation along x one.
+//
+// The input and the state are multiplied together, or, where INPUT_DRIVEN, what the input contributes is there already.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -15,15 +17,23 @@ layout(local_size_x_id = 0, local_size_y_id = 1) in;
 
 layout(push_constant) uniform Push {
     uint src_offset;
-    uint behind_offset;
     uint weights_offset;
     uint due_offset;
+#ifdef INPUT_DRIVEN
+    uint driven_offset;
+#else
+    uint behind_offset;
+#endif
     uint bias_offset;
     uint before_offset;
     uint after_offset;
     uint dst_offset;
     uint length;           // K
+#ifdef INPUT_DRIVEN
+    uint driven_row;       // of the first batch
+#else
     uint split;            // of them from src, the rest from behind
+#endif
     uint sign_mask;
     int zero;
     int weight_zero;
@@ -32,25 +42,22 @@ layout(push_constant) uniform Push {
     int shift;
 };
 
+#ifndef INPUT_DRIVEN
+#define BEHIND
+#endif
 #include "include/texels.glsl"
 #include "include/byte_sums.glsl"
 #include "include/fixed_point.glsl"
+#include "include/lstm_units.glsl"
 
-// No word of the cell state or the output holds units of two batches.
-layout(constant_id = 5) const bool WHOLE_WORDS = false;
-
-READ_VIEW(4, Bias, bias, ivec4)
-READ_VIEW(5, Before, before, uint)
-layout(set = 0, binding = 6) buffer After { uint after[]; };
-layout(set = 0, binding = 7) buffer Dst { uint dst[]; };
+#ifdef INPUT_DRIVEN
+READ_VIEW(3, Driven, driven, ivec4)
+ivec4 products_of(uint row, uint unit) { return driven_at((driven_offset >> 2) + (driven_row + row) * units + unit); }
+#else
+ivec4 products_of(uint row, uint unit) { return ivec4(0); }
+#endif
 
 const int CELL_BITS = 4;    // integer bits of the cell state
-
-// A unit's new cell state and output, in the unsigned range.
-struct Unit {
-    int cell;
-    int result;
-};
 
 int gate(int sum) { return saturate16(scaled(sum, mantissa, shift)); }
 
@@ -61,33 +68,11 @@ Unit next_unit(ivec4 sums, int cell) {
     return Unit(cell + 32768, clamp(rounding_divide_by_pot(multiply(gates.w, squashed), 8), -128, 127) + 128);
 }
 
-#ifdef TILE_SUBGROUP
-#define OF_LANE(member, lane) subgroupShuffle(unit.member, (lane) % LANES)
-#else
-shared Unit neighbours[LANES];
-#define OF_LANE(member, lane) neighbours[(lane) % LANES].member
-#endif
-
 void main() {
-    uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.y, first = gl_WorkGroupID.x * LANES;
-    uint number = min(first + lane, units - 1u), at = row * units + number;
-    bool computes = gl_LocalInvocationID.y == 0u;
-    ivec4 sums = sums_of(row, gl_WorkGroupID.x) + bias_at((bias_offset >> 2) + number);
+    uint row = gl_WorkGroupID.y, first = gl_WorkGroupID.x * LANES;
+    uint number = min(first + gl_LocalInvocationID.x, units - 1u);
+    ivec4 sums = sums_of(row, gl_WorkGroupID.x) + products_of(row, number) + bias_at((bias_offset >> 2) + number);
     Unit unit;
-    if (computes) unit = next_unit(sums, (short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at)) - 32768);
-    if (WHOLE_WORDS) {
-#ifndef TILE_SUBGROUP
-        if (computes) neighbours[lane] = unit;
-        barrier();
-#endif
-        uint cells = uint(OF_LANE(cell, 2u * lane) | OF_LANE(cell, 2u * lane + 1u) << 16) ^ 0x80008000u;
-        uint results = pack_bytes(ivec4(OF_LANE(result, 4u * lane), OF_LANE(result, 4u * lane + 1u),
-                                        OF_LANE(result, 4u * lane + 2u), OF_LANE(result, 4u * lane + 3u)), 0u);
-        at = row * units + first;
-        if (computes && lane < LANES / 2u && first + 2u * lane < units) after[after_offset + (at >> 1) + lane] = cells;
-        if (computes && lane < LANES / 4u && first + 4u * lane < units) dst[dst_offset + (at >> 2) + lane] = results;
-    } else if (computes && first + lane < units) {
-        REPLACE(after[after_offset + (at >> 1)], (at & 1u) << 4, 0xffffu, uint(unit.cell) ^ 0x8000u)
-        REPLACE(dst[dst_offset + (at >> 2)], (at & 3u) << 3, 0xffu, uint(unit.result))
-    }
+    if (gl_LocalInvocationID.y == 0u) unit = next_unit(sums, cell_before(row * units + number));
+    give(unit, row, first, 0u);
 }

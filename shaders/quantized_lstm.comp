@@ -1,6 +1,7 @@
 #version 450
-// The gates of QUANTIZED_LSTM: from the sums of their products, four gates of a unit side by side, to the new cell state
-// and the output before a projection. A workgroup takes a batch, because layer normalisation needs all units of it.
+// The gates of a QUANTIZED_LSTM with peepholes or layer normalisation: from the sums of their products, four gates of a
+// unit side by side, to the new cell state and the output before a projection. A workgroup takes a batch, because layer
+// normalisation needs all units of it.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -9,9 +10,8 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint LOCAL = 64;    // a power of two
-layout(constant_id = 4) const bool CIFG = false;
-layout(constant_id = 5) const bool PEEPHOLE = false;
-layout(constant_id = 6) const bool NORM = false;
+layout(constant_id = 4) const bool PEEPHOLE = false;
+layout(constant_id = 5) const bool NORM = false;
 
 // Sums of products of the input, then what is kept of a unit from one loop to the next; and of the state.
 layout(set = 0, binding = 0) buffer Driven { ivec4 driven[]; };
@@ -19,7 +19,6 @@ READ_VIEW(1, Recurrent, recurrent, ivec4)
 READ_VIEW(2, Bias, bias, ivec4)
 // 16 bits for the gates of each unit: of the peephole, then of the layer normalisation, each if there is one.
 READ_VIEW(3, Parameters, parameters, uvec2)
-// For the four gates mantissas and shifts of sums of the input, of the state, of the peephole, and of the normalisation.
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(5, Before, before, uint)
 layout(set = 0, binding = 6) buffer After { uint after[]; };
@@ -53,16 +52,9 @@ ivec4 parameter(uint section, uint unit) {
     return unpack_shorts(parameters_at((parameters_offset >> 1) + section * units + unit), 0x80008000u) - 32768;
 }
 
-ivec4 saturate16(ivec4 x) { return clamp(x, ivec4(INT16_MIN), ivec4(INT16_MAX)); }
+ivec4 multiplier(uint number) { return multipliers_at((multipliers_offset >> 2) + number); }
 
-// 16 bits plus other numbers by the multipliers of their gates.
-ivec4 add_scaled(ivec4 sums, uint row, ivec4 x) {
-    uint at = (multipliers_offset >> 2) + 2u * row;
-    ivec4 mantissas = multipliers_at(at), shifts = multipliers_at(at + 1u);
-    ivec4 added;
-    for (uint gate = 0; gate < 4u; gate++) added[gate] = scaled(x[gate], mantissas[gate], shifts[gate]);
-    return saturate16(sums + clamp(added, ivec4(-1 << 17), ivec4(1 << 17)));
-}
+#include "include/quantized_gates.glsl"
 
 // What enters the gates of a unit, but for the output gate's peephole.
 ivec4 sums_of(uint at, uint unit, int cell) {
@@ -157,34 +149,17 @@ int normalised(int sum, uint gate, Moments moments, uint unit) {
     int centred = scaled(1024 * sum - moments.mean[gate], moments.mantissa[gate], moments.shift[gate]);
     int weight = parameter(PEEPHOLE ? 1u : 0u, unit)[gate];
     int reduced = weigh(centred, weight, bias_at((bias_offset >> 2) + unit)[gate]);
-    uint at = (multipliers_offset >> 2) + 6u;
-    return saturate16(scaled(reduced, multipliers_at(at)[gate], multipliers_at(at + 1u)[gate]));
+    return saturate16(scaled(reduced, multiplier(6u)[gate], multiplier(7u)[gate]));
 }
 
 // --- units -------------------------------------------------------------------------------------------------------
 
 int cell_before(uint at) { return short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at) - 32768; }
 
-int next_cell(ivec4 gates, int cell) {
-    gates = squashed_gates(gates);
-    int write = CIFG ? INT16_MAX - gates.y : gates.x;
-    int next = rounding_divide_by_pot(gates.y * cell, 15) + rounding_divide_by_pot(write * gates.z, 15 + cell_bits);
-    return clamp(saturate16(next), cell_low, cell_high);
-}
-
-// a - b, kept to 32 bits.
-int saturating_subtract(int a, int b) {
-    int difference = a - b;
-    bool leaves = ((a ^ b) & (a ^ difference)) < 0;
-    return leaves ? (a < 0 ? INT32_MIN : INT32_MAX) : difference;
-}
-
 // Rows need not end with words: neighbours share them.
 void give(uint at, int cell, int gate) {
-    int hidden = scaled(squash(gate, GATE_BITS, false) * squash(cell, cell_bits, true), mantissa, shift);
-    int result = clamp(saturating_subtract(hidden, output_zero), -128, 127);
     REPLACE(after[after_offset + (at >> 1)], (at & 1u) << 4, 0xffffu, uint(cell))
-    REPLACE(dst[dst_offset + (at >> 2)], (at & 3u) << 3, 0xffu, uint(result))
+    REPLACE(dst[dst_offset + (at >> 2)], (at & 3u) << 3, 0xffu, uint(output_of(cell, gate)))
 }
 
 void main() {

@@ -15,12 +15,10 @@ layout(local_size_x_id = 0, local_size_y_id = 1) in;
 
 layout(push_constant) uniform Push {
     uint src_offset;
-    uint behind_offset;
     uint weights_offset;
     uint due_offset;
     uint dst_offset;
     uint length;           // K
-    uint split;            // of them from src, the rest from behind
     uint sign_mask;
     int zero;              // of rows, moved to the unsigned range
     int weight_zero;
@@ -29,7 +27,7 @@ layout(push_constant) uniform Push {
 
 #include "include/byte_sums.glsl"
 
-layout(set = 0, binding = 4) writeonly buffer Dst { ivec4 dst[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { ivec4 dst[]; };
 
 void main() {
     uint row = gl_WorkGroupID.y, quad = gl_WorkGroupID.x * LANES + gl_LocalInvocationID.x;

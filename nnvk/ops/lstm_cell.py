@@ -175,6 +175,11 @@ class CellOperands:
     output_state: Tensor
     cell_state: Tensor
 
+    @property
+    def is_coupled(self) -> bool:
+        """Whether the forget gate does for the input gate (CIFG)."""
+        return len(self.gates) < len(GATES)
+
     @classmethod
     def of(cls, call: Call, prefix: str = "", *, aux: bool = False) -> CellOperands:
         """Those whose names have this prefix, with or without weights of an auxiliary input."""

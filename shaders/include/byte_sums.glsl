@@ -1,6 +1,6 @@
 // Sums of products of rows of bytes with packed weights (lowering/filters.py), less their zero points: what a quantised
-// cell makes of its input and of its state. A row may be of two tensors, one behind the other. A workgroup computes 32
-// columns of a row, four for each invocation along x; those along y share K out and add up in the end.
+// cell makes of its input and of its state. Where BEHIND, a row is of two tensors, one behind the other. A workgroup
+// computes 32 columns of a row, four for each invocation along x; those along y share K out and add up in the end.
 //
 // TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
 // workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
@@ -8,8 +8,8 @@
 // Bytes are multiplied as they are, and zero points come in at the end: sum (a - za) (w - zw) is sum a w - zw sum a +
 // due, where due, n za zw - za sum w, is known for constant weights. Sums wrap round.
 //
-// Declares bindings 0 to 3. To be included after the size of workgroups and the push constants (length, split, sign_mask,
-// zero, weight_zero, the tensors' offsets).
+// Declares bindings 0 to 2, and 3 where BEHIND. To be included after the size of workgroups and the push constants (length,
+// sign_mask, zero, weight_zero, the tensors' offsets, and split where BEHIND: how much of a row is in the first tensor).
 
 #ifndef NNVK_BYTE_SUMS_GLSL
 #define NNVK_BYTE_SUMS_GLSL
@@ -19,29 +19,34 @@
 #include "quant.glsl"
 #include "texels.glsl"
 
-layout(constant_id = 3) const bool ALIGNED = false;    // rows of both tensors are whole words
+layout(constant_id = 3) const bool ALIGNED = false;    // rows of each tensor are whole words
 layout(constant_id = 4) const bool DUE = false;        // what is due to zero points is known
 
 READ_VIEW(0, Src, src, uint)
-READ_VIEW(1, Behind, behind, uint)
-READ_VIEW(2, Weights, weights, uvec4)
-READ_VIEW(3, Due, due, ivec4)
+READ_VIEW(1, Weights, weights, uvec4)
+READ_VIEW(2, Due, due, ivec4)
 
 const uint LANES = 8;    // invocations along x
 
+#ifdef BEHIND
+READ_VIEW(3, Behind, behind, uint)
 int load_byte(uint row, uint k) {
     return k < split ? LOAD_BYTE(src, src_offset, row * split + k, sign_mask)
                      : LOAD_BYTE(behind, behind_offset, row * (length - split) + k - split, sign_mask);
 }
+uint load_word(uint row, uint k) {
+    return k < split ? src_at(src_offset + (row * split + k >> 2))
+                     : behind_at(behind_offset + (row * (length - split) + k - split >> 2));
+}
+#else
+int load_byte(uint row, uint k) { return LOAD_BYTE(src, src_offset, row * length + k, sign_mask); }
+uint load_word(uint row, uint k) { return src_at(src_offset + (row * length + k >> 2)); }
+#endif
 
 // Four steps of K. Past the last one the weights are their zero point.
 uint load_steps(uint row, uint four) {
     uint k = 4u * four;
-    if (ALIGNED) {
-        uint word = k < split ? src_at(src_offset + (row * split + k >> 2))
-                              : behind_at(behind_offset + (row * (length - split) + k - split >> 2));
-        return word ^ sign_mask;
-    }
+    if (ALIGNED) return load_word(row, k) ^ sign_mask;
     ivec4 steps;
     [[unroll]] for (uint i = 0; i < 4u; i++) steps[i] = load_byte(row, min(k + i, length - 1u));
     return pack_bytes(steps, 0u);

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
-from nnvk.ops.call import Call
+from nnvk.driver.vulkan.lowering.steps import steps_of
+from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
 
@@ -15,11 +18,29 @@ def _refuse(call: Call) -> str:
     return refuse_long_sums((1, 1), call.weights.shape[1])
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=PRODUCT_SHADERS, refuse=_refuse)
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(*PRODUCT_SHADERS, ARRANGE), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """Lower FULLY_CONNECTED."""
-    operands = Operands(call.code, call.input, call.weights, call.bias, call.output, call.activation)
-    rows, outputs = call.output.shape
-    depth = call.weights.shape[1]
+    """One product, or rows of that of all steps of an unrolled layer."""
+    steps = steps_of(g, call.input, call.weights, call.bias)
+    if steps is None:
+        _multiply(g, call, call.input, call.output)
+        return
+
+    def of_all(inputs: Tensor) -> Tensor:
+        shape = inputs.shape[0], call.output.shape[1]
+        together = g.intermediate("together", call.output.type.with_dimensions(shape))
+        _multiply(g, call, inputs, together)
+        return together
+
+    rows, columns = call.output.shape
+    made_with = call.weights.index, call.bias.index, call.activation, call.output.type.with_dimensions(())
+    together = steps.once(g, made_with, of_all)
+    box = [(rows, columns), (columns, 1)]
+    arrange(g, moved(together), g.tensor(together), g.tensor(call.output), box, steps.row * columns)
+
+
+def _multiply(g: Lowering, call: Call, source: Tensor, target: Tensor) -> None:
+    operands = Operands(call.code, source, call.weights, call.bias, target, call.activation)
+    (rows, outputs), depth = target.shape, call.weights.shape[1]
     product = Product((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
     multiply(g, operands, filters_of(call.weights), product)

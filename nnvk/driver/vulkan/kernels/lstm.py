@@ -8,12 +8,14 @@ import numpy as np
 
 from nnvk.driver.vulkan.kernels.recurrent import (
     SHADERS,
+    Driven,
     Limits,
     Rows,
     Span,
     both_directions,
     chunks,
     drive,
+    drive_steps,
     loop,
     loop_size,
     one_direction,
@@ -56,12 +58,16 @@ class _Layer:
         self._limits, self._projection_limits = Limits.of(call.activation), Limits.clip(call.proj_clip)
         self._cell_clip = Limits.clip(call.cell_clip).high
         self._norm = bool(operands.norm)
-        self._options = {"CIFG": len(operands.gates) < len(GATES), "PEEPHOLE": bool(operands.peephole)}
+        self._options = {"CIFG": operands.is_coupled, "PEEPHOLE": bool(operands.peephole)}
         if not span.time:
             return
         weights = [operands.input_weights, operands.aux_weights] if aux else [operands.input_weights]
         bias = vectors(g, units, [[None] * len(GATES) if self._norm else by_gate(operands.bias)])
-        self._driven = drive(g, source, matrix(g, units, [by_gate(part) for part in weights]), bias)
+        columns = matrix(g, units, [by_gate(part) for part in weights])
+        if self._norm:
+            self._driven = Driven(drive(g, source, columns, bias), 0)  # the sums take its place
+        else:
+            self._driven = drive_steps(g, source, columns, bias)
         self._recurrent = packed(g, filters_of(matrix(g, units, [by_gate(operands.recurrent_weights)])))
         projection = operands.projection_weights
         self._projection = None if projection is None else packed(g, filters_of(matrix(g, outputs, [[projection]])))
@@ -123,7 +129,7 @@ class _Layer:
 
     def _sums(self, number: int) -> Rows:
         """What the inputs of a step contribute to the sums of its gates."""
-        return self._span.rows(self._driven, len(GATES) * self._units, number)
+        return self._span.rows(self._driven.tensor, len(GATES) * self._units, number, self._driven.row)
 
     def _cells(self, before: TensorRef) -> dict[str, TensorRef]:
         return {"before": before, "after": self._cell, "parameters": self._parameters}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
-from nnvk.driver.vulkan.lowering.gates import matrix, vectors
+from nnvk.driver.vulkan.lowering.gates import columns, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, sums_of
+from nnvk.driver.vulkan.lowering.steps import steps_of
+from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quantized_16bit_lstm import gate_biases, gate_multiplier, gate_weights
 from nnvk.types.codes import OperationCode
 
-SHADER = Shader("quantized_16bit_lstm", TILE=TILES, ARITHMETIC=ARITHMETICS)
+SHADER = Shader("quantized_16bit_lstm", TILE=TILES, ARITHMETIC=ARITHMETICS, INPUT=("behind", "driven"))
 
 
 def refuse(call: Call) -> str:
@@ -22,23 +23,34 @@ def refuse(call: Call) -> str:
 
 @kernel(OperationCode.QUANTIZED_16BIT_LSTM, shaders=(SHADER, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The sums of all gates, and the gates, in one dispatch."""
+    """The sums of all gates, and the gates, in one dispatch; those of the inputs of an unrolled layer in another."""
     batches, units = call.output_state_in.shape
     weights = matrix(g, units, list(zip(*gate_weights(call), strict=True)))
-    sums = sums_of(g, weights, call.input, call.output_state_in)
+    size, length = call.input.shape[1], weights.shape[1]
+    steps = None
+    if weights.is_constant:
+        of_input = columns(g, weights, 0, size)
+        steps = steps_of(g, call.input, of_input)
+    if steps is None:
+        sums, way = sums_of(g, weights, call.input, call.output_state_in), "behind"
+        tensors, push = sums.tensors, sums.push
+    else:
+        sums, way = sums_of(g, columns(g, weights, size, length), call.output_state_in), "driven"
+        driven = steps.once(g, of_input.index, lambda inputs: add_up(g, of_input, inputs))
+        tensors, push = {**sums.tensors, "driven": driven}, {**sums.push, "driven_row": steps.row}
     mantissa, shift = gate_multiplier(call)
     g.dispatch(
-        SHADER.variant(**sums.axes),
+        SHADER.variant(**sums.axes, INPUT=way),
         groups=sums.groups,
         spec={**sums.spec, "WHOLE_WORDS": batches == 1 or units % 4 == 0},
         tensors={
-            **sums.tensors,
+            **tensors,
             "bias": g.tensor(vectors(g, units, [gate_biases(call)])),
             "before": g.tensor(call.cell_state_in),
             "after": g.tensor(call.cell_state_out),
             "dst": g.tensor(call.output_state_out),
         },
-        **sums.push,
+        **push,
         units=units,
         mantissa=mantissa,
         shift=shift,

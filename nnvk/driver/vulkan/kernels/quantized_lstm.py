@@ -9,7 +9,9 @@ from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
-from nnvk.driver.vulkan.lowering.sums import SUMS_SHADERS, add_up
+from nnvk.driver.vulkan.lowering.steps import steps_of
+from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.lstm_cell import GATES, CellOperands
@@ -22,9 +24,10 @@ from nnvk.ops.quantized_lstm import (
     norm_multiplier,
     projection_multiplier,
 )
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import OperandType
 
+STEP = Shader("quantized_lstm_step", TILE=TILES, ARITHMETIC=ARITHMETICS)
 CELL = Shader("quantized_lstm")
 PROJECTION = Shader("quantized_projection")
 LOCAL = 64
@@ -55,22 +58,65 @@ def _multipliers(call: Call, operands: CellOperands) -> np.ndarray:
     return table
 
 
-@kernel(OperationCode.QUANTIZED_LSTM, shaders=(CELL, PROJECTION, *SUMS_SHADERS), refuse=refuse)
+@kernel(OperationCode.QUANTIZED_LSTM, shaders=(STEP, CELL, PROJECTION, *SUMS_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The sums of input and state, then the gates, then the projection if there is one."""
+    """The sums of the input, those of the state with the gates, then the projection if there is one."""
     operands = CellOperands.of(call)
-    batches = call.input.shape[0]
-    units = operands.recurrent_weights["output"].shape[0]
-    bias = g.tensor(vectors(g, units, [by_gate(operands.bias)]))
-    sections = [by_gate(section) for section in (operands.peephole, operands.norm) if section]
-    parameters = g.tensor(vectors(g, units, sections)) if sections else bias
+    units, outputs = operands.recurrent_weights["output"].shape
     hidden = call.output_state_out
     if operands.projection_weights is not None:
         # TensorFlow Lite counts the zero point from the other side.
-        type_ = OperandType(hidden.code, (batches, units), call.hidden_state_scale, -call.hidden_state_zero_point)
+        type_ = OperandType(
+            hidden.code, (call.input.shape[0], units), call.hidden_state_scale, -call.hidden_state_zero_point
+        )
         hidden = g.intermediate("hidden", type_)
-    low, high = clip_range(call.cell_clip, call.cell_state_in.scale, limits(call.cell_state_in.code))
-    mantissa, shift = hidden_multiplier(call)
+    if operands.peephole or operands.norm or not outputs:
+        _whole_rows(call, g, operands, hidden)
+    else:
+        _step(call, g, operands, hidden)
+    if operands.projection_weights is not None:
+        _project(call, g, operands.projection_weights, operands.projection_bias, hidden)
+    g.alias(call.output_state_out, call.result)
+
+
+def _step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> None:
+    """Eight units a workgroup, whose sums of the state are its own; those of the input are of all steps at once."""
+    batches, units = hidden.shape
+    weights = matrix(g, units, [by_gate(operands.input_weights)])
+    steps = steps_of(g, call.input, weights)
+    if steps is None:
+        driven, row = add_up(g, weights, call.input), 0
+    else:
+        driven, row = steps.once(g, weights.index, lambda inputs: add_up(g, weights, inputs)), steps.row
+    sums = sums_of(g, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state)
+    table = _multipliers(call, operands)
+    type_ = OperandType(OperandCode.TENSOR_INT32, (table.size,))
+    multipliers = g.once(
+        ("multipliers", table.tobytes()), lambda: g.intermediate("multipliers", type_, table.reshape(-1))
+    )
+    bias = vectors(g, units, [by_gate(operands.bias)], multipliers, table.size)
+    g.dispatch(
+        STEP.variant(**sums.axes),
+        groups=sums.groups,
+        spec={**sums.spec, "CIFG": operands.is_coupled, "WHOLE_WORDS": batches == 1 or units % 4 == 0},
+        tensors={
+            **sums.tensors,
+            "driven": driven,
+            "bias": g.tensor(bias),
+            **_states(call, g, operands, hidden),
+        },
+        **sums.push,
+        driven_row=row,
+        units=units,
+        **_outputs(call),
+    )
+
+
+def _whole_rows(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> None:
+    """A workgroup a batch, which a layer normalisation needs."""
+    batches, units = hidden.shape
+    bias = g.tensor(vectors(g, units, [by_gate(operands.bias)]))
+    sections = [by_gate(section) for section in (operands.peephole, operands.norm) if section]
     local = min(_MOST_INVOCATIONS, max(8, 1 << (units - 1).bit_length()))
     g.dispatch(
         CELL.variant(),
@@ -78,7 +124,7 @@ def lower(call: Call, g: Lowering) -> None:
         spec={
             "local_x": local,
             "LOCAL": local,
-            "CIFG": len(operands.gates) < len(GATES),
+            "CIFG": operands.is_coupled,
             "PEEPHOLE": bool(operands.peephole),
             "NORM": bool(operands.norm),
         },
@@ -86,23 +132,31 @@ def lower(call: Call, g: Lowering) -> None:
             "driven": add_up(g, matrix(g, units, [by_gate(operands.input_weights)]), call.input),
             "recurrent": add_up(g, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state),
             "bias": bias,
-            "parameters": parameters,
+            "parameters": g.tensor(vectors(g, units, sections)) if sections else bias,
             "multipliers": g.constant(_multipliers(call, operands)),
-            "before": g.tensor(operands.cell_state),
-            "after": g.tensor(call.cell_state_out),
-            "dst": g.tensor(hidden),
+            **_states(call, g, operands, hidden),
         },
         units=units,
-        cell_bits=cell_state_bits(call),
-        cell_low=low,
-        cell_high=high,
-        mantissa=mantissa,
-        shift=shift,
-        output_zero=call.hidden_state_zero_point,
+        **_outputs(call),
     )
-    if operands.projection_weights is not None:
-        _project(call, g, operands.projection_weights, operands.projection_bias, hidden)
-    g.alias(call.output_state_out, call.result)
+
+
+def _states(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> dict[str, TensorRef]:
+    return {"before": g.tensor(operands.cell_state), "after": g.tensor(call.cell_state_out), "dst": g.tensor(hidden)}
+
+
+def _outputs(call: Call) -> dict[str, int]:
+    """Push constants: how the cell state and the output are kept to their types."""
+    low, high = clip_range(call.cell_clip, call.cell_state_in.scale, limits(call.cell_state_in.code))
+    mantissa, shift = hidden_multiplier(call)
+    return {
+        "cell_bits": cell_state_bits(call),
+        "cell_low": low,
+        "cell_high": high,
+        "mantissa": mantissa,
+        "shift": shift,
+        "output_zero": call.hidden_state_zero_point,
+    }
 
 
 def _project(call: Call, g: Lowering, weights: Tensor, bias: Tensor | None, hidden: Tensor) -> None:

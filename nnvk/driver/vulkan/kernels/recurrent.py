@@ -24,6 +24,7 @@ from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import move
 from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.steps import steps_of
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -99,10 +100,10 @@ class Span:
     time_major: bool
     reverse: bool = False
 
-    def rows(self, tensor: TensorRef, width: int, step: int) -> Rows:
-        """A step of a sequence whose rows have ``width`` elements."""
+    def rows(self, tensor: TensorRef, width: int, step: int, before: int = 0) -> Rows:
+        """A step of a sequence whose rows have ``width`` elements, and which has so many of others' rows before it."""
         per_step, per_batch = (self.batches, 1) if self.time_major else (1, self.time)
-        return Rows(tensor, step * per_step * width, per_batch * width)
+        return Rows(tensor, (before + step * per_step) * width, per_batch * width)
 
     def stride(self, width: int) -> int:
         """Elements from a step to the one that is computed next."""
@@ -146,6 +147,24 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
         operands = Operands(OperationCode.FULLY_CONNECTED, source, weights, bias, target)
         multiply(g, operands, filters_of(weights), product)
     return g.tensor(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What the inputs of a cell contribute to its sums."""
+
+    tensor: TensorRef
+    row: int
+    """In which the first of them is."""
+
+
+def drive_steps(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> Driven:
+    """`drive`, of all steps of an unrolled layer at once where the cell takes one; nobody may write there."""
+    steps = steps_of(g, source, weights, bias)
+    if steps is None:
+        return Driven(drive(g, source, weights, bias), 0)
+    made_with = weights.index, bias.index
+    return Driven(steps.once(g, made_with, lambda inputs: drive(g, inputs, weights, bias)), steps.row)
 
 
 def step(

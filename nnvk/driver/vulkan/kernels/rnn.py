@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.kernels.recurrent import (
     Span,
     both_directions,
     chunks,
-    drive,
+    drive_steps,
     loop,
     loop_size,
     one_direction,
@@ -24,6 +24,7 @@ from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.recurrent import sequence_shape
@@ -50,7 +51,7 @@ class _Layer:
         if span.time:
             names = ("weights", "aux_weights") if aux else ("weights",)
             weights = matrix(g, self._units, [[operand(name)] for name in names])
-            self._driven = drive(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
+            self._driven = drive_steps(g, source, weights, vectors(g, self._units, [[operand("bias")]]))
             recurrent = matrix(g, self._units, [[operand("recurrent_weights")]])
             self._recurrent = packed(g, filters_of(recurrent))
 
@@ -71,7 +72,7 @@ class _Layer:
                     length=self._units,
                     state=state,
                     weights=self._recurrent,
-                    driven=self._span.rows(self._driven, 4 * quads, part[0]),
+                    driven=self._sums(part[0]),
                     target=self._rows(part[0]),
                     limits=self._limits,
                 )
@@ -87,7 +88,7 @@ class _Layer:
                 source=state,
                 length=self._units,
                 weights=self._recurrent,
-                driven=self._span.rows(self._driven, 4 * quads, number),
+                driven=self._sums(number),
                 target=self._rows(number),
                 limits=self._limits,
             )
@@ -98,6 +99,10 @@ class _Layer:
         """The state after the last step."""
         steps = self._span.steps
         return [self._rows(steps[-1]) if steps else Rows(self._state, 0, self._units)]
+
+    def _sums(self, number: int) -> Rows:
+        """What the inputs of a step contribute to its sums."""
+        return self._span.rows(self._driven.tensor, round_up(self._units, 4), number, self._driven.row)
 
     def _rows(self, number: int) -> Rows:
         """The outputs of a step."""

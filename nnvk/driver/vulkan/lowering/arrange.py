@@ -101,6 +101,8 @@ def arrange(
     made = arranged(g, dtype, source, target, Box(tuple(box), first), g.operation)
     if made is not None:
         g.add(made)
+        if all(size == 1 or stride == 1 for size, stride in fold(box)):
+            g.note_taken(target, source, first)
 
 
 def arranged(

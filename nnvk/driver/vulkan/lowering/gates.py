@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,18 @@ def matrix(g: Lowering, units: int, parts: Sequence[Gates]) -> Tensor:
     return _together(g, "weights", _type_of(parts[0], rows, width), spots, whole=whole)
 
 
+def columns(g: Lowering, weights: Tensor, first: int, past: int) -> Tensor:
+    """Columns of a matrix that is constant, as one of their own."""
+
+    def make() -> Tensor:
+        type_ = weights.type.with_dimensions((weights.shape[0], past - first))
+        taken = g.intermediate("columns", type_, np.ascontiguousarray(weights.data[:, first:past]))
+        g.users[taken.index] = g.users_of(weights)
+        return taken
+
+    return g.once(("columns", weights.index, first, past), make)
+
+
 def vectors(g: Lowering, units: int, sections: Sequence[Gates], last: Tensor | None = None, tail: int = 0) -> Tensor:
     """Vectors [units] of all gates, one number of each gate beside the other, section after section, padded to fours.
 
@@ -101,7 +114,9 @@ def _together(g: Lowering, name: str, type_: OperandType, spots: Sequence[_Spot]
     """A tensor made of others, now and once if they are constant. If they aren't the ``whole``, the rest is 0."""
     if all(spot.tensor.is_constant for spot in spots):
         form = (name, type_, tuple((spot.tensor.index, spot.first, spot.row_stride, spot.stride) for spot in spots))
-        return g.once(form, lambda: g.intermediate(name, type_, _put_together(type_, spots)))
+        made = g.once(form, lambda: g.intermediate(name, type_, _put_together(type_, spots)))
+        g.users[made.index] = min((g.users_of(spot.tensor) for spot in spots), default=sys.maxsize)
+        return made
     target = g.intermediate(name, type_)
     if not whole:
         fill(g, g.tensor(target), np.zeros(1, type_.dtype))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,14 @@ MOST_COUNTED_ROUNDS = 40_000
 """The same where short loops are not counted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Elements of a tensor, one after the other, of which another tensor is a copy."""
+
+    whole: TensorRef
+    first: int
+
+
 class Lowering:
     """The commands of a model, one operation after the other."""
 
@@ -58,6 +66,7 @@ class Lowering:
         winners: Mapping[str, str] | None = None,
         *,
         relaxed: bool = False,
+        users: Mapping[int, int] | None = None,
     ) -> None:
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -65,6 +74,8 @@ class Lowering:
         """32-bit floats may be computed as if they had 16 bits."""
         self.operation = 0
         """Position in the model of the operation that is being lowered."""
+        self.users: dict[int, int] = dict(users or {})
+        """How many operations take each operand, by index."""
         self._library = library
         self._numbers = itertools.count()
         self._commands: list[Command] = []
@@ -73,6 +84,7 @@ class Lowering:
         self._constants: dict[int, tuple[TensorRef, Constant]] = {}
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
+        self._taken: dict[TensorRef, Taken] = {}
         self._cleared = 0
         self._counters: list[TensorRef] = []
         self.values: dict[int, np.ndarray] = dict(values or {})
@@ -213,6 +225,19 @@ class Lowering:
     def alias(self, source: Tensor | TensorRef, target: Tensor) -> None:
         """Let ``target`` be the same memory as ``source``: for operations that only change the shape."""
         self._tensors[target.index] = self.tensor(source) if isinstance(source, Tensor) else source
+
+    def note_taken(self, target: TensorRef, source: TensorRef, first: int) -> None:
+        """Remember that a tensor is a copy of another one's elements, one after the other, from the ``first`` on."""
+        known = self._taken.get(source, Taken(source, 0))
+        self._taken[target] = Taken(known.whole, known.first + first)
+
+    def taken_from(self, tensor: Tensor) -> Taken | None:
+        """What a tensor is a copy of, one element after the other."""
+        return self._taken.get(self.tensor(tensor))
+
+    def users_of(self, tensor: Tensor) -> int:
+        """How many operations of the model take a tensor."""
+        return self.users.get(tensor.index, 1)
 
     def _new(self, nbytes: int, storage: Storage) -> TensorRef:
         if padded(nbytes) > self.device.max_buffer:

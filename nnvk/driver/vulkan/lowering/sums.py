@@ -41,19 +41,29 @@ class Sums:
 
 
 def sums_of(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None = None) -> Sums:
-    """Rows of ``source`` [rows, ...], those of ``behind`` after them, times weights [columns, K], less zero points.
+    """Rows of ``source`` [rows, ...], any of ``behind`` after them, times weights [columns, K], less zero points.
 
     Columns are a multiple of four, K is not 0; sums wrap round.
     """
     rows, split = source.shape
     columns, length = weights.shape
-    second = source if behind is None or not behind.size else behind
     of_subgroup = uses_subgroups(g.device)
     filters = packed(g, filters_of(weights))
     zero = zero_point(source)
     due = filters
     if weights.is_constant:
         due = g.constant_form(weights, ("due", zero), lambda: _due(weights, zero))
+    tensors = {"src": g.tensor(source), "weights": filters, "due": due}
+    push = {
+        "length": length,
+        "sign_mask": sign_mask(source),
+        "zero": _wrapped(zero),
+        "weight_zero": zero_point(weights),
+    }
+    if behind is not None:
+        tensors["src"] = g.tensor(source if source.size else behind)
+        tensors["behind"] = g.tensor(behind if behind.size else source)
+        push["split"] = split
     return Sums(
         axes={
             "TILE": "subgroup" if of_subgroup else "shared",
@@ -66,19 +76,8 @@ def sums_of(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None 
             "ALIGNED": split % 4 == 0 and length % 4 == 0,
             "DUE": weights.is_constant,
         },
-        tensors={
-            "src": g.tensor(source if source.size else second),
-            "behind": g.tensor(second),
-            "weights": filters,
-            "due": due,
-        },
-        push={
-            "length": length,
-            "split": split,
-            "sign_mask": sign_mask(source),
-            "zero": _wrapped(zero),
-            "weight_zero": zero_point(weights),
-        },
+        tensors=tensors,
+        push=push,
     )
 
 

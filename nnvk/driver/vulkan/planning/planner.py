@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -149,7 +150,8 @@ def lower(
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``winners`` are preferred where there are several ways.
     """
-    g = Lowering(profile, library, values, winners, relaxed=model.relaxed)
+    users = Counter(index for operation in model.operations for index in operation.inputs)
+    g = Lowering(profile, library, values, winners, relaxed=model.relaxed, users=users)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE

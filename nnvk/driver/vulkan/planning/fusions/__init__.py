@@ -30,6 +30,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     commands = g.commands
     graph = Graph(commands, g.constants)
     if g.device.fusion:
+        graph.sweep()
         fuse_duplicates(graph)
         fuse_results(graph)
         fuse_orders(graph, g)

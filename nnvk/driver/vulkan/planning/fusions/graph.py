@@ -188,6 +188,10 @@ class Graph:
             left += command.reads
         return origins
 
+    def sweep(self) -> None:
+        """Remove commands that give nothing but what nobody reads, and those that only these read."""
+        self._sweep([tensor for tensor in self._writers if not self.readers(tensor)])
+
     def lay(self, tensor: TensorRef, part: Part, copying: int) -> None:
         """Let a tensor be a part of another one, and leave out a command that copied from one to the other."""
         self._parts[tensor], whole = part, part.whole

@@ -1,0 +1,140 @@
+"""Unrolled layers: what their steps make of their inputs is computed at once, and each step is one dispatch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_reference import check_like_the_reference
+from builder import Builder
+from fused import plans
+from recipes import Case, Draw, draw_case
+from rows import Row
+
+from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.types.codes import OperandCode
+from nnvk.types.codes import OperationCode as Op
+from nnvk.types.operand import OperandType
+
+STEPS = 5
+STATES: dict[Op, dict[int, int]] = {
+    Op.FULLY_CONNECTED: {},
+    Op.RNN: {4: 0},
+    Op.LSTM: {18: 1, 19: 2},
+    Op.QUANTIZED_LSTM: {18: 0, 19: 1},
+    Op.QUANTIZED_16BIT_LSTM: {13: 0, 14: 1},
+}
+"""Which of its inputs a cell takes from which output of the step before."""
+CELLS = [
+    (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT32),
+    (Op.FULLY_CONNECTED, OperandCode.TENSOR_FLOAT16),
+    (Op.FULLY_CONNECTED, OperandCode.TENSOR_QUANT8_ASYMM),
+    (Op.FULLY_CONNECTED, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
+    (Op.RNN, OperandCode.TENSOR_FLOAT32),
+    (Op.RNN, OperandCode.TENSOR_FLOAT16),
+    (Op.LSTM, OperandCode.TENSOR_FLOAT32),
+    (Op.LSTM, OperandCode.TENSOR_FLOAT16),
+    (Op.QUANTIZED_LSTM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
+    (Op.QUANTIZED_16BIT_LSTM, OperandCode.TENSOR_QUANT8_ASYMM),
+]
+
+
+def unrolled(case: Case, *, late: bool = False, layers: int = 1, taken: range = range(STEPS)) -> Row:
+    """So many steps of a cell, each on its rows of one input, and several times on the same, or only ``taken`` ones.
+
+    Weights are constants, or inputs of the model where they are ``late``. All results are outputs.
+    """
+    build, rng = Builder(), np.random.default_rng(1)
+    given: list[int] = []
+    arrays: list[np.ndarray] = []
+
+    def put_in(type_: OperandType, data: np.ndarray) -> int:
+        given.append(build.operand(type_))
+        arrays.append(data)
+        return given[-1]
+
+    first, *rest = case.inputs
+    sequence = np.concatenate([rng.permutation(np.asarray(first.data).reshape(-1)) for _ in range(STEPS)])
+    shape = STEPS * first.shape[0], *first.shape[1:]
+    whole = put_in(first.type.with_dimensions(shape), sequence.reshape(shape))
+    parts = build.outputs(Op.SPLIT, [whole, build.value(0), build.value(STEPS)], *[first.type] * STEPS)
+    own = [
+        put_in(arg.type, arg.data)
+        if arg.data is not None and arg.type.is_tensor and (late or not arg.is_parameter)
+        else build.constant(arg.type, arg.data)
+        for arg in rest
+    ]
+    states, outputs = STATES[case.code], []
+    for _ in range(layers):
+        inputs = list(own)
+        for step in taken:
+            results = build.outputs(case.code, [parts[step], *inputs], *case.outputs)
+            for place, number in states.items():
+                inputs[place - 1] = results[number]
+            outputs.append(results[-1])
+    return Row(build.finish(given, outputs).frozen, arrays)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("code", "leading"), CELLS)
+def test_steps(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) -> None:
+    """Batches, sizes that are no fours, projections, peepholes, layer normalisation; several layers on one sequence."""
+    check_like_the_reference(vulkan, unrolled(draw_case(Draw(seed), code, leading), layers=1 + seed % 2))
+
+
+@pytest.mark.parametrize(("code", "leading"), CELLS)
+def test_weights_at_run_time(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+    check_like_the_reference(vulkan, unrolled(draw_case(Draw(2), code, leading), late=True))
+
+
+OPTIONAL: dict[Op, tuple[int, ...]] = {
+    Op.FULLY_CONNECTED: (),
+    Op.RNN: (),
+    Op.LSTM: (9, 10, 11, 16, 17, *range(23, 27)),
+    Op.QUANTIZED_LSTM: (9, 10, 11, 16, 17, *range(20, 24)),
+    Op.QUANTIZED_16BIT_LSTM: (),
+}
+"""Peepholes, the projection and layer normalisation."""
+
+
+def simple(code: Op, leading: OperandCode) -> Case:
+    """A case of one batch without anything that is optional."""
+    cases = (draw_case(Draw(seed), code, leading) for seed in range(1000))
+    return next(
+        case
+        for case in cases
+        if case.inputs[0].shape[:-1] == (1,)
+        and all(case.inputs[place].data is None for place in OPTIONAL[code] if place < len(case.inputs))
+    )
+
+
+def families(device: VulkanDevice, row: Row) -> list[str]:
+    """The shaders of the plan, with fusions."""
+    fused, _ = plans(device, row.model, [array.shape for array in row.inputs])
+    return [command.shader.family for command in fused.commands if isinstance(command, Dispatch)]
+
+
+MULTIPLYING = {
+    "product",
+    "quantized_sums",
+    "recurrent_step",
+    "quantized_lstm_step",
+    "recurrent_loop",
+    "quantized_16bit_lstm",
+}
+EVERY_WAY = [each for each in CELLS if each[1] is not OperandCode.TENSOR_FLOAT16]
+
+
+@pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
+def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+    multiplying = [each for each in families(vulkan, unrolled(simple(code, leading))) if each in MULTIPLYING]
+    assert len(multiplying) == 1 + (STEPS if STATES[code] else 0)
+
+
+@pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
+def test_what_nobody_takes_is_not_computed(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
+    """Two steps of five multiply their own inputs alone."""
+    row = unrolled(simple(code, leading), taken=range(2))
+    separate = 2 if STATES[code] and code is not Op.QUANTIZED_16BIT_LSTM else 1
+    assert len([each for each in families(vulkan, row) if each in MULTIPLYING]) == 2 * separate
+    check_like_the_reference(vulkan, row)
