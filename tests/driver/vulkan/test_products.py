@@ -170,7 +170,7 @@ def test_every_strategy(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize("text", [text for text in EVERY_STRATEGY.strip().splitlines() if ",32]" in text.split()[1]])
+@pytest.mark.parametrize("text", re.findall(r"^CONV_2D .*,32\].*", EVERY_STRATEGY, re.MULTILINE))
 def test_every_size_of_the_tile_shared(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Invocations share out what they load in another way for each."""
     work, _ = asked_for(own, text)

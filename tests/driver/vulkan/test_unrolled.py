@@ -83,6 +83,11 @@ def test_steps(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) 
 
 
 @pytest.mark.parametrize(("code", "leading"), CELLS)
+def test_steps_on_gpus(as_gpu: VulkanDevice, code: Op, leading: OperandCode) -> None:
+    check_like_the_reference(as_gpu, unrolled(draw_case(Draw(7), code, leading)))
+
+
+@pytest.mark.parametrize(("code", "leading"), CELLS)
 def test_weights_at_run_time(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(2), code, leading), late=True))
 
