@@ -23,6 +23,10 @@ STATES: dict[Op, dict[int, int]] = {
     Op.LSTM: {18: 1, 19: 2},
     Op.QUANTIZED_LSTM: {18: 0, 19: 1},
     Op.QUANTIZED_16BIT_LSTM: {13: 0, 14: 1},
+    Op.UNIDIRECTIONAL_SEQUENCE_RNN: {},
+    Op.UNIDIRECTIONAL_SEQUENCE_LSTM: {},
+    Op.BIDIRECTIONAL_SEQUENCE_RNN: {},
+    Op.BIDIRECTIONAL_SEQUENCE_LSTM: {},
 }
 """Which of its inputs a cell takes from which output of the step before."""
 CELLS = [
@@ -37,6 +41,7 @@ CELLS = [
     (Op.QUANTIZED_LSTM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED),
     (Op.QUANTIZED_16BIT_LSTM, OperandCode.TENSOR_QUANT8_ASYMM),
 ]
+SEQUENCES = [(code, OperandCode.TENSOR_FLOAT32) for code in STATES if "SEQUENCE" in code.name]
 
 
 def unrolled(case: Case, *, late: bool = False, layers: int = 1, taken: range = range(STEPS)) -> Row:
@@ -76,7 +81,7 @@ def unrolled(case: Case, *, late: bool = False, layers: int = 1, taken: range = 
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("code", "leading"), CELLS)
+@pytest.mark.parametrize(("code", "leading"), [*CELLS, *SEQUENCES])
 def test_steps(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) -> None:
     """Batches, sizes that are no fours, projections, peepholes, layer normalisation; several layers on one sequence."""
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(seed), code, leading), layers=1 + seed % 2))
