@@ -44,10 +44,13 @@ CELLS = [
 SEQUENCES = [(code, OperandCode.TENSOR_FLOAT32) for code in STATES if "SEQUENCE" in code.name]
 
 
-def unrolled(case: Case, *, late: bool = False, layers: int = 1, taken: range = range(STEPS)) -> Row:
+def unrolled(
+    case: Case, *, late: bool = False, anew: bool = False, layers: int = 1, taken: range = range(STEPS)
+) -> Row:
     """So many steps of a cell, each on its rows of one input, and several times on the same, or only ``taken`` ones.
 
-    Weights are constants, or inputs of the model where they are ``late``. All results are outputs.
+    Weights are constants, ``anew`` for each step, or inputs of the model where they are ``late``. All results are
+    outputs.
     """
     build, rng = Builder(), np.random.default_rng(1)
     given: list[int] = []
@@ -63,16 +66,20 @@ def unrolled(case: Case, *, late: bool = False, layers: int = 1, taken: range = 
     shape = STEPS * first.shape[0], *first.shape[1:]
     whole = put_in(first.type.with_dimensions(shape), sequence.reshape(shape))
     parts = build.outputs(Op.SPLIT, [whole, build.value(0), build.value(STEPS)], *[first.type] * STEPS)
+    is_input = [arg.data is not None and arg.type.is_tensor and (late or not arg.is_parameter) for arg in rest]
     own = [
-        put_in(arg.type, arg.data)
-        if arg.data is not None and arg.type.is_tensor and (late or not arg.is_parameter)
-        else build.constant(arg.type, arg.data)
-        for arg in rest
+        put_in(arg.type, arg.data) if is_in else build.constant(arg.type, arg.data)
+        for arg, is_in in zip(rest, is_input, strict=True)
     ]
     states, outputs = STATES[case.code], []
     for _ in range(layers):
         inputs = list(own)
         for step in taken:
+            if anew:
+                inputs = [
+                    index if is_in or place + 1 in states else build.constant(arg.type, arg.data)
+                    for place, (arg, is_in, index) in enumerate(zip(rest, is_input, inputs, strict=True))
+                ]
             results = build.outputs(case.code, [parts[step], *inputs], *case.outputs)
             for place, number in states.items():
                 inputs[place - 1] = results[number]
@@ -135,9 +142,12 @@ MULTIPLYING = {
 EVERY_WAY = [each for each in CELLS if each[1] is not OperandCode.TENSOR_FLOAT16]
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["shared", "anew"])
 @pytest.mark.parametrize(("code", "leading"), EVERY_WAY)
-def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: Op, leading: OperandCode) -> None:
-    multiplying = [each for each in families(vulkan, unrolled(simple(code, leading))) if each in MULTIPLYING]
+def test_inputs_are_multiplied_once(vulkan: VulkanDevice, code: Op, leading: OperandCode, anew: bool) -> None:
+    """Also where each step has constants of its own that are alike."""
+    row = unrolled(simple(code, leading), anew=anew)
+    multiplying = [each for each in families(vulkan, row) if each in MULTIPLYING]
     assert len(multiplying) == 1 + (STEPS if STATES[code] else 0)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, op_failed
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.planning.alike import with_constants_once
 from nnvk.driver.vulkan.planning.at_once import prolonged
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
@@ -150,6 +151,7 @@ def lower(
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``winners`` are preferred where there are several ways.
     """
+    model = with_constants_once(model)
     users = Counter(index for operation in model.operations for index in operation.inputs)
     g = Lowering(profile, library, values, winners, relaxed=model.relaxed, users=users)
     inputs = [

@@ -1,0 +1,47 @@
+"""Constants that are alike are one: frontends write the weights of an unrolled layer again for each of its steps.
+
+They are then packed and uploaded once, and what is computed twice, or for several steps at once, is known as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.types.model import Lifetime, Model
+
+_BEGINNING = 16
+"""Elements that are looked at before all are."""
+
+
+def with_constants_once(model: Model) -> Model:
+    """The model where operations take the first of all tensors that have the same type and bytes."""
+    known: dict[Hashable, list[int]] = {}
+    instead: dict[int, int] = {}
+    for index, operand in enumerate(model.operands):
+        value = operand.value
+        if operand.lifetime is not Lifetime.CONSTANT or value is None or not operand.type.is_tensor:
+            continue
+        others = known.setdefault((operand.type, value.shape, value.reshape(-1)[:_BEGINNING].tobytes()), [])
+        same = next((other for other in others if _are_alike(model, index, other)), None)
+        if same is None:
+            others.append(index)
+        else:
+            instead[index] = same
+    if not instead:
+        return model
+    operations = tuple(
+        replace(operation, inputs=tuple(instead.get(index, index) for index in operation.inputs))
+        if not instead.keys().isdisjoint(operation.inputs)
+        else operation
+        for operation in model.operations
+    )
+    return replace(model, operations=operations)
+
+
+def _are_alike(model: Model, one: int, other: int) -> bool:
+    values = [model.operands[index].value for index in (one, other)]
+    first, second = (np.ascontiguousarray(value).reshape(-1).view(np.uint8) for value in values if value is not None)
+    return np.array_equal(first, second)
