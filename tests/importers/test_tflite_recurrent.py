@@ -221,6 +221,22 @@ def test_lstm_16bit_gates() -> None:
     compare(write(graph), feed)
 
 
+def test_lstm_basic() -> None:
+    """The basic kernel on reals, unrolled."""
+    rng = np.random.default_rng(3)
+    weights, biases = f32c(4 * UNITS, SIZE + UNITS), f32c(4 * UNITS)
+    parts = [f32(BATCH, SIZE) for _ in range(3)]
+    state, cell = f32(BATCH, UNITS), f32(BATCH, UNITS)
+    graph = Net([*parts, state, cell])
+    for part in parts:
+        results = [T("FLOAT32", None) for _ in range(4)]
+        options = {"KernelType": 1, "FusedActivationFunction": ACTIVATIONS.TANH}
+        graph.op("LSTM", [part, state, weights, biases, cell], results, "LSTMOptions", **options)
+        state, cell, *_ = results
+    graph.outputs = [state, cell]
+    compare(write(graph), [rng.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs])
+
+
 # --- control flow --------------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
     options = c.options("LSTMOptions")
     source = c.input(0)
     if options.KernelType() == _KERNEL_BASIC:
-        return _lstm_16bit(c)
+        return _lstm_basic(c)
     if is_quantised(source):
         return _lstm_8bit(c, options, [source])
     states = _OUTPUT_STATE, _CELL_STATE
@@ -268,11 +268,11 @@ def _sequence_8bit(c: Context, options: Any) -> Value:
     return c.emit(Op.PACK, axis, *results, out=results[0].type)
 
 
-def _lstm_16bit(c: Context) -> Sequence[Value]:
-    """The kernel with gates of 16 bits: its weights are one matrix for all gates and both sources."""
+def _lstm_basic(c: Context) -> Sequence[Value]:
+    """The basic kernel: its weights are one matrix for all gates and both sources. Of bytes, its gates have 16 bits."""
     source, output_state, weights, biases, cell_state = (c.input(position) for position in range(5))
-    if source.code is not OperandCode.TENSOR_QUANT8_ASYMM:
-        raise Unmapped(f"NNAPI has the basic kernel for TENSOR_QUANT8_ASYMM only, got {source.type}")
+    if source.code not in (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM):
+        raise Unmapped(f"NNAPI has the basic kernel for TENSOR_FLOAT32 and TENSOR_QUANT8_ASYMM only, got {source.type}")
     if weights.array is None or biases.array is None:
         raise Unmapped("weights and biases (inputs 2 and 3) must be constants")
     units, depth = output_state.shape[-1], source.shape[-1]
@@ -285,19 +285,33 @@ def _lstm_16bit(c: Context) -> Sequence[Value]:
     order = (0, 2, 1, 3)
     rows = [weights.array[gate * units : (gate + 1) * units] for gate in order]
     bias_rows = [biases.array.reshape(-1)[gate * units : (gate + 1) * units] for gate in order]
-    # Android joins recurrent and input weights, in this order, and multiplies them with input and output state, in
-    # that one. What it calls recurrent are the first columns.
-    parts = [*(row[:, units:] for row in rows), *(row[:, :units] for row in rows)]
-    values = [c.constant(part, weights.type) for part in parts]
     bias_values = [c.constant(part, biases.type) for part in bias_rows]
-    cell, output = c.emit_many(
-        Op.QUANTIZED_16BIT_LSTM,
-        source,
-        *values,
-        *bias_values,
-        cell_state,
-        output_state,
-        outs=[cell_state.type, output_state.type],
-    )
+
+    def columns(first: int, past: int) -> list[Value]:
+        return [c.constant(row[:, first:past], weights.type) for row in rows]
+
+    if is_quantised(source):
+        # Android joins recurrent and input weights, in this order, and multiplies them with input and output state, in
+        # that one. What it calls recurrent are the first columns.
+        joined = [*columns(units, units + depth), *columns(0, units)]
+        states, outs = (cell_state, output_state), [cell_state.type, output_state.type]
+        cell, output = c.emit_many(Op.QUANTIZED_16BIT_LSTM, source, *joined, *bias_values, *states, outs=outs)
+    else:
+        _, output, cell, _ = c.emit_many(
+            Op.LSTM,
+            source,
+            *columns(0, depth),
+            *columns(depth, depth + units),
+            *[None] * 3,
+            *bias_values,
+            *[None] * 2,
+            output_state,
+            cell_state,
+            _CELL_ACTIVATIONS[_Kind.TANH],
+            0.0,
+            0.0,
+            *[None] * 4,
+            outs=[source.type] * 4,
+        )
     _update(c, (1, 4), (output, cell))
     return [output, cell]  # the other two outputs are scratch
