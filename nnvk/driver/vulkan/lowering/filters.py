@@ -87,7 +87,7 @@ class Filters:
 
     def weights(self, outputs: slice = _ALL) -> np.ndarray:
         """The weights of a constant operand in this shape (a view), or of some output channels of each part."""
-        flat = self.tensor.data.reshape(-1)
+        flat = np.ascontiguousarray(self.tensor.data).reshape(-1)
         strides = [flat.itemsize * stride for stride in self.strides]
         return np.lib.stride_tricks.as_strided(flat, self.shape, strides, writeable=False)[:, outputs]
 

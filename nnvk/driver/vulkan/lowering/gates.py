@@ -61,7 +61,7 @@ def columns(g: Lowering, weights: Tensor, first: int, past: int) -> Tensor:
 
     def make() -> Tensor:
         type_ = weights.type.with_dimensions((weights.shape[0], past - first))
-        taken = g.intermediate("columns", type_, np.ascontiguousarray(weights.data[:, first:past]))
+        taken = g.intermediate("columns", type_, weights.data[:, first:past])
         g.users[taken.index] = g.users_of(weights)
         return taken
 
