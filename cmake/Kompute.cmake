@@ -41,7 +41,10 @@ target_compile_options(kp_logger PRIVATE -Wno-error)
 
 # Nothing of Vulkan or fmt is linked: the module opens the Vulkan loader itself (native/loader.hpp), Kompute calls it
 # through the dynamic dispatcher (native/dispatch.hpp), and fmt's headers are enough.
-target_compile_definitions(kompute PUBLIC VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1)
+# Kompute's debug layers are a member of kp::Manager, which nnvk does not use, of a type that Vulkan headers from 301 on
+# have in another namespace.
+target_compile_definitions(kompute PUBLIC VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1
+  KOMPUTE_DISABLE_VK_DEBUG_LAYERS=1)
 find_package(fmt REQUIRED)
 foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
   get_target_property(libraries kompute ${property})
