@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from nnvk.ops.binary import broadcast_shape
-from nnvk.ops.call import Call
-from nnvk.ops.quant import dequantize, is_quantised, requantize
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.quant import is_quantised, requantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8S, Signature, one_of, tensor
@@ -16,6 +17,19 @@ from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
 _Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_LEAST_SCALE = 2.0**-40
+"""Beside a scale of at least 1/2: 255 steps of it are still smaller than one step of the other."""
+
+
+def comparable_scales(first: Tensor, second: Tensor) -> tuple[float, float]:
+    """Scales by which two 8-bit tensors compare as they do by their own, and no number is subnormal or infinite.
+
+    Both scales are divided by one power of two, which rounds nothing. A scale that is too small to matter beside the
+    other one is enlarged to a size at which it matters as little.
+    """
+    exponent = math.frexp(max(first.scale, second.scale))[1]
+    scales = (max(math.ldexp(tensor.scale, -exponent), _LEAST_SCALE) for tensor in (first, second))
+    return next(scales), next(scales)
 
 
 def _infer(call: Call) -> list[Shape]:
@@ -26,9 +40,15 @@ def _compare(function: _Function) -> Callable[[Call], np.ndarray]:
     """Quantised inputs are compared as the float32 numbers that they stand for."""
 
     def run(call: Call) -> np.ndarray:
-        if is_quantised(call.input0.code):
-            return function(dequantize(call.input0), dequantize(call.input1))
-        return function(call.input0.data, call.input1.data)
+        first, second = call.input0, call.input1
+        if not is_quantised(first.code):
+            return function(first.data, second.data)
+        scales = comparable_scales(first, second)
+        numbers = (
+            (tensor.data.astype(np.float32) - np.float32(tensor.zero_point)) * np.float32(scale)
+            for tensor, scale in zip((first, second), scales, strict=True)
+        )
+        return function(*numbers)
 
     return run
 

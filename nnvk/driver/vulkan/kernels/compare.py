@@ -10,6 +10,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
+from nnvk.ops.compare import comparable_scales
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
@@ -41,7 +42,7 @@ def lower(call: Call, g: Lowering) -> None:
     push: dict[str, int | float] = {**sign_push(first)}
     if is_quantised(first.code):
         push |= {"lhs_zero": zero_point(first), "rhs_zero": zero_point(second)}
-        push |= {"lhs_scale": first.scale, "rhs_scale": second.scale}
+        push["lhs_scale"], push["rhs_scale"] = comparable_scales(first, second)
     g.dispatch(
         COMPARE.variant(KIND=_KINDS[call.code], DTYPE=dtype(first)),
         groups=g.flat(count, LOCAL),
