@@ -71,6 +71,32 @@ void FeatureChain::restrict_to(const std::vector<std::string>& names) {
     }
 }
 
+std::vector<const char*> float_features(
+    uint32_t api_version, const VkPhysicalDeviceFloatControlsProperties& properties) {
+    std::vector<const char*> names;
+    auto add = [&](bool has, const char* name) {
+        if (has) {
+            names.push_back(name);
+        }
+    };
+    // Some devices have one mode for numbers of all widths. Then 32-bit floats are rounded to nearest too, wherever they
+    // can be, but their subnormal numbers, which may be slow, are left alone.
+    add(properties.shaderRoundingModeRTEFloat16 &&
+            (properties.shaderRoundingModeRTEFloat32 ||
+             properties.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE),
+        "shaderRoundingModeRTEFloat16");
+    if (api_version < VK_API_VERSION_1_2) {
+        return names;
+    }
+    add(properties.shaderSignedZeroInfNanPreserveFloat32, "shaderSignedZeroInfNanPreserveFloat32");
+    add(properties.shaderSignedZeroInfNanPreserveFloat16, "shaderSignedZeroInfNanPreserveFloat16");
+    add(properties.shaderRoundingModeRTEFloat32, "shaderRoundingModeRTEFloat32");
+    add(properties.shaderDenormPreserveFloat16 &&
+            properties.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE,
+        "shaderDenormPreserveFloat16");
+    return names;
+}
+
 std::vector<std::string> subgroup_features(const VkPhysicalDeviceSubgroupProperties& properties) {
     static constexpr struct {
         VkSubgroupFeatureFlagBits bit;

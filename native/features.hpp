@@ -48,6 +48,11 @@ class FeatureChain {
     std::vector<const char*> extensions_;
 };
 
+// Names of the float controls (properties, which need not be enabled) that a module may declare: shaderRoundingModeRTEFloat16
+// by the extension, the others in SPIR-V 1.4, which Vulkan 1.2 takes.
+std::vector<const char*> float_features(
+    uint32_t api_version, const VkPhysicalDeviceFloatControlsProperties& properties);
+
 // Names ("subgroupBasic", ...) of the subgroup operations that compute shaders may use.
 std::vector<std::string> subgroup_features(const VkPhysicalDeviceSubgroupProperties& properties);
 

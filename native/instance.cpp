@@ -232,8 +232,8 @@ void PhysicalDevice::read_properties() {
     for (std::string& name : subgroup_features(subgroup)) {
         features.push_back(std::move(name));
     }
-    if (floats.shaderRoundingModeRTEFloat16) {
-        features.emplace_back("shaderRoundingModeRTEFloat16");
+    for (const char* name : float_features(api_version, floats)) {
+        features.emplace_back(name);
     }
 
     const VkPhysicalDeviceLimits& l = properties.limits;

@@ -13,6 +13,7 @@ import pytest
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (declares the shaders)
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
+from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS
 from nnvk.driver.vulkan.shaders.freeze import freeze
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 
@@ -94,17 +95,23 @@ def test_constants_that_are_not_given_keep_their_defaults(module: bytes) -> None
     np.testing.assert_array_equal(run(freeze(module, [1, 9]), []), run(module, [1, 9]))
 
 
-def test_all_variants_stay_valid(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "features"),
+    [("vulkan1.1", frozenset()), ("vulkan1.2", FLOAT_CONTROLS)],
+    ids=["frozen", "float-controls"],
+)
+def test_all_variants_stay_valid(tmp_path: Path, target: str, features: frozenset[str]) -> None:
     validator = shutil.which("spirv-val")
     if validator is None:
         pytest.skip("there is no validator")
     library = ShaderLibrary()
     for shader in declared_shaders():
-        compiled = library[shader.variants[0]]
-        frozen = compiled.frozen(compiled.specialization({}))
-        assert not {48, 49, 50} & set(opcodes(frozen)), compiled.name
-        (tmp_path / "frozen.spv").write_bytes(frozen)
-        done = subprocess.run(
-            [validator, "--target-env", "vulkan1.1", str(tmp_path / "frozen.spv")], capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{compiled.name}: {done.stdout}{done.stderr}"
+        for variant in {variant.is_native: variant for variant in shader.variants}.values():
+            compiled = library[variant]
+            frozen = compiled.module(compiled.specialization({}), features)
+            assert not {48, 49, 50} & set(opcodes(frozen)), compiled.name
+            (tmp_path / "frozen.spv").write_bytes(frozen)
+            done = subprocess.run(
+                [validator, "--target-env", target, str(tmp_path / "frozen.spv")], capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{compiled.name}: {done.stdout}{done.stderr}"

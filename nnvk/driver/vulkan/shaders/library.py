@@ -7,12 +7,13 @@ import json
 import math
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nnvk.driver.vulkan.shaders.declaration import NATIVE, Shader, Variant
+from nnvk.driver.vulkan.shaders.float_controls import FLOAT_CONTROLS, declare_float_controls
 from nnvk.driver.vulkan.shaders.freeze import freeze
 
 # An editable installation has two folders for a package: one for what was built, and the source tree.
@@ -44,7 +45,7 @@ class CompiledShader:
         self.path = folder / f"{name}.spv"
         """The file of the module."""
         self._spirv: bytes | None = None
-        self._frozen: dict[tuple[int, ...], bytes] = {}
+        self._modules: dict[tuple[tuple[int, ...], frozenset[str]], bytes] = {}
         self.bindings: tuple[str, ...] = tuple(binding["name"] for binding in entry["bindings"])
         """Names of the tensors, by binding."""
         self.writes: frozenset[str] = frozenset(b["name"] for b in entry["bindings"] if not b["readonly"])
@@ -88,11 +89,13 @@ class CompiledShader:
             self._spirv = self.path.read_bytes()
         return self._spirv
 
-    def frozen(self, specialization: tuple[int, ...]) -> bytes:
-        """The module for these values of the specialisation constants."""
-        known = self._frozen.get(specialization)
+    def module(self, specialization: tuple[int, ...], features: Collection[str] = ()) -> bytes:
+        """What a device with these features gets for these values of the specialisation constants."""
+        key = specialization, FLOAT_CONTROLS.intersection(features)
+        known = self._modules.get(key)
         if known is None:
-            known = self._frozen[specialization] = freeze(self.spirv, specialization)
+            frozen = freeze(self.spirv, specialization)
+            known = self._modules[key] = declare_float_controls(frozen, key[1])
         return known
 
     def specialization(
@@ -195,8 +198,8 @@ class ShaderLibrary:
             self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in variants.items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
-        self.features = frozenset().union(*(shader.features for shader in self._compiled.values()))
-        """Device features that any of the shaders needs."""
+        self.features = FLOAT_CONTROLS.union(*(shader.features for shader in self._compiled.values()))
+        """Device features that any of the shaders needs, or makes use of."""
         self._refused: dict[tuple[str, frozenset[str]], str] = {}
         self._files = {path.name for path in folder.glob("*.spv")}
 

@@ -1,0 +1,97 @@
+"""Execution modes that keep a compiler from changing what floating-point numbers are.
+
+By default an implementation may take numbers for neither infinite nor NaN, ignore the sign of zero, round in either
+direction and flush subnormal numbers to zero. A device that can be told otherwise is told so in every module, just
+before it gets the module: which modes a device has are properties, and not all devices have them. Vulkan specification,
+VkPhysicalDeviceFloatControlsProperties.
+
+The modes are part of SPIR-V 1.4, which Vulkan 1.2 takes. The extension SPV_KHR_float_controls would declare them in
+older modules too, but there are optimisers (SwiftShader's) that leave a module alone whose extensions they don't know,
+and run it up to 17 times as long.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+_VERSION_1_4 = 0x10400
+_HEADER_WORDS = 5
+_ENTRY_POINT, _EXECUTION_MODE, _CAPABILITY, _FUNCTION, _VARIABLE = 15, 16, 17, 54, 59
+_FLOAT16 = 9
+"""The capability of modules that compute with 16-bit floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """An execution mode for numbers of some width, and the capability that a module declares for it."""
+
+    capability: int
+    mode: int
+    width: int
+
+
+_CONTROLS = {
+    "shaderSignedZeroInfNanPreserveFloat32": _Control(4466, 4461, 32),
+    "shaderSignedZeroInfNanPreserveFloat16": _Control(4466, 4461, 16),
+    "shaderRoundingModeRTEFloat32": _Control(4467, 4462, 32),
+    "shaderDenormPreserveFloat16": _Control(4464, 4459, 16),
+}
+FLOAT_CONTROLS = frozenset(_CONTROLS)
+"""Features of devices, by the names of their properties, that `declare_float_controls` makes use of."""
+
+
+def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:
+    """The module with an execution mode for each of `FLOAT_CONTROLS` among ``features`` that its numbers can have.
+
+    A module that gets modes becomes one of SPIR-V 1.4, whose entry point names all variables of the module.
+    SPIR-V specification, 2.4: capabilities come first, and execution modes follow the entry point.
+    """
+    module = array("I", spirv)
+    capabilities: set[int] = set()
+    modes: set[tuple[int, int]] = set()
+    variables: list[int] = []
+    capabilities_end = entry = entry_end = 0
+    for at, opcode, end in _declarations(module):
+        if opcode == _CAPABILITY:
+            capabilities.add(module[at + 1])
+            capabilities_end = end
+        elif opcode == _ENTRY_POINT:
+            entry, entry_end = at, end
+        elif opcode == _EXECUTION_MODE:
+            modes.add((module[at + 2], module[at + 3]))
+        elif opcode == _VARIABLE:
+            variables.append(module[at + 2])
+    controls = [
+        control
+        for name, control in _CONTROLS.items()
+        if name in features
+        and (control.width == 32 or _FLOAT16 in capabilities)
+        and (control.mode, control.width) not in modes
+    ]
+    if not controls:
+        return spirv
+    declared = array("I")
+    for capability in dict.fromkeys(control.capability for control in controls):
+        if capability not in capabilities:
+            declared.extend((2 << 16 | _CAPABILITY, capability))
+    entry_point = module[entry:entry_end]
+    # An interface that glslang wrote has no storage: what it names are built-in variables.
+    entry_point.extend(variable for variable in variables if variable not in entry_point[2:])
+    entry_point[0] = len(entry_point) << 16 | _ENTRY_POINT
+    for control in controls:
+        entry_point.extend((4 << 16 | _EXECUTION_MODE, module[entry + 2], control.mode, control.width))
+    module[1] = max(module[1], _VERSION_1_4)
+    return (
+        module[:capabilities_end] + declared + module[capabilities_end:entry] + entry_point + module[entry_end:]
+    ).tobytes()
+
+
+def _declarations(module: array[int]) -> Iterator[tuple[int, int, int]]:
+    """The instructions before the first function: where each begins, its opcode, and where it ends."""
+    at = _HEADER_WORDS
+    while at < len(module) and module[at] & 0xFFFF != _FUNCTION:
+        end = at + (module[at] >> 16)
+        yield at, module[at] & 0xFFFF, end
+        at = end
