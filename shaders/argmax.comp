@@ -45,7 +45,7 @@ void main() {
         bvec4 better = lessThan(candidate, best);
 #endif
 #ifdef IS_FLOAT
-        better = bvec4(uvec4(better) | (uvec4(isnan(candidate)) & uvec4(not(isnan(best)))));
+        better = bvec4(uvec4(better) | (uvec4(is_nan(candidate)) & uvec4(not(is_nan(best)))));
 #endif
         best = mix(best, candidate, better);
         found = mix(found, ivec4(position), better);

@@ -164,12 +164,12 @@ vec4 box_at(uint class_, uint row) { return rois[rois_offset / 4 + row * (classe
 // What remains of a score beside a picked box.
 float decayed(float score, vec4 best, vec4 box) {
     vec2 areas = overlap_areas(best, box);
-    precise float result = score;
+    float result = score;
     // Boxes that do not touch lose nothing. A loop, because some devices compute both sides of an if.
     bool touches = !(areas.x == 0.0 && areas.y > 0.0 && iou_threshold > 0.0 && (KERNEL != 2 || sigma > 0.0));
     for (; touches; touches = false) {
         float over = exact_quotient(areas.x, areas.y);
-        precise float decay;
+        float decay;
         if (KERNEL == 0) decay = over < iou_threshold ? 1.0 : 0.0;
         else if (KERNEL == 1) decay = over < iou_threshold ? 1.0 : 1.0 - over;
         else decay = rounded_exp(exact_quotient(-over * over, sigma));

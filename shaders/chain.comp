@@ -8,7 +8,6 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "include/tensors.glsl"
-#include "include/elementwise.glsl"
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -102,7 +101,10 @@ layout(push_constant) uniform Push {
     uint result_pitch_1;
 };
 
+ROUNDS(out0)
+
 #include "include/columns.glsl"
+#include "include/elementwise.glsl"
 
 #define LOAD_SOURCE(number)                                                                                        \
     if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, four_amid(i, pitch_##number));      \

@@ -94,9 +94,9 @@ vec4 real(uint i) {
 ivec4 whole(vec4 x) {
     x = exact_quotient(x, dst_scale);
     if (TRUNCATE) {
-        x = mix(trunc(x), vec4(0.0), isnan(x));
+        x = mix(trunc(x), vec4(0.0), is_nan(x));
     } else {
-        x = mix(round_half_away(x), vec4(2147483648.0), isnan(x));
+        x = mix(round_half_away(x), vec4(2147483648.0), is_nan(x));
     }
     ivec4 result = ivec4(clamp(x, -2147483648.0, 2147483520.0));
     result = mix(result, ivec4(0x7fffffff), greaterThanEqual(x, vec4(2147483648.0)));

@@ -274,7 +274,8 @@ void main() {
                 FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
                 [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                     [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
-                        sum += columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y] * window[ky * KERNEL_WIDTH + kx];
+                        sum = multiply_add(columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y],
+                                           window[ky * KERNEL_WIDTH + kx], sum);
                 bool stored = all(lessThan(uvec2(out_y + r, out_x), uvec2(bottom, right)));
                 store_output(mix(NO_PIXEL, (out_line + r) * line_pixels + out_x, stored), target, TOTAL_OF(sum));
             }

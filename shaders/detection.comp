@@ -105,9 +105,9 @@ void main() {
     uint from = deltas_offset + i * encoding;
     vec2 moved = vec2(exact_quotient(deltas[from], scale_y), exact_quotient(deltas[from + 1], scale_x));
     vec2 size = vec2(exact_quotient(deltas[from + 2], scale_h), exact_quotient(deltas[from + 3], scale_w));
-    precise vec2 centre = anchor.xy + anchor.zw * moved;
-    precise vec2 half_size = anchor.zw * vec2(rounded_exp(size.x), rounded_exp(size.y)) * 0.5;
-    precise vec4 box = vec4(centre - half_size, centre + half_size);
+    vec2 centre = anchor.xy + anchor.zw * moved;
+    vec2 half_size = anchor.zw * vec2(rounded_exp(size.x), rounded_exp(size.y)) * 0.5;
+    vec4 box = vec4(centre - half_size, centre + half_size);
     boxes[boxes_offset / 4 + i] = box;
 }
 

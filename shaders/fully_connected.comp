@@ -82,7 +82,7 @@ void main() {
 #ifdef IS_FLOAT
         uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)
-            sum += values[k] * FROM_WEIGHT4(weights_at(from + k / 2u * 2u * QUADS + k % 2u));
+            sum = multiply_add(values[k], FROM_WEIGHT4(weights_at(from + k / 2u * 2u * QUADS + k % 2u)), sum);
 #else
         uvec4 words = weights_at((weights_offset >> 2) + at * QUADS + quad);
         [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);

@@ -108,11 +108,11 @@ void main() {
     uint position = entry.y / per_position;
     vec4 delta;
     for (int k = 0; k < 4; ++k) delta[k] = deltas[deltas_offset + locate(batch, entry.y, 4, k)];
-    precise vec2 shift = vec2(position % width, position / width) * vec2(width_stride, height_stride);
-    precise vec4 anchor = anchors[anchors_offset / 4 + entry.y % per_position] + shift.xyxy;
+    vec2 shift = vec2(position % width, position / width) * vec2(width_stride, height_stride);
+    vec4 anchor = anchors[anchors_offset / 4 + entry.y % per_position] + shift.xyxy;
     vec2 image = images[images_offset / 2 + batch];
     vec4 box = refine(anchor, delta, image);
-    precise vec2 size = box.zw - box.xy, centre = box.xy + size * 0.5;
+    vec2 size = box.zw - box.xy, centre = box.xy + size * 0.5;
     bool usable = size.x > min_size && size.y > min_size && centre.x < image.y && centre.y < image.x;
     boxes[boxes_offset / 4 + batch * height * width * per_position + entry.y] = box;
     // NaN has the last key, but it is picked first.

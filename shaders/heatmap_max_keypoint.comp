@@ -57,21 +57,21 @@ float real(uint box, uint keypoint, uint y, uint x) {
 
 // The peak of the Taylor expansion to the second order through 3 x 3 elements, (x, y) from the middle one, and its height.
 vec3 peak_of(float grid[9]) {
-    precise float middle = grid[4];
-    precise vec2 slope = vec2(grid[5] - grid[3], grid[7] - grid[1]) * 0.5;
-    precise float xx = grid[3] - 2.0 * middle + grid[5], yy = grid[1] - 2.0 * middle + grid[7];
-    precise float xy = (grid[8] - grid[6] - grid[2] + grid[0]) * 0.25;
-    precise float product = xx * yy, determinant = product - xy * xy;
-    precise float least = tolerance + tolerance * product;
+    float middle = grid[4];
+    vec2 slope = vec2(grid[5] - grid[3], grid[7] - grid[1]) * 0.5;
+    float xx = grid[3] - 2.0 * middle + grid[5], yy = grid[1] - 2.0 * middle + grid[7];
+    float xy = (grid[8] - grid[6] - grid[2] + grid[0]) * 0.25;
+    float product = xx * yy, determinant = product - xy * xy;
+    float least = tolerance + tolerance * product;
     if (abs(determinant) < least) return vec3(0.0, 0.0, middle);
-    precise vec2 moved = vec2(xy * slope.y - yy * slope.x, xy * slope.x - xx * slope.y);
+    vec2 moved = vec2(xy * slope.y - yy * slope.x, xy * slope.x - xx * slope.y);
     moved = vec2(exact_quotient(moved.x, determinant), exact_quotient(moved.y, determinant));
     float furthest = larger(abs(moved.x), abs(moved.y));
-    precise float factor = furthest > FURTHEST ? exact_quotient(FURTHEST, furthest) : 1.0;
+    float factor = furthest > FURTHEST ? exact_quotient(FURTHEST, furthest) : 1.0;
     moved = moved * factor;
-    precise vec2 along = slope * moved;
-    precise float bent = xx * moved.x * moved.x + 2.0 * xy * moved.x * moved.y + yy * moved.y * moved.y;
-    precise float height = middle + (along.x + along.y) + bent * 0.5;
+    vec2 along = slope * moved;
+    float bent = xx * moved.x * moved.x + 2.0 * xy * moved.x * moved.y + yy * moved.y * moved.y;
+    float height = middle + (along.x + along.y) + bent * 0.5;
     return vec3(moved, height);
 }
 
@@ -80,7 +80,7 @@ uint mirrored(int index) { return index < 0 ? 1u : (uint(index) == size ? size -
 
 // NaN is the largest of all, and of equal elements the first.
 #ifdef IS_FLOAT
-#define IS_BETTER(value, best) (!((value) <= (best)) && !isnan(best))
+#define IS_BETTER(value, best) (!((value) <= (best)) && !is_nan(best))
 #else
 #define IS_BETTER(value, best) ((value) > (best))
 #endif
@@ -123,9 +123,9 @@ void main() {
     vec3 top = peak_of(grid);
     vec4 corners = boxes_at(boxes_offset / 4 + box);
     if (keypoint == 0 && !is_ordered(corners)) COMPLAIN_OF_BOX(flag, corners, box)
-    precise vec2 place = vec2(column, row) + top.xy + 0.5;
+    vec2 place = vec2(column, row) + top.xy + 0.5;
     place = vec2(exact_quotient(place.x, float(size)), exact_quotient(place.y, float(size)));
-    precise vec2 extent = corners.zw - corners.xy, pixel = place * extent + corners.xy;
+    vec2 extent = corners.zw - corners.xy, pixel = place * extent + corners.xy;
     uint to = box * keypoints + keypoint;
     peaks[peaks_offset + to] = top.z;
     places[places_offset / 2 + to] = pixel;

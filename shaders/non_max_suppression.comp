@@ -95,8 +95,8 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     vec4 box = boxes[boxes_offset / 4 + i];
-    precise vec2 half_size = box.zw * 0.5;
-    precise vec4 around = vec4(box.xy - half_size, box.xy + half_size);
+    vec2 half_size = box.zw * 0.5;
+    vec4 around = vec4(box.xy - half_size, box.xy + half_size);
     vec4 corners = vec4(mix(box.xy, box.zw, lessThan(box.zw, box.xy)), mix(box.xy, box.zw, lessThan(box.xy, box.zw)));
     edges[edges_offset / 4 + i] = CENTRES ? around : corners;
 }
@@ -129,9 +129,9 @@ uint remaining(uvec2 candidate, uint pick, vec4 best, vec4 box, float most, floa
     vec2 areas = overlap_areas_or_0(best, box);
     uint key = candidate.x;
     // A loop, because some devices compute both sides of an if.
-    for (bool touches = areas.x != 0.0 || isnan(areas.y) || isinf(scale); touches; touches = false) {
-        precise float over = exact_quotient(areas.x, areas.y);
-        precise float score = score_of(key) * rounded_exp(scale * over * over);
+    for (bool touches = areas.x != 0.0 || is_nan(areas.y) || is_infinite(scale); touches; touches = false) {
+        float over = exact_quotient(areas.x, areas.y);
+        float score = score_of(key) * rounded_exp(scale * over * over);
         key = score > at_least ? key_of(score) : 0;
     }
     bool goes = reach(areas, most, ABOVE) || (ABOVE && candidate.y == pick);

@@ -22,7 +22,7 @@ layout(local_size_x_id = 0) in;
 const uint LOCAL = 64, EACH = 16, SPAN = LOCAL * EACH, STEP = 4;    // classes of an invocation, of a part, of a kept sum
 #define NOTHING uintBitsToFloat(0xff800000u)    // minus infinity
 
-float finite(float logit) { return isnan(logit) || isinf(logit) ? NOTHING : logit; }
+float finite(float logit) { return is_nan(logit) || is_infinite(logit) ? NOTHING : logit; }
 
 #if defined(PASS_WEIGHTS) || defined(PASS_DRAW)
 
@@ -35,9 +35,9 @@ WIDE fixed_point(float x) {
 
 // e^(logit - most) times 2^one, to nearest. The difference is taken exactly, as a float and what that lacks.
 WIDE weight(float logit, float most, uint one) {
-    precise float below = most - logit;
-    precise float back = below - most, kept = below - back;
-    precise float lacks = (most - kept) - (logit + back);
+    float below = most - logit;
+    float back = below - most, kept = below - back;
+    float lacks = (most - kept) - (logit + back);
     if (!(below < 64.0)) return WIDE(0u);    // less than 2^-64, or nothing
     WIDE size = fixed_point(below), rest = fixed_point(abs(lacks));
     size = lacks < 0.0 ? subtract(size, rest) : add(size, rest);

@@ -97,7 +97,8 @@ uint slice;    // of SLICES
             [[unroll]] for (uint from = 0; from < LANES; from++) {                                      \
                 vec4 steps[4];                                                                          \
                 LOAD_WEIGHTS(name, quad / LANES, fours, min(chunk + from, fours - 1u), slot, steps)     \
-                [[unroll]] for (uint k = 0; k < 4u; k++) sum += subgroupShuffle(mine[k], from) * steps[k]; \
+                [[unroll]] for (uint k = 0; k < 4u; k++)                                   \
+                    sum = multiply_add(subgroupShuffle(mine[k], from), steps[k], sum);                  \
             }                                                                                           \
         }                                                                                               \
         return sum;                                                                                     \
@@ -109,7 +110,7 @@ uint slice;    // of SLICES
         for (uint four = slice; four < fours; four += SLICES) {                                         \
             vec4 steps[4], values = vectors[first + four];                                              \
             LOAD_WEIGHTS(name, quad / LANES, fours, four, quad % LANES, steps)                          \
-            [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * steps[k];                       \
+            [[unroll]] for (uint k = 0; k < 4u; k++) sum = multiply_add(values[k], steps[k], sum);      \
         }                                                                                               \
         return sum;                                                                                     \
     }

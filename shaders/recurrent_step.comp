@@ -124,7 +124,8 @@ void main() {
             vec4 steps[4];
             LOAD_WEIGHTS(weights, block, fours, min(chunk + from, fours - 1u), lane, steps)
             [[unroll]] for (uint r = 0; r < ROWS; r++)
-                [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] += subgroupShuffle(mine[r][k], from) * steps[k];
+                [[unroll]] for (uint k = 0; k < 4u; k++)
+                    sums[r] = multiply_add(subgroupShuffle(mine[r][k], from), steps[k], sums[r]);
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) finish(first_row + r, block * LANES + lane, sums[r]);
@@ -147,7 +148,7 @@ void main() {
         LOAD_WEIGHTS(weights, block, fours, four, lane, steps)
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             vec4 values = load_source(first_row + r, four);
-            [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] += values[k] * steps[k];
+            [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] = multiply_add(values[k], steps[k], sums[r]);
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) partial_sums[slice][r][lane] = sums[r];

@@ -60,7 +60,7 @@ Point point_of(uvec4 from) {
 }
 
 ACC4 blend(ACC4 corners[4], vec4 down, vec4 along) {
-    precise vec4 mixed = vec4(corners[0]) * (1.0 - down) * (1.0 - along);
+    vec4 mixed = vec4(corners[0]) * (1.0 - down) * (1.0 - along);
     mixed = mixed + vec4(corners[1]) * down * (1.0 - along);
     mixed = mixed + vec4(corners[2]) * (1.0 - down) * along;
     mixed = mixed + vec4(corners[3]) * down * along;

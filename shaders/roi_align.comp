@@ -33,11 +33,11 @@ layout(push_constant) uniform Push {
 
 // The elements on both sides of a point, and the second one's share.
 REAL neighbours(REAL first, REAL distance, float number, uint size, out INT below, out INT above) {
-    precise REAL point = first + distance * number;
+    REAL point = first + distance * number;
     INT last = INT(int(size) - 1);
     below = min(INT(floor(point)), last);
     above = min(below + 1, last);
-    precise REAL share = point - REAL(below);
+    REAL share = point - REAL(below);
     return mix(share, REAL(0.0), SAME(below, last));
 }
 
@@ -62,27 +62,27 @@ void main() {
     if (i >= count) return;
     find_bins(i, Sizes(elements, channels, out_height, out_width, height, width, NCHW), regions_offset);
     int stride_x = NCHW ? 1 : int(channels), stride_y = int(width) * stride_x;
-    precise REAL first_x = step_x * REAL(bin_x) + start_x, first_y = step_y * REAL(bin_y) + start_y;
+    REAL first_x = step_x * REAL(bin_x) + start_x, first_y = step_y * REAL(bin_y) + start_y;
     first_x = first_x + distance_x * 0.5;
     first_y = first_y + distance_y * 0.5;
-    precise ACC4 sum = ACC4(0);
+    ACC4 sum = ACC4(0);
     for (int row = 0; row < MOST(ratio_y); ++row) {
         INT top, bottom, left, right;
         REAL down = neighbours(first_y, distance_y, float(row), height, top, bottom);
-        precise REAL up = 1.0 - down;
+        REAL up = 1.0 - down;
         top = corner + top * stride_y;
         bottom = corner + bottom * stride_y;
         for (int column = 0; column < MOST(ratio_x); ++column) {
             REAL along = neighbours(first_x, distance_x, float(column), width, left, right);
-            precise REAL back = 1.0 - along;
-            precise REAL a = up * back, b = up * along, c = down * back, d = down * along;
+            REAL back = 1.0 - along;
+            REAL a = up * back, b = up * along, c = down * back, d = down * along;
             left *= stride_x;
             right *= stride_x;
 #ifdef IS_QUANTISED
             ivec4 point = (load(top + left) - zero) * weight_of(a) + (load(top + right) - zero) * weight_of(b) +
                 (load(bottom + left) - zero) * weight_of(c) + (load(bottom + right) - zero) * weight_of(d);
 #else
-            precise vec4 point = load(top + left) * a;
+            vec4 point = load(top + left) * a;
             point = point + load(top + right) * b;
             point = point + load(bottom + left) * c;
             point = point + load(bottom + right) * d;

@@ -42,7 +42,7 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     vec4 box = rois[rois_offset / 4 + i];
-    precise vec4 scaled = box * vec4(scale_x, scale_y, scale_x, scale_y);
+    vec4 scaled = box * vec4(scale_x, scale_y, scale_x, scale_y);
     int batch = split[split_offset + i];
     if (uint(batch) >= batches) {
         COMPLAIN_AT(missing, i, batch)
@@ -56,7 +56,7 @@ void main() {
     }
     vec2 bins = vec2(bins_x, bins_y);
 #ifdef KIND_ALIGN
-    precise vec2 start = scaled.xy, size = max(scaled.zw - start, 1.0);
+    vec2 start = scaled.xy, size = max(scaled.zw - start, 1.0);
     vec2 step = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
     vec2 ratio = mix(ceil(step), vec2(ratio_x, ratio_y), greaterThan(uvec2(ratio_x, ratio_y), uvec2(0)));
     vec2 distance = vec2(exact_quotient(step.x, ratio.x), exact_quotient(step.y, ratio.y));
@@ -70,8 +70,8 @@ void main() {
         shift = 29;
     }
 #else
-    precise vec2 start = round_half_away(vec4(scaled)).xy, end = round_half_away(vec4(scaled)).zw;
-    precise vec2 size = max(end - start + 1.0, 1.0);
+    vec2 start = round_half_away(vec4(scaled)).xy, end = round_half_away(vec4(scaled)).zw;
+    vec2 size = max(end - start + 1.0, 1.0);
     vec2 step = vec2(exact_quotient(size.x, bins.x), exact_quotient(size.y, bins.y));
     vec2 ratio = vec2(0.0), distance = vec2(0.0);
     int mantissa = 0, shift = 0;

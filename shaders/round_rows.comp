@@ -70,7 +70,7 @@ vec2 extremes_of_part(uint row, uint first, uint past) {
 const float SMALLEST = 1e-30;
 
 // To whole numbers from -128 to 127, halves away from zero.
-float whole(float x) { return isnan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
+float whole(float x) { return is_nan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
 
 vec2 extremes_of_row(uint row) {
     vec2 found = extremes_at(extremes_offset / 2 + row * parts);
@@ -91,26 +91,26 @@ void main() {
 #else
     vec2 found = ALONE ? extremes_of_part(row, first, past) : extremes_of_row(row);
 #ifdef KIND_SYMMETRIC
-    precise float extent = larger(found.y, SMALLEST);
-    precise float inverse = 127.0 / extent, step = extent / 127.0;
+    float extent = larger(found.y, SMALLEST);
+    float inverse = 127.0 / extent, step = extent / 127.0;
 #else
-    precise float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
-    precise float difference = high - low;
-    precise float extent = larger(difference, SMALLEST);
-    precise float inverse = 255.0 / extent, step = extent / 255.0;
-    precise float shift = low * inverse;
-    precise float moved = -128.0 - shift;
+    float high = larger(found.y, 0.0), low = smaller(found.x, 0.0);
+    float difference = high - low;
+    float extent = larger(difference, SMALLEST);
+    float inverse = 255.0 / extent, step = extent / 255.0;
+    float shift = low * inverse;
+    float moved = -128.0 - shift;
     float zero = whole(moved);
 #endif
     for (uint at = first + gl_LocalInvocationID.x; at < past; at += LOCAL) {
-        precise float scaled = LOAD(src, row * length + at) * inverse;
+        float scaled = LOAD(src, row * length + at) * inverse;
 #ifdef KIND_SYMMETRIC
-        precise float steps = whole(scaled);
+        float steps = whole(scaled);
 #else
-        precise float placed = scaled + zero;
-        precise float steps = whole(placed) - zero;
+        float placed = scaled + zero;
+        float steps = whole(placed) - zero;
 #endif
-        precise float result = steps * step;
+        float result = steps * step;
         dst[dst_offset + row * length + at] = result;
     }
 #endif

@@ -36,6 +36,8 @@ layout(push_constant) uniform Push {
     uint magic_chunks;
 };
 
+ROUNDS(dst)
+
 #ifdef KIND_NONE
 const uint NOWHERE = 0xffffffffu;
 #else

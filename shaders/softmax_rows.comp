@@ -46,14 +46,14 @@ layout(push_constant) uniform Push {
 #define LOWEST uintBitsToFloat(0xff800000u)    // minus infinity
 
 float value(uint at, uint masked_at) {
-    precise float x = LOAD(src, at);
+    float x = LOAD(src, at);
     if (SCALED) x = x * scale;
     if (MASKED) x = x + LOAD(mask, masked_at);
     return x;
 }
 
 vec4 value4(uint at, uint masked_at) {
-    precise vec4 x = LOAD4(src, at / 4);
+    vec4 x = LOAD4(src, at / 4);
     if (SCALED) x = x * scale;
     if (MASKED) {
         vec4 more = SPREAD ? vec4(LOAD(mask, masked_at)) : LOAD4(mask, masked_at / 4);

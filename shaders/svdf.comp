@@ -7,6 +7,7 @@
 
 #include "include/texels.glsl"
 #include "include/indexing.glsl"
+#include "include/multiply_add.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint ACTIVATION = 0;
@@ -48,7 +49,7 @@ void main() {
         for (uint place = 0; place < memory; place++) {
             float value = place + 1u < memory ? before_at(before_offset + at + place)
                                               : features_at(features_offset + batch * features_row + filter_);
-            filtered += value * weights_at(weights_offset + weight + place);
+            filtered = multiply_add(value, weights_at(weights_offset + weight + place), filtered);
             if (place > 0u) after[after_offset + at + place - 1u] = value;
         }
         after[after_offset + at + memory - 1u] = 0.0;    // room for the next

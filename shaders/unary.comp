@@ -30,9 +30,9 @@ ACC map(ACC x) {
 #if defined(KIND_ABS)
     return abs(x);
 #elif defined(KIND_CLAMP)
-    return isnan(x) ? x : min(max(x, low), high);
+    return is_nan(x) ? x : min(max(x, low), high);
 #elif defined(KIND_ELU)
-    return isnan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
+    return is_nan(x) || x >= 0.0 ? x : min(low * exact_expm1(x), 0.0);
 #elif defined(KIND_ERF)
     return exact_erf(x);
 #elif defined(KIND_EXP)

@@ -28,12 +28,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import spirv_contraction
 import spirv_reflect
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "manifest.json"
 TARGET = "vulkan1.1"
 KERNELS = "nnvk.driver.vulkan.kernels"
+
+_TOOLS = (__file__, spirv_contraction.__file__, spirv_reflect.__file__)
+"""What makes a module of what the compiler gives, and its entry of the manifest."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 
@@ -74,7 +78,7 @@ class Toolchain:
         parts = [
             _output([tools.glslang, "--version"], "glslang-tools"),
             _output([tools.validator, "--version"], "spirv-tools"),
-            *(Path(file).read_text(encoding="utf-8") for file in (__file__, spirv_reflect.__file__)),
+            *(Path(file).read_text(encoding="utf-8") for file in _TOOLS),
         ]
         return cls(version=_digest(parts))
 
@@ -163,8 +167,9 @@ def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -
     with tempfile.TemporaryDirectory() as scratch:
         binary = Path(scratch) / "out.spv"
         _check([tools.glslang, "-V", "--target-env", TARGET, *flags, "-o", str(binary), str(source)], where)
+        spirv = spirv_contraction.forbid_contraction(binary.read_bytes())
+        binary.write_bytes(spirv)
         _check([tools.validator, "--target-env", TARGET, str(binary)], where)
-        spirv = binary.read_bytes()
     try:
         module = spirv_reflect.reflect(spirv)
         bindings = _bindings(module.blocks)

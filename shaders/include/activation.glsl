@@ -5,8 +5,10 @@
 #ifndef NNVK_ACTIVATION_GLSL
 #define NNVK_ACTIVATION_GLSL
 
-float activate(float x, float low, float high) { return isnan(x) ? x : min(max(x, low), high); }
-vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
+#include "special_values.glsl"
+
+float activate(float x, float low, float high) { return is_nan(x) ? x : min(max(x, low), high); }
+vec4 activate(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, is_nan(x)); }
 int activate(int x, int low, int high) { return min(max(x, low), high); }
 ivec4 activate(ivec4 x, int low, int high) { return min(max(x, ivec4(low)), ivec4(high)); }
 

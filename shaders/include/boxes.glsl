@@ -21,19 +21,19 @@ bool is_ordered(vec4 box) { return box.x <= box.z && box.y <= box.w; }
 
 // A box moved and stretched by deltas (dx, dy, log dw, log dh), within an image of (height, width).
 vec4 refine(vec4 box, vec4 deltas, vec2 image) {
-    precise vec2 size = box.zw - box.xy;
-    precise vec2 centre = (box.xy + box.zw) * 0.5 + deltas.xy * size;
-    precise vec2 half_size = vec2(rounded_exp(deltas.z), rounded_exp(deltas.w)) * size * 0.5;
-    precise vec4 corners = vec4(centre - half_size, centre + half_size);
+    vec2 size = box.zw - box.xy;
+    vec2 centre = (box.xy + box.zw) * 0.5 + deltas.xy * size;
+    vec2 half_size = vec2(rounded_exp(deltas.z), rounded_exp(deltas.w)) * size * 0.5;
+    vec4 corners = vec4(centre - half_size, centre + half_size);
     return smaller(larger(corners, vec4(0.0)), image.yxyx);
 }
 
 // The intersection and the union of two boxes, in any order of the axes.
 vec2 overlap_areas(vec4 a, vec4 b) {
-    precise vec2 sides = max(min(a.zw, b.zw) - max(a.xy, b.xy), 0.0);
-    precise vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
-    precise float intersection = sides.x * sides.y;
-    precise float united = a_size.x * a_size.y + b_size.x * b_size.y - intersection;
+    vec2 sides = max(min(a.zw, b.zw) - max(a.xy, b.xy), 0.0);
+    vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
+    float intersection = sides.x * sides.y;
+    float united = a_size.x * a_size.y + b_size.x * b_size.y - intersection;
     return vec2(intersection, united);
 }
 
@@ -45,7 +45,7 @@ float overlap(vec4 a, vec4 b) {
 
 // The same, but the overlap of a box without area is 0.
 vec2 overlap_areas_or_0(vec4 a, vec4 b) {
-    precise vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
+    vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
     bool is_empty = a_size.x * a_size.y <= 0.0 || b_size.x * b_size.y <= 0.0;
     return is_empty ? vec2(0.0, 1.0) : overlap_areas(a, b);
 }

@@ -16,15 +16,14 @@ const uint OPEN = 64;    // is added where a fused activation follows: its limit
 
 #define EACH(function, four) vec4(function((four).x), function((four).y), function((four).z), function((four).w))
 
-float elu(float x, float factor) { return isnan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
+float elu(float x, float factor) { return is_nan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
 
 // A step of a program.
 #define APPLY(step, a, b) apply((step) & (OPEN - 1u), (step) < OPEN, a, b)
 
-// An operation on a, and on b where it has two operands. The limits of a fused activation are operations too. `precise`
-// keeps products and sums that follow each other from being rounded once where they were rounded twice.
+// An operation on a, and on b where it has two operands. The limits of a fused activation are operations too.
 vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
-    precise vec4 result = a;
+    vec4 result = a;
     if (operation == ADD) result = a + b;
     if (operation == SUB) result = a - b;
     if (operation == MUL) result = a * b;
@@ -32,8 +31,8 @@ vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     if (operation == MAXIMUM) result = larger(a, b);
     if (operation == MINIMUM) result = smaller(a, b);
     if (operation == PRELU) result = mix(a, a * b, lessThan(a, vec4(0)));
-    if (operation == AT_LEAST) result = mix(max(a, b), a, isnan(a));
-    if (operation == AT_MOST) result = mix(min(a, b), a, isnan(a));
+    if (operation == AT_LEAST) result = mix(max(a, b), a, is_nan(a));
+    if (operation == AT_MOST) result = mix(min(a, b), a, is_nan(a));
     if (operation == ABS) result = abs(a);
     if (operation == NEG) result = -a;
     if (operation == FLOOR) result = floor(a);

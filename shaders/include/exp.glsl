@@ -4,6 +4,7 @@
 #ifndef NNVK_EXP_GLSL
 #define NNVK_EXP_GLSL
 
+#include "special_values.glsl"
 #include "wide.glsl"
 
 // 2^(j / 16) - 1.
@@ -49,7 +50,7 @@ const WIDE LOG2_E = WIDE(0x5c17f0bcu, 0xb8aa3b29u);    // times 2^63
 // e^x, the nearest float but for one in many thousands.
 float rounded_exp(float x) {
     uint bits = floatBitsToUint(x), exponent = (bits >> 23) & 0xffu;
-    if (isnan(x)) return x;
+    if (is_nan(x)) return x;
     bool negative = (bits >> 31) != 0u;
     if (exponent >= 134u) return negative ? 0.0 : uintBitsToFloat(0x7f800000u);    // from 128 on
     // |x| times 2^57, times log2(e) times 2^63: the product times 2^56.

@@ -21,6 +21,7 @@
 
 READ_VIEW(2, Bias, bias, ACC)
 WRITES(3, Dst, dst)
+ROUNDS(dst)
 #ifdef IS_QUANTISED
 // Four mantissas and four shifts for each four channels; before them what an end needs.
 READ_VIEW(4, Multipliers, multipliers, ivec4)

@@ -4,34 +4,36 @@
 #ifndef NNVK_MATH_GLSL
 #define NNVK_MATH_GLSL
 
+#include "special_values.glsl"
+
 // e^r - 1 for |r| <= ln 2 / 2 (Cephes, expf).
 float expm1_near_0(float r) {
     float p = 1.9875691500e-4;
-    p = p * r + 1.3981999507e-3;
-    p = p * r + 8.3334519073e-3;
-    p = p * r + 4.1665795894e-2;
-    p = p * r + 1.6666665459e-1;
-    p = p * r + 5.0000001201e-1;
-    return p * r * r + r;
+    p = fma(p, r, 1.3981999507e-3);
+    p = fma(p, r, 8.3334519073e-3);
+    p = fma(p, r, 4.1665795894e-2);
+    p = fma(p, r, 1.6666665459e-1);
+    p = fma(p, r, 5.0000001201e-1);
+    return fma(p * r, r, r);
 }
 
 // e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
 float exact_exp(float x) {
 #ifdef DTYPE_F16
     // What has 16 bits in the end does not show what drivers are off by, but for -infinity and for what is no number.
-    return isnan(x) ? x : x < -87.0 ? 0.0 : exp(x);
+    return is_nan(x) ? x : x < -87.0 ? 0.0 : exp(x);
 #endif
     const float LOG2E = 1.44269504088896341;
     float bounded = clamp(x, -104.0, 89.0);
     float n = floor(bounded * LOG2E + 0.5);
-    precise float r = bounded - n * 0.693359375;
+    float r = bounded - n * 0.693359375;
     r = r + n * 2.12194440e-4;
     float p = expm1_near_0(r) + 1.0;
     // 2^n in two factors, because n alone may lie outside the exponents of normal numbers.
     int whole = int(n);
     int part = whole / 2;
     float scaled = p * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
-    return isnan(x) ? x : scaled;
+    return is_nan(x) ? x : scaled;
 }
 
 // e^x - 1, also where that is small.
@@ -50,14 +52,14 @@ float exact_log(float x) {
     }
     m -= 1.0;
     float p = 7.0376836292e-2;
-    p = p * m - 1.1514610310e-1;
-    p = p * m + 1.1676998740e-1;
-    p = p * m - 1.2420140846e-1;
-    p = p * m + 1.4249322787e-1;
-    p = p * m - 1.6668057665e-1;
-    p = p * m + 2.0000714765e-1;
-    p = p * m - 2.4999993993e-1;
-    p = p * m + 3.3333331174e-1;
+    p = fma(p, m, -1.1514610310e-1);
+    p = fma(p, m, 1.1676998740e-1);
+    p = fma(p, m, -1.2420140846e-1);
+    p = fma(p, m, 1.4249322787e-1);
+    p = fma(p, m, -1.6668057665e-1);
+    p = fma(p, m, 2.0000714765e-1);
+    p = fma(p, m, -2.4999993993e-1);
+    p = fma(p, m, 3.3333331174e-1);
     float square = m * m;
     float result = p * m * square - float(n) * 2.12194440e-4 - 0.5 * square + m + float(n) * 0.693359375;
     if (x == INFINITY) return x;
@@ -69,24 +71,24 @@ float exact_tanh(float x) {
     if (size < 0.625) {
         float square = x * x;
         float p = -5.70498872745e-3;
-        p = p * square + 2.06390887954e-2;
-        p = p * square - 5.37397155531e-2;
-        p = p * square + 1.33314422036e-1;
-        p = p * square - 3.33332819422e-1;
-        return p * square * x + x;
+        p = fma(p, square, 2.06390887954e-2);
+        p = fma(p, square, -5.37397155531e-2);
+        p = fma(p, square, 1.33314422036e-1);
+        p = fma(p, square, -3.33332819422e-1);
+        return fma(p * square, x, x);
     }
     float result = 1.0 - 2.0 / (exact_exp(2.0 * size) + 1.0);
-    return x < 0.0 ? -result : (isnan(x) ? x : result);
+    return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
 // 1 - erf(z) for z from 0 up: a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 (Abramowitz and Stegun, 7.1.26).
 float erfc_of_magnitude(float z) {
     float t = 1.0 / (1.0 + 0.3275911 * z);
     float p = 1.061405429;
-    p = p * t - 1.453152027;
-    p = p * t + 1.421413741;
-    p = p * t - 0.284496736;
-    p = p * t + 0.254829592;
+    p = fma(p, t, -1.453152027);
+    p = fma(p, t, 1.421413741);
+    p = fma(p, t, -0.284496736);
+    p = fma(p, t, 0.254829592);
     return p * t * exact_exp(-z * z);
 }
 
@@ -96,14 +98,14 @@ float exact_erf(float x) {
     if (size < 0.5) {
         float square = x * x;
         float p = -8.548327e-4;
-        p = p * square + 5.223978e-3;
-        p = p * square - 2.686617e-2;
-        p = p * square + 1.128379e-1;
-        p = p * square - 3.761264e-1;
-        return x * (p * square + 1.128379167);
+        p = fma(p, square, 5.223978e-3);
+        p = fma(p, square, -2.686617e-2);
+        p = fma(p, square, 1.128379e-1);
+        p = fma(p, square, -3.761264e-1);
+        return x * fma(p, square, 1.128379167);
     }
     float result = 1.0 - erfc_of_magnitude(size);
-    return x < 0.0 ? -result : (isnan(x) ? x : result);
+    return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
 // max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which loses nothing where 1 + erf would be next to 0. Beyond 100 nothing is left
@@ -111,7 +113,7 @@ float exact_erf(float x) {
 float gelu(float x) {
     float size = min(abs(x), 100.0);
     float lost = 0.5 * size * erfc_of_magnitude(size * 0.70710678);
-    return isnan(x) ? x : max(x, 0.0) - lost;
+    return is_nan(x) ? x : max(x, 0.0) - lost;
 }
 
 float exact_logistic(float x) {
@@ -123,7 +125,7 @@ float exact_logistic(float x) {
 float gelu_by_tanh(float x) {
     float size = clamp(x, -100.0, 100.0);
     float y = 0.7978845608 * (size + 0.044715 * size * size * size);
-    return isnan(x) ? x : (x < -100.0 ? 0.0 : x * exact_logistic(2.0 * y));
+    return is_nan(x) ? x : (x < -100.0 ? 0.0 : x * exact_logistic(2.0 * y));
 }
 
 // The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. The angle
@@ -154,23 +156,20 @@ int reduce_angle(float size, out float angle) {
 
 float exact_sin(float x) {
     float size = abs(x), angle = size;
-    if (isnan(x) || isinf(x)) return uintBitsToFloat(0x7fc00000u);
+    if (is_nan(x) || is_infinite(x)) return uintBitsToFloat(0x7fc00000u);
     int quadrant = size < 0.7853981 ? 0 : reduce_angle(size, angle);
     float square = angle * angle;
     float result;
     if ((quadrant & 1) == 0) {
-        result = ((-1.9515295891e-4 * square + 8.3321608736e-3) * square - 1.6666654611e-1) * square * angle + angle;
+        float p = fma(fma(-1.9515295891e-4, square, 8.3321608736e-3), square, -1.6666654611e-1);
+        result = fma(p * square, angle, angle);
     } else {
-        result = ((2.443315711809948e-5 * square - 1.388731625493765e-3) * square + 4.166664568298827e-2) * square * square
-            - 0.5 * square + 1.0;
+        float p = fma(fma(2.443315711809948e-5, square, -1.388731625493765e-3), square, 4.166664568298827e-2);
+        result = fma(p * square, square, -0.5 * square) + 1.0;
     }
     return (quadrant & 2) != (x < 0.0 ? 2 : 0) ? -result : result;
 }
 
-// Some compilers make a product with 1 / 6 of what is not `precise`.
-float hard_swish(float x) {
-    precise float result = x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
-    return result;
-}
+float hard_swish(float x) { return x * clamp(x + 3.0, 0.0, 6.0) / 6.0; }
 
 #endif

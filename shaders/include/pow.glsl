@@ -8,11 +8,11 @@
 
 // a * b without error (Dekker).
 vec2 exact_product(float a, float b) {
-    precise float p = a * b;
-    precise float at = a * 4097.0, bt = b * 4097.0;
-    precise float ah = at - (at - a), bh = bt - (bt - b);
-    precise float al = a - ah, bl = b - bh;
-    precise float error = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    float p = a * b;
+    float at = a * 4097.0, bt = b * 4097.0;
+    float ah = at - (at - a), bh = bt - (bt - b);
+    float al = a - ah, bl = b - bh;
+    float error = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
     return vec2(p, error);
 }
 
@@ -27,35 +27,35 @@ vec2 precise_log(float x) {
         n += 1.0;
     }
     // ln m = 2 artanh t with t = (m - 1) / (m + 1); its remainder follows from what t lacks.
-    precise float over = m - 1.0, under = m + 1.0;
-    precise float under_low = m - (under - 1.0);
-    precise float t = over / under;
+    float over = m - 1.0, under = m + 1.0;
+    float under_low = m - (under - 1.0);
+    float t = over / under;
     vec2 back = exact_product(t, under);
-    precise float t_low = (((over - back.x) - back.y) - t * under_low) / under;
+    float t_low = (((over - back.x) - back.y) - t * under_low) / under;
     float square = t * t;
-    float series = ((9.0909091e-2 * square + 1.1111111e-1) * square + 1.4285714e-1) * square + 2.0e-1;
-    series = series * square + 3.3333333e-1;
-    precise float low = 2.0 * (t_low + t * square * series);
+    float series = fma(fma(fma(9.0909091e-2, square, 1.1111111e-1), square, 1.4285714e-1), square, 2.0e-1);
+    series = fma(series, square, 3.3333333e-1);
+    float low = 2.0 * (t_low + t * square * series);
     // The larger part of ln 2 has so few bits that n times it is exact.
-    precise float whole = n * 0.693359375, part = 2.0 * t;
-    precise float high = whole + part;
-    precise float kept = high - whole;
+    float whole = n * 0.693359375, part = 2.0 * t;
+    float high = whole + part;
+    float kept = high - whole;
     low = low + ((whole - (high - kept)) + (part - kept)) - n * 2.12194440e-4;
-    precise float sum = high + low;
-    precise float rest = low - (sum - high);
+    float sum = high + low;
+    float rest = low - (sum - high);
     return vec2(sum, rest);
 }
 
 float positive_pow(float x, float y) {
     const float INFINITY = uintBitsToFloat(0x7f800000u);
     if (x == 1.0 || y == 0.0) return 1.0;
-    if (x == 0.0 || isinf(x) || isinf(y)) return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
+    if (x == 0.0 || is_infinite(x) || is_infinite(y)) return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
     vec2 logarithm = precise_log(x);
     if (abs(logarithm.x * y) > 110.0) return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
     vec2 exponent = exact_product(logarithm.x, y);
-    precise float low = exponent.y + logarithm.y * y;
+    float low = exponent.y + logarithm.y * y;
     float n = floor(exponent.x * 1.44269504 + 0.5);
-    precise float r = exponent.x - n * 0.693359375;
+    float r = exponent.x - n * 0.693359375;
     r = r + n * 2.12194440e-4 + low;
     int whole = int(n);
     int part = whole / 2;
@@ -65,12 +65,12 @@ float positive_pow(float x, float y) {
 
 float exact_pow(float x, float y) {
     if (y == 0.0 || x == 1.0) return 1.0;
-    if (isnan(x) || isnan(y)) return uintBitsToFloat(0x7fc00000u);
+    if (is_nan(x) || is_nan(y)) return uintBitsToFloat(0x7fc00000u);
     float size = positive_pow(abs(x), y);
     if (x > 0.0 || (x == 0.0 && floatBitsToUint(x) == 0u)) return size;
-    bool whole = isinf(y) || y == trunc(y);
+    bool whole = is_infinite(y) || y == trunc(y);
     bool odd = abs(y) < 16777216.0 && abs(y - 2.0 * trunc(0.5 * y)) == 1.0;
-    if (!whole && x < 0.0 && !isinf(x)) return uintBitsToFloat(0x7fc00000u);
+    if (!whole && x < 0.0 && !is_infinite(x)) return uintBitsToFloat(0x7fc00000u);
     return odd ? -size : size;
 }
 

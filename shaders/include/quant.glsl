@@ -16,6 +16,8 @@
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16);
 #endif
 
+#include "special_values.glsl"
+
 // Four consecutive bytes, each in 0..255.
 ivec4 unpack_bytes(uint word, uint sign_mask) {
     word ^= sign_mask;
@@ -183,14 +185,14 @@ ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
 // The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties. What is left
 // of `a` is exact: the product is taken by halves (Dekker), because fma need not be one rounding.
 vec4 exact_quotient(vec4 a, vec4 b) {
-    precise vec4 quotient = a / b;
-    precise vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;
-    precise vec4 q_high = q_far - (q_far - quotient), b_high = b_far - (b_far - b);
-    precise vec4 q_low = quotient - q_high, b_low = b - b_high;
-    precise vec4 product = quotient * b;
-    precise vec4 error = q_low * b_low - (((product - q_high * b_high) - q_low * b_high) - q_high * b_low);
-    precise vec4 corrected = quotient + (a - product - error) / b;
-    return mix(corrected, quotient, isnan(corrected));
+    vec4 quotient = a / b;
+    vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;
+    vec4 q_high = q_far - (q_far - quotient), b_high = b_far - (b_far - b);
+    vec4 q_low = quotient - q_high, b_low = b - b_high;
+    vec4 product = quotient * b;
+    vec4 error = q_low * b_low - (((product - q_high * b_high) - q_low * b_high) - q_high * b_low);
+    vec4 corrected = quotient + (a - product - error) / b;
+    return mix(corrected, quotient, is_nan(corrected));
 }
 vec4 exact_quotient(vec4 a, float b) { return exact_quotient(a, vec4(b)); }
 float exact_quotient(float a, float b) { return exact_quotient(vec4(a), vec4(b)).x; }

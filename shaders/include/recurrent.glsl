@@ -15,6 +15,7 @@
 
 #include "activations.glsl"
 #include "indexing.glsl"
+#include "multiply_add.glsl"
 
 const uint LANES = 8u;      // of a block of packed weights, four columns each
 

@@ -29,7 +29,7 @@ layout(set = 0, binding = 1) readonly buffer Regions { uvec4 regions[]; };
 
 // Along both axes, in elements of the feature map: where the region starts, how far it is from bin to bin, from one
 // sampling point to the next, and how many of those a bin has. The number of the bin. The element at the feature map's
-// corner, of the channel. (No struct: glslang crashes on `precise` with members.)
+// corner, of the channel.
 REAL start_x, start_y, step_x, step_y, distance_x, distance_y;
 INT ratio_x, ratio_y, bin_x, bin_y, mantissa, shift, corner;
 

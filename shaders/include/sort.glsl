@@ -7,6 +7,8 @@
 #ifndef NNVK_SORT_GLSL
 #define NNVK_SORT_GLSL
 
+#include "special_values.glsl"
+
 const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes after all others
 
 // ENTRIES(binding, binding) declares the rows and their sizes, which are 0 at first; the push constants must have an
@@ -26,7 +28,7 @@ const uint NAN_FIRST = 0xffffffffu, NAN_LAST = 0u;
 
 uint key_of(float x, uint nan) {
     uint bits = x == 0.0 ? 0u : floatBitsToUint(x);
-    if (isnan(x)) return nan;
+    if (is_nan(x)) return nan;
     return bits < 0x80000000u ? bits | 0x80000000u : ~bits;
 }
 uint key_of(float x) { return key_of(x, NAN_FIRST); }

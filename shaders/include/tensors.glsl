@@ -26,7 +26,8 @@
 // for floats, IS_QUANTISED for steps, and STORED_ALONE where an element can be stored whatever becomes of its neighbours:
 // STORE_FROM(name, at, v) counts it from the beginning of the buffer.
 //
-// ROUNDED(v) is an ACC4 as it would come back once it was stored.
+// ROUNDED(v) is an ACC4 as it would come back once it was stored. The shader declares ROUNDS(name) before it, after the push
+// constants, of any of its tensors.
 //
 // Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as in the operand where elements are
 // STORED_ALONE, else as numbers of 32 bits. WEIGHT4_OF makes one of an ACC4, FROM_WEIGHT4 the other way round.
@@ -35,6 +36,7 @@
 #define NNVK_TENSORS_GLSL
 
 #include "quant.glsl"
+#include "multiply_add.glsl"
 #include "texels.glsl"
 
 #define TENSOR_VIEWS(ACCESS, BINDING, Block, name)                             \
@@ -164,8 +166,13 @@
 #endif
 
 #ifdef DTYPE_F16
-#define ROUNDED(v) DECODE4_WITH(ENCODE4_WITH(v, 0u), 0u)
+// Compilers take a conversion to 16 bits and back for nothing (Mesa does), unless bits that they don't know come between.
+// An offset is below 2^30, which only the host knows. (Exclusive or would cancel itself where one rounding follows another.)
+#define ROUNDS(name) uint unknown_zero = name##_offset >> 31;
+#define HIDDEN(bits) ((bits) | unknown_zero)
+#define ROUNDED(v) unpack_halves(HIDDEN(pack_halves(v)))
 #else
+#define ROUNDS(name)
 #define ROUNDED(v) (v)
 #endif
 

@@ -27,14 +27,14 @@ Tile tile_of(uint tile, uint tiles_down, uint tiles_across) {
 
 // The values along a side of the input that a tile sees, at the points.
 void to_six_points(inout vec4 v[MOST]) {
-    vec4 even = v[4] - 2.0 * v[2], odd = NEAR * (v[3] - 2.0 * v[1]);
-    vec4 even_far = v[4] - 0.5 * v[2], odd_far = FAR * (v[3] - 0.5 * v[1]);
-    v[0] = v[4] - 2.5 * v[2] + v[0];
-    v[5] = v[5] - 2.5 * v[3] + v[1];
-    v[1] = even + odd;
-    v[2] = even - odd;
-    v[3] = even_far + odd_far;
-    v[4] = even_far - odd_far;
+    vec4 even = multiply_add(-2.0, v[2], v[4]), odd = multiply_add(-2.0, v[1], v[3]);
+    vec4 even_far = multiply_add(-0.5, v[2], v[4]), odd_far = multiply_add(-0.5, v[1], v[3]);
+    v[0] = multiply_add(-2.5, v[2], v[4]) + v[0];
+    v[5] = multiply_add(-2.5, v[3], v[5]) + v[1];
+    v[1] = multiply_add(NEAR, odd, even);
+    v[2] = multiply_add(-NEAR, odd, even);
+    v[3] = multiply_add(FAR, odd_far, even_far);
+    v[4] = multiply_add(-FAR, odd_far, even_far);
 }
 
 void to_four_points(inout vec4 v[MOST]) {
@@ -50,8 +50,8 @@ void from_six_points(inout vec4 v[MOST]) {
     vec4 near = v[1] + v[2], near_odd = NEAR * (v[1] - v[2]), far = v[3] + v[4], far_odd = FAR * (v[3] - v[4]);
     v[0] = v[0] + near + far;
     v[1] = near_odd + far_odd;
-    v[2] = 0.5 * near + 2.0 * far;
-    v[3] = 0.5 * near_odd + 2.0 * far_odd + v[5];
+    v[2] = multiply_add(0.5, near, 2.0 * far);
+    v[3] = multiply_add(0.5, near_odd, 2.0 * far_odd) + v[5];
 }
 
 void from_four_points(inout vec4 v[MOST]) {
@@ -61,10 +61,8 @@ void from_four_points(inout vec4 v[MOST]) {
 }
 
 // Without the sign: as whole numbers magnitudes are in the order of the floats, NaN above all.
-uvec4 magnitudes(vec4 v) { return floatBitsToUint(v) & 0x7fffffffu; }
+uvec4 magnitudes(vec4 v) { return floatBitsToUint(v) & MAGNITUDE; }
 
 uint largest_of(uvec4 v) { return max(max(v.x, v.y), max(v.z, v.w)); }
-
-const uint INFINITE = 0x7f800000u;
 
 #endif

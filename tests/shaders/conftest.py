@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spirv_contraction import forbid_contraction
 
 from nnvk.driver.vulkan import find_devices
 
@@ -72,7 +73,7 @@ def evaluate(tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
         count = src.size // width
         result = np.zeros((count, wide) if wide > 1 else count, result_dtype)
         buffers = [device.create_buffer(array.nbytes, host_visible=True) for array in (src, result)]
-        spirv = (folder / "test.spv").read_bytes()
+        spirv = forbid_contraction((folder / "test.spv").read_bytes())
         program = device.create_program()
         algorithm = device.create_algorithm(spirv, buffers, [0] * _TEXELS + [int(texels)], 4)
         program.dispatch(algorithm, (-(-count // 64), 1, 1), struct.pack("<I", count))

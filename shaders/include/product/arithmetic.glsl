@@ -213,9 +213,9 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #else
         int part = sum.open[o] + weights.steps[0][o] * steps.x;
 #endif
-        part += weights.steps[1][o] * steps.z;
-        part += weights.steps[2][o] * steps.y;
-        part += weights.steps[3][o] * steps.w;
+        part = multiply_add(weights.steps[1][o], steps.z, part);
+        part = multiply_add(weights.steps[2][o], steps.y, part);
+        part = multiply_add(weights.steps[3][o], steps.w, part);
 #ifdef ARITHMETIC_FLOAT
         sum.open[o] += int(part);
 #else
@@ -228,7 +228,7 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
     // Output by output, each product added at once: SwiftShader's compiler keeps in memory what waits.
     [[unroll]] for (uint o = 0; o < 4u; o++) {
         SUM open = sum.open[o];
-        [[unroll]] for (uint k = 0; k < 4u; k++) open += weights.steps[k][o] * inputs[k];
+        [[unroll]] for (uint k = 0; k < 4u; k++) open = multiply_add(weights.steps[k][o], inputs[k], open);
         sum.open[o] = open;
     }
 #endif
@@ -240,7 +240,7 @@ void carry(inout Sum sum) {
     sum.carried += ivec4(sum.open);
     sum.open = vec4(0.0);
 #elif defined(ARITHMETIC_HALF)
-    sum.carried += vec4(sum.open) * weight_scale;
+    sum.carried = multiply_add(weight_scale, vec4(sum.open), sum.carried);
     sum.open = f16vec4(0.0);
 #elif defined(DTYPE_Q16) && !defined(ARITHMETIC_DOT)
     if (NARROW_SUMS) return;

@@ -1,0 +1,13 @@
+// What is no number, and what is infinite, by the bits: where a device can't be told to keep such values, its compiler may
+// take isnan and isinf for false.
+
+#ifndef NNVK_SPECIAL_VALUES_GLSL
+#define NNVK_SPECIAL_VALUES_GLSL
+
+const uint MAGNITUDE = 0x7fffffffu, INFINITE = 0x7f800000u;
+
+bool is_nan(float x) { return (floatBitsToUint(x) & MAGNITUDE) > INFINITE; }
+bvec4 is_nan(vec4 x) { return greaterThan(floatBitsToUint(x) & MAGNITUDE, uvec4(INFINITE)); }
+bool is_infinite(float x) { return (floatBitsToUint(x) & MAGNITUDE) == INFINITE; }
+
+#endif
