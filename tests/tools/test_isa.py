@@ -84,6 +84,89 @@ def test_how_often_the_loops_of_winograds_transforms_go_round() -> None:
     assert trips.unread(first) == ()
 
 
+GFX12 = """# Assembly
+BB0:
+    s_load_b128 s[0:3], s[4:5], 0x0 ; 11111111
+    buffer_load_b128 v[0:3], v4, s[0:3], null offen ; 22222222
+    ds_load_b128 v[8:11], v7 ; 33333333
+    buffer_store_b32 v6, v4, s[0:3], null offen ; 44444444
+    {wait} ; 55555555
+    s_endpgm ; 66666666
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "stalls"),
+    [
+        ("s_wait_kmcnt 0x0", ["scalar loads"]),
+        ("s_wait_loadcnt 0x0", ["memory"]),
+        ("s_wait_loadcnt 0x1", []),
+        ("s_wait_dscnt 0x0", ["lds"]),
+        ("s_wait_storecnt 0x0", ["stores"]),
+        ("s_wait_loadcnt_dscnt 0x100", ["lds"]),  # of loads one may be left
+        ("s_wait_loadcnt_dscnt 0x1", ["memory"]),
+        ("s_wait_storecnt_dscnt 0x100", ["lds"]),
+        ("s_wait_samplecnt 0x0", []),
+        ("s_wait_alu depctr_va_vdst(0)", []),
+    ],
+)
+def test_gfx12_waits_for_each_counter_apart(wait: str, stalls: list[str]) -> None:
+    code, labels = assembly.parse(GFX12.format(wait=wait))
+    assert not assembly.unknown(code)
+    run = assembly.follow(code, assembly.loops(code, labels), 32, GPUS["gfx1201"])
+    assert [what for what, cycles in run.stalled.items() if cycles] == stalls
+    assert (run.read, run.written, run.lds) == (16, 4, 16)
+
+
+STORES = """# Assembly
+BB0:
+    buffer_store_dword v6, v4, s[0:3], 0 offen ; 11111111
+    {wait} ; 22222222
+    s_endpgm ; 33333333
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wait", "stalled"),
+    [
+        ("vega10", "s_waitcnt vmcnt(0)", True),
+        ("navi21", "s_waitcnt vmcnt(0)", False),
+        ("navi21", "s_waitcnt_vscnt null, 0x0", True),
+    ],
+)
+def test_stores_have_a_counter_of_their_own_from_gfx10_on(gpu: str, wait: str, stalled: bool) -> None:
+    code, labels = assembly.parse(STORES.format(wait=wait))
+    run = assembly.follow(code, assembly.loops(code, labels), 64, GPUS[gpu])
+    assert (run.stalled["stores"] > 0) == stalled
+
+
+DUAL = """# Assembly
+BB0:
+    v_dual_fmac_f32 v0, v1, v2 :: v_dual_mul_f32 v3, v4, v5 ; 11111111 22222222
+    v_fma_f32 v5, v0, v1, v5 ; 33333333 44444444
+    v_mul_lo_u32 v6, v0, v1 ; 55555555 66666666
+    v_nop ; 77777777
+    (then repeated 3 times)
+    s_endpgm ; 88888888
+"""
+
+
+@pytest.mark.parametrize(("wave", "passes"), [(32, 1), (64, 2)])
+def test_gfx11_does_two_float_operations_at_once(wave: int, passes: int) -> None:
+    code, labels = assembly.parse(DUAL)
+    assert len(code) == 9
+    run = assembly.follow(code, assembly.loops(code, labels), wave, GPUS["navi31"])
+    assert run.products == 2
+    assert run.valu == 1 + 1 + passes * (4 + 1 + 3)  # the first two take one cycle at either width
+
+
+def test_instructions_that_are_not_in_the_table_are_named() -> None:
+    text = "# Assembly\nBB0:\n    v_fancy_f32_e32 v0, v1 ; 11111111\n    s_waitcnt 0x3f70 ; 22222222\n"
+    code, _ = assembly.parse(text + "(invalid instruction) ; 33333333\n    buffer_load_b128 v[0:3], v4 ; 44444444\n")
+    assert assembly.unknown(code) == {"v_fancy_f32": 1, "s_waitcnt": 1, "(invalid instruction)": 1}
+    assert [one.kind for one in code] == ["valu", "wait", "valu", "vmem"]
+
+
 def test_a_model_is_compiled_and_estimated(tmp_path: Path) -> None:
     if not Path(estimate.ICD).exists() or shutil.which("cc") is None:
         pytest.skip("RADV or a C compiler is missing")

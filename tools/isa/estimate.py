@@ -132,6 +132,7 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
         },
         "multiply_adds": product,
         "loops_known": known,
+        "instructions_unknown": dict(assembly.unknown(code)),
         "inner_share": inner["product_instructions"] / inner["valu"] if inner["valu"] else 0.0,
         "microseconds": seconds * 1e6,
         "bound": bound,
@@ -198,12 +199,18 @@ def _print(name: str, gpu: Gpu, rows: Sequence[Mapping[str, Any]], each: bool) -
     total, ideal = (sum(row[key] for row in rows) for key in ("microseconds", "ideal_microseconds"))
     launches = sum(row["launch_microseconds"] for row in rows)
     unknown = sorted({row["shader"] for row in rows if not row["loops_known"]})
+    strange: Counter[str] = Counter()
+    for row in rows:
+        strange.update(row["instructions_unknown"])
     print(f"{name} on {gpu.name}, facts of the compiler: {len(rows)} dispatches, {_spills(rows)} spill")
     print(
         f"  by the model: kernels {total:.0f} us (ideal {ideal:.0f}), launches {launches:.0f} us; "
         f"{', '.join(f'{what} {us}' for what, us in bounds.most_common())}"
         + (f"; loops of unknown length: {', '.join(unknown)}" if unknown else "")
     )
+    if strange:
+        listed = ", ".join(f"{what} ({count})" for what, count in strange.most_common())
+        print(f"  instructions that are not in the table, their cost is a guess: {listed}")
 
 
 def _spills(rows: Sequence[Mapping[str, Any]]) -> str:
