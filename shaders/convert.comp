@@ -90,7 +90,6 @@ vec4 real(uint i) {
 }
 
 #if defined(DST_I32) || defined(DST_Q8) || defined(DST_Q16)
-// Numbers beyond 32 bits are the last ones that there are: they would convert to anything.
 ivec4 whole(vec4 x) {
     x = exact_quotient(x, dst_scale);
     if (TRUNCATE) {
@@ -98,9 +97,7 @@ ivec4 whole(vec4 x) {
     } else {
         x = mix(round_half_away(x), vec4(2147483648.0), is_nan(x));
     }
-    ivec4 result = ivec4(clamp(x, -2147483648.0, 2147483520.0));
-    result = mix(result, ivec4(0x7fffffff), greaterThanEqual(x, vec4(2147483648.0)));
-    return mix(result, ivec4(0x80000000), lessThan(x, vec4(-2147483648.0)));
+    return saturated_int(x);
 }
 
 #if !defined(DST_I32)

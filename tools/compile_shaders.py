@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "manifest.json"
 TARGET = "vulkan1.1"
 KERNELS = "nnvk.driver.vulkan.kernels"
+ASSUMPTIONS = "nnvk.driver.vulkan.shaders.assumptions"
 
 _TOOLS = (__file__, spirv_contraction.__file__, spirv_reflect.__file__)
 """What makes a module of what the compiler gives, and its entry of the manifest."""
@@ -282,7 +283,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def declared_variants(root: Path = ROOT) -> list[VariantLike]:
-    """Imports every kernel module of the source tree and returns the variants they declare.
+    """Imports the modules of the source tree that declare shaders, and returns their variants.
 
     The kernels' parent packages are entered without running their `__init__`: those may need the extension module,
     which the build makes at the same time as the shaders.
@@ -295,6 +296,7 @@ def declared_variants(root: Path = ROOT) -> list[VariantLike]:
             package = types.ModuleType(name)
             package.__path__ = [str(root.joinpath(*parents[:depth]))]
             sys.modules[name] = package
+    importlib.import_module(ASSUMPTIONS)
     kernels = importlib.import_module(KERNELS)
     for info in pkgutil.walk_packages(kernels.__path__, f"{KERNELS}."):
         importlib.import_module(info.name)

@@ -208,4 +208,11 @@ vec4 round_half_away(vec4 x) {
     return whole + sign(x) * step(0.5, abs(x - whole));
 }
 
+// Integers of numbers, not of NaN. Numbers beyond 32 bits would convert to anything: they are the last integers here.
+ivec4 saturated_int(vec4 x) {
+    ivec4 result = ivec4(clamp(x, -2147483648.0, 2147483520.0));
+    result = mix(result, ivec4(0x7fffffff), greaterThanEqual(x, vec4(2147483648.0)));
+    return mix(result, ivec4(0x80000000), lessThan(x, vec4(-2147483648.0)));
+}
+
 #endif

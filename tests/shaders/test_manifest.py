@@ -64,3 +64,10 @@ def test_includes_leave_the_size_of_workgroups_alone(path: Path) -> None:
 
 def test_every_shader_is_declared() -> None:
     assert {path.stem for path in SHADERS.glob("*.comp")} == {shader.name for shader in declared_shaders()}
+
+
+@pytest.mark.parametrize("path", sorted(SHADERS.glob("**/*.[cg]*")), ids=lambda path: path.name)
+def test_shaders_leave_alone_what_compilers_may_change(path: Path) -> None:
+    """docs/shaders.md says what is used instead."""
+    code = re.sub(r"//.*", "", path.read_text())
+    assert not re.findall(r"\b(isnan|isinf|precise|packHalf2x16)\b", code)

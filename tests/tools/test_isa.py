@@ -1,16 +1,17 @@
-"""What AMD's compiler makes of the shaders (tools/isa), where that compiler is there."""
+"""tools/isa: what AMD's compiler makes of the shaders, and a model of what that costs."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import platform
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import assembly
-import estimate
+import driver
 import pytest
 import trips
 from gpus import GPUS
@@ -84,19 +85,170 @@ def test_how_often_the_loops_of_winograds_transforms_go_round() -> None:
     assert trips.unread(first) == ()
 
 
-def test_a_model_is_compiled_and_estimated(tmp_path: Path) -> None:
-    if not Path(estimate.ICD).exists() or shutil.which("cc") is None:
-        pytest.skip("RADV or a C compiler is missing")
+GFX12 = """# Assembly
+BB0:
+    s_load_b128 s[0:3], s[4:5], 0x0 ; 11111111
+    buffer_load_b128 v[0:3], v4, s[0:3], null offen ; 22222222
+    ds_load_b128 v[8:11], v7 ; 33333333
+    buffer_store_b32 v6, v4, s[0:3], null offen ; 44444444
+    {wait} ; 55555555
+    s_endpgm ; 66666666
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "stalls"),
+    [
+        ("s_wait_kmcnt 0x0", ["scalar loads"]),
+        ("s_wait_loadcnt 0x0", ["memory"]),
+        ("s_wait_loadcnt 0x1", []),
+        ("s_wait_dscnt 0x0", ["lds"]),
+        ("s_wait_storecnt 0x0", ["stores"]),
+        ("s_wait_loadcnt_dscnt 0x100", ["lds"]),  # of loads one may be left
+        ("s_wait_loadcnt_dscnt 0x1", ["memory"]),
+        ("s_wait_storecnt_dscnt 0x100", ["lds"]),
+        ("s_wait_samplecnt 0x0", []),
+        ("s_wait_alu depctr_va_vdst(0)", []),
+    ],
+)
+def test_gfx12_waits_for_each_counter_apart(wait: str, stalls: list[str]) -> None:
+    code, labels = assembly.parse(GFX12.format(wait=wait))
+    assert not assembly.unknown(code)
+    run = assembly.follow(code, assembly.loops(code, labels), 32, GPUS["gfx1201"])
+    assert [what for what, cycles in run.stalled.items() if cycles] == stalls
+    assert (run.read, run.written, run.lds) == (16, 4, 16)
+
+
+STORES = """# Assembly
+BB0:
+    buffer_store_dword v6, v4, s[0:3], 0 offen ; 11111111
+    {wait} ; 22222222
+    s_endpgm ; 33333333
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wait", "stalled"),
+    [
+        ("vega10", "s_waitcnt vmcnt(0)", True),
+        ("navi21", "s_waitcnt vmcnt(0)", False),
+        ("navi21", "s_waitcnt_vscnt null, 0x0", True),
+    ],
+)
+def test_stores_have_a_counter_of_their_own_from_gfx10_on(gpu: str, wait: str, stalled: bool) -> None:
+    code, labels = assembly.parse(STORES.format(wait=wait))
+    run = assembly.follow(code, assembly.loops(code, labels), 64, GPUS[gpu])
+    assert (run.stalled["stores"] > 0) == stalled
+
+
+DUAL = """# Assembly
+BB0:
+    v_dual_fmac_f32 v0, v1, v2 :: v_dual_mul_f32 v3, v4, v5 ; 11111111 22222222
+    v_fma_f32 v5, v0, v1, v5 ; 33333333 44444444
+    v_mul_lo_u32 v6, v0, v1 ; 55555555 66666666
+    v_nop ; 77777777
+    (then repeated 3 times)
+    s_endpgm ; 88888888
+"""
+
+
+@pytest.mark.parametrize(("wave", "passes"), [(32, 1), (64, 2)])
+def test_gfx11_does_two_float_operations_at_once(wave: int, passes: int) -> None:
+    code, labels = assembly.parse(DUAL)
+    assert len(code) == 9
+    run = assembly.follow(code, assembly.loops(code, labels), wave, GPUS["navi31"])
+    assert run.products == 2
+    assert run.valu == 1 + 1 + passes * (4 + 1 + 3)  # the first two take one cycle at either width
+
+
+def test_instructions_that_are_not_in_the_table_are_named() -> None:
+    text = "# Assembly\nBB0:\n    v_fancy_f32_e32 v0, v1 ; 11111111\n    s_waitcnt 0x3f70 ; 22222222\n"
+    code, _ = assembly.parse(text + "(invalid instruction) ; 33333333\n    buffer_load_b128 v[0:3], v4 ; 44444444\n")
+    assert assembly.unknown(code) == {"v_fancy_f32": 1, "s_waitcnt": 1, "(invalid instruction)": 1}
+    assert [one.kind for one in code] == ["valu", "wait", "valu", "vmem"]
+
+
+# --- the driver ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a program in the place of radv_isa, which knows devices by the value of a variable."""
+    for name in ("RADV_FORCE_FAMILY", "AMDGPU_GPU_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+    def make(version: str, variable: str, devices: Mapping[str, str], complaint: str) -> Path:
+        answers = {name: json.dumps({"device": device, "driver": version}) for name, device in devices.items()}
+        cases = "".join(f"{name}) echo '{answer}';;\n" for name, answer in answers.items())
+        program = tmp_path / "radv_isa"
+        program.write_text(f'#!/bin/sh\ncase "${variable}" in\n{cases}*) echo "{complaint}" >&2; exit 1;;\nesac\n')
+        program.chmod(0o755)
+        return program
+
+    return make
+
+
+def test_the_null_device_is_taken_where_mesa_has_one(stand_in: Callable[..., Path], tmp_path: Path) -> None:
+    devices = {
+        "vega10": "Null hardware (RADV VEGA10)",
+        "navi21": "Null hardware (RADV NAVI21)",
+        "gfx1100": "Null hardware (RADV GFX1100)",
+    }
+    program = stand_in("Mesa 22.3.6", "RADV_FORCE_FAMILY", devices, "radv: Unknown family: it")
+    found = driver.find(GPUS["navi21"], program, tmp_path)
+    assert (found.variables, found.version) == ({"RADV_FORCE_FAMILY": "navi21"}, "Mesa 22.3.6")
+    assert found.environment["VK_ICD_FILENAMES"] == found.environment["VK_DRIVER_FILES"] == str(tmp_path)
+    assert driver.find(GPUS["navi31"], program, tmp_path).variables == {"RADV_FORCE_FAMILY": "gfx1100"}
+    with pytest.raises(driver.Missing, match=r"Mesa 22\.3\.6 does not compile for gfx1201: Mesa 25\.0 or later does"):
+        driver.find(GPUS["gfx1201"], program, tmp_path)
+
+
+def test_the_drm_shim_is_taken_where_mesa_has_no_null_device(
+    stand_in: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {"navi31": "AMD Radeon RX 7900 XTX (RADV NAVI31)", "vega10": "another"}
+    complaint = "MESA: error: Failed to find amdgpu GPU named it"
+    program = stand_in("Mesa 26.2.6", "AMDGPU_GPU_ID", devices, complaint)
+    monkeypatch.setattr(driver, "SHIM", "libc.so.6")  # any library that can be preloaded
+    found = driver.find(GPUS["gfx1100"], program, tmp_path)
+    assert found.variables["AMDGPU_GPU_ID"] == "navi31" and found.variables["LD_PRELOAD"].startswith("libc.so.6")
+    assert found.version == "Mesa 26.2.6"
+    with pytest.raises(driver.Missing, match="does not have navi14"):
+        driver.find(GPUS["navi14"], program, tmp_path)
+    with pytest.raises(driver.Missing, match="does not offer vega10 but another"):
+        driver.find(GPUS["vega10"], program, tmp_path)
+    monkeypatch.setattr(driver, "SHIM", "libnnvk_is_not_installed.so")
+    with pytest.raises(driver.Missing, match="package mesa-drm-shim"):
+        driver.find(GPUS["gfx1036"], program, tmp_path)
+
+
+@pytest.mark.parametrize("name", [f"radeon_icd.{platform.machine()}.json", "radeon_icd.json"])
+def test_the_manifest_has_an_old_name_and_a_new_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_FOLDERS", (str(tmp_path),))
+    with pytest.raises(driver.Missing, match="mesa-vulkan-drivers"):
+        driver.manifest()
+    (tmp_path / name).touch()
+    assert driver.manifest() == tmp_path / name
+    with pytest.raises(driver.Missing, match=r"is not there: .*elsewhere"):
+        driver.manifest(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("gpu", ["vangogh", "navi31", "gfx1201"])
+def test_a_model_is_compiled_and_estimated(gpu: str, tmp_path: Path) -> None:
+    try:
+        radv = driver.find(GPUS[gpu], driver.compiler(tmp_path), driver.manifest())
+    except driver.Missing as missing:
+        pytest.skip(str(missing))
     out = tmp_path / "out.json"
-    command = [sys.executable, str(ISA / "estimate.py"), str(DATA / "digits_float.tflite"), "--gpu", "vangogh"]
+    command = [sys.executable, str(ISA / "estimate.py"), str(DATA / "digits_float.tflite"), "--gpu", gpu]
     done = subprocess.run(
         [*command, "--work", str(tmp_path), "--json", str(out)], capture_output=True, text=True, cwd=tmp_path
     )
-    if "vulkan.h" in done.stderr or "no Vulkan device" in done.stderr:
-        pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
     (result,) = json.loads(out.read_bytes())
+    assert result["driver"] == radv.version
     assert "none spill" in done.stdout
+    assert not any(row["instructions_unknown"] for row in result["dispatches"])
     products = [row for row in result["dispatches"] if row["multiply_adds"]]
     assert products and all(row["loops_known"] and row["facts"]["registers"] > 0 for row in products)
     assert all(row["microseconds"] >= row["ideal_microseconds"] for row in products)

@@ -5,48 +5,51 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import instructions
 from gpus import Gpu
+from instructions import Sort
 
 _LINE = re.compile(r"^\s+([a-z]\w+)\s*([^;]*?)\s*(?:;.*)?$")
 _LABEL = re.compile(r"^(BB\d+):")
-_WIDTH = {
-    **{"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "ubyte": 1, "sbyte": 1, "byte": 1},
-    **{"ushort": 2, "sshort": 2, "short": 2, "b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2},
-    **{"b32": 4, "b64": 8, "b96": 12, "b128": 16},
+_REPEATED = re.compile(r"^\s+\(then repeated (\d+) times\)")
+_INVALID = "(invalid instruction)"
+"""Mesa prints this where LLVM cannot disassemble an instruction."""
+COUNTERS: Mapping[str, tuple[str, ...]] = {
+    **{"vmcnt": ("load",), "vscnt": ("store",), "lgkmcnt": ("lds", "scalar"), "expcnt": ()},
+    **{"loadcnt": ("load",), "storecnt": ("store",), "dscnt": ("lds",), "kmcnt": ("scalar",)},
+    **{"samplecnt": (), "bvhcnt": (), "depctr": (), "alu": ()},
 }
-"""Bytes, by the end of an instruction's name."""
+"""The queues that each hardware counter counts: up to GFX11 in the first line, from GFX12 on in the others.
 
-PRODUCTS: Mapping[str, int] = {
-    **dict.fromkeys(("v_fma_f32", "v_fmac_f32", "v_mac_f32", "v_mad_f32", "v_fmaak_f32", "v_fmamk_f32"), 1),
-    **dict.fromkeys(("v_madak_f32", "v_madmk_f32", "v_fma_f16", "v_fmac_f16", "v_mac_f16", "v_mad_f16"), 1),
-    **dict.fromkeys(("v_fma_mix_f32", "v_mad_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16"), 1),
-    **dict.fromkeys(("v_pk_fma_f16", "v_pk_fmac_f16", "v_dot2_f32_f16", "v_dot2c_f32_f16"), 2),
-    **dict.fromkeys(("v_dot4_i32_i8", "v_dot4c_i32_i8", "v_dot4_u32_u8", "v_dot4_i32_iu8"), 4),
-}
-"""Multiply-adds of a lane."""
-INTEGER_PRODUCTS = frozenset(
-    ["v_mul_lo_u32", "v_mul_i32_i24", "v_mul_u32_u24"]
-    + [f"v_mad_{kinds}" for kinds in ("i32_i24", "u32_u24", "u64_u32", "i64_i32", "i32_i16", "u32_u16")]
-)
-_QUARTER = re.compile(
-    r"v_(rcp|rsq|sqrt|exp|log|sin|cos)_|v_mul_lo_u32|v_mul_hi_[ui]32|v_mad_[ui]64_[ui]32|v_(cvt_f64|add_f64|fma_f64|mul_f64)"
-)
-"""Instructions that take four times as long as others."""
+expcnt, samplecnt and bvhcnt count nothing here: nnvk's shaders neither export nor sample nor trace rays. depctr and alu
+stand for the counters of dependences between arithmetic instructions, which the model does not have.
+"""
+_STALLS = {"load": "memory", "store": "stores", "lds": "lds", "scalar": "scalar loads"}
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line."""
+    """One instruction. A line with a dual instruction (VOPD, GFX11) gives two."""
 
     name: str
     operands: str
-    kind: str
-    """valu, salu, smem, lds, vmem, wait, barrier, branch or other."""
+    sort: Sort
     bytes: int = 0
     store: bool = False
+    queue: str = ""
+    """The queue in which it completes: load, store, lds or scalar. Others have none."""
     target: str = ""
+    waits: tuple[tuple[str, int], ...] = ()
+    """Of a wait: counters, and how many of their instructions may still be under way."""
+    paired: bool = False
+    """The second half of a dual instruction: it is issued together with the one before it."""
+
+    @property
+    def kind(self) -> str:
+        """valu, salu, smem, lds, vmem, wait, barrier, branch or other."""
+        return self.sort.kind
 
 
 @dataclass
@@ -63,62 +66,70 @@ class Loop:
     """How often it goes round: no compiler knows."""
 
 
-def base(name: str) -> str:
-    """An instruction without its encoding."""
-    return re.sub(r"_(e32|e64|dpp|dpp8|sdwa|gfx\d+)$", "", name)
-
-
-def _kind(name: str) -> str:
-    if name.startswith("s_waitcnt"):
-        return "wait"
-    if name == "s_barrier":
-        return "barrier"
-    if name.startswith(("s_branch", "s_cbranch", "s_setpc")):
-        return "branch"
-    if name.startswith(("s_load", "s_buffer_load", "s_store", "s_scratch")):
-        return "smem"
-    if name in ("s_endpgm", "s_nop", "s_inst_prefetch", "s_clause", "s_code_end", "s_sendmsg", "s_delay_alu"):
-        return "other"
-    if name.startswith("s_"):
-        return "salu"
-    if name.startswith("ds_"):
-        return "lds"
-    if name.startswith(("buffer_", "global_", "flat_", "scratch_", "image_", "tbuffer_")):
-        return "other" if name.startswith(("buffer_gl", "buffer_wb", "buffer_inv")) else "vmem"
-    return "valu" if name.startswith("v_") else "other"
-
-
-def _bytes(name: str, kind: str) -> int:
-    if kind == "lds":
-        pair = 2 if re.match(r"ds_(read|write|load|store)_?2", name) or "2addr" in name or "2st64" in name else 1
-        match = re.search(r"_(b\d+|u8|i8|u16|i16)", name)
-        return pair * _WIDTH.get(match.group(1), 4) if match else 4
-    match = re.search(r"_(dwordx?\d*|ubyte|sbyte|ushort|sshort|byte|short|b\d+|u8|i8|u16|i16)(_d16\w*)?$", name)
-    return _WIDTH.get(match.group(1), 4) if match else 4
-
-
 def parse(text: str) -> tuple[list[Instruction], dict[str, int]]:
     """Instructions, and the positions of labels."""
     code: list[Instruction] = []
     labels: dict[str, int] = {}
     for line in text.splitlines():
-        label = _LABEL.match(line)
+        label, repeated, match = _LABEL.match(line), _REPEATED.match(line), _LINE.match(line)
         if label:
             labels[label.group(1)] = len(code)
-            continue
-        match = _LINE.match(line)
-        if not match:
-            continue
-        name, operands = match.groups()
-        kind = _kind(name)
-        if kind in ("lds", "vmem", "smem"):
-            store = bool(re.search(r"write|store|atomic", name))
-            code.append(Instruction(name, operands, kind, _bytes(name, kind), store))
-        elif kind == "branch":
-            code.append(Instruction(name, operands, kind, target=operands.split()[-1] if operands else ""))
-        else:
-            code.append(Instruction(name, operands, kind))
+        elif repeated:
+            last = code[-2:] if code and code[-1].paired else code[-1:]
+            code.extend(last * int(repeated.group(1)))
+        elif line.startswith(_INVALID):
+            code.append(Instruction(_INVALID, "", instructions.sort(_INVALID)))
+        elif match:
+            first, *others = " ".join(match.groups()).split(" :: ")
+            code.append(_instruction(*_words(first)))
+            code.extend(replace(_instruction(*_words(other)), paired=True) for other in others)
     return code, labels
+
+
+def _words(line: str) -> tuple[str, str]:
+    name, _, operands = line.partition(" ")
+    return name, operands.strip()
+
+
+def _instruction(name: str, operands: str) -> Instruction:
+    sort = instructions.sort(name)
+    one = Instruction(name, operands, sort)
+    if sort.kind in ("lds", "vmem", "smem"):
+        width = instructions.width(name)
+        if width is None:
+            one, width = replace(one, sort=replace(sort, known=False)), 4
+        store = bool(re.search(r"write|store|atomic", name))
+        return replace(one, bytes=width, store=store, queue=_queue(sort.kind, store, operands))
+    if sort.kind == "branch":
+        return replace(one, target=operands.split()[-1] if operands else "")
+    if sort.kind == "wait":
+        waits = _waits(name, operands)
+        return replace(one, waits=waits) if waits else replace(one, sort=replace(sort, known=False))
+    return one
+
+
+def _queue(kind: str, store: bool, operands: str) -> str:
+    if kind == "vmem":  # the hardware counts an atomic operation that returns the old value as a load
+        returns = re.search(r"\bglc\b|TH_ATOMIC_\w*RETURN", operands)
+        return "store" if store and not returns else "load"
+    return "lds" if kind == "lds" else "scalar"
+
+
+def _waits(name: str, operands: str) -> tuple[tuple[str, int], ...]:
+    """Counters, and how many of their instructions may still be under way; empty if the operands are not understood."""
+    if name == "s_waitcnt":
+        return tuple((what, int(left)) for what, left in re.findall(r"(\w+cnt)\((\d+)\)", operands) if what in COUNTERS)
+    if name == "s_wait_idle":
+        return tuple((what, 0) for what in COUNTERS)
+    whats = [part for part in name.split("_") if part in COUNTERS]
+    if not any(COUNTERS[what] for what in whats):
+        return tuple((what, 0) for what in whats)
+    match = re.search(r"(0x[0-9a-f]+|\d+)$", operands)
+    if not match:
+        return ()
+    left = int(match.group(1), 0)
+    # A wait for two counters has the first in bits 8 to 13 and the second in bits 0 to 5.
+    return ((whats[0], left),) if len(whats) == 1 else ((whats[0], left >> 8), (whats[1], left & 0x3F))
 
 
 def loops(code: Sequence[Instruction], labels: Mapping[str, int]) -> list[Loop]:
@@ -144,17 +155,22 @@ def count(code: Sequence[Instruction]) -> Counter[str]:
     """How many instructions there are of each kind, and what they move and multiply."""
     counts: Counter[str] = Counter()
     for instruction in code:
-        name = base(instruction.name)
+        sort = instruction.sort
         counts["instructions"] += 1
-        counts[instruction.kind] += 1
-        if instruction.kind == "valu":
-            counts["products"] += PRODUCTS.get(name, 0)
-            counts["product_instructions"] += name in PRODUCTS
-            counts["integer_products"] += name in INTEGER_PRODUCTS
-        elif instruction.kind in ("lds", "vmem"):
+        counts[sort.kind] += 1
+        if sort.kind == "valu":
+            counts["products"] += sort.products
+            counts["product_instructions"] += sort.products > 0
+            counts["integer_products"] += sort.integer
+        elif sort.kind in ("lds", "vmem"):
             way = "written" if instruction.store else "read"
-            counts[f"{instruction.kind}_{way}"] += instruction.bytes
+            counts[f"{sort.kind}_{way}"] += instruction.bytes
     return counts
+
+
+def unknown(code: Sequence[Instruction]) -> Counter[str]:
+    """Names of the instructions that the table does not have, and how many there are of each."""
+    return Counter(instructions.base(one.name) for one in code if not one.sort.known)
 
 
 @dataclass
@@ -165,9 +181,6 @@ class Run:
     """Cycles."""
     products: float = 0
     """Multiply-adds of a lane."""
-    product_cycles: float = 0
-    integer_cycles: float = 0
-    """Cycles of integer products."""
     lds: float = 0
     """Bytes of a lane."""
     read: float = 0
@@ -180,7 +193,7 @@ class Run:
 
     def add(self, other: Run, times: float) -> None:
         """So often what another did; less of that where it is negative."""
-        for name in ("valu", "products", "product_cycles", "integer_cycles", "lds", "read", "written", "alone"):
+        for name in ("valu", "products", "lds", "read", "written", "alone"):
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
         for name, cycles in other.stalled.items():
             self.stalled[name] += times * cycles  # type: ignore[assignment]
@@ -221,8 +234,7 @@ def _straight(
 ) -> Run:
     run = Run()
     now = 0.0
-    loads: list[float] = []
-    others: list[tuple[float, str]] = []
+    pending: list[tuple[str, float]] = []
     at = first
     while at <= last:
         child = next((loop for loop in inner if loop.first == at), None)
@@ -235,31 +247,26 @@ def _straight(
             continue
         one = code[at]
         if one.kind == "valu":
-            name = base(one.name)
-            cycles = max(1, wave // gpu.lanes) * (4 if _QUARTER.match(name) else 1)
+            cycles = 0 if one.paired else _passes(one.sort, wave, gpu) * one.sort.slots
             run.valu += cycles
-            run.products += PRODUCTS.get(name, 0)
-            run.product_cycles += cycles if name in PRODUCTS else 0
-            run.integer_cycles += cycles if name in INTEGER_PRODUCTS else 0
+            run.products += one.sort.products
             now += cycles
         elif one.kind == "lds":
             run.lds += one.bytes
-            begin = max(now, others[-1][0] - gpu.lds_latency if others and others[-1][1] == "lds" else 0)
-            others.append((begin + one.bytes * wave / gpu.lds_bytes + gpu.lds_latency, "lds"))
+            _send(pending, one, now, one.bytes * wave / gpu.lds_bytes, gpu.lds_latency)
             now += 1
         elif one.kind == "smem":
-            others.append((now + gpu.scalar_latency, "scalar loads"))
+            pending.append((one.queue, now + gpu.scalar_latency))
             now += 1
         elif one.kind == "vmem":
             if one.store:
                 run.written += one.bytes
             else:
                 run.read += one.bytes
-                begin = max(now, loads[-1] - gpu.memory_latency if loads else 0)
-                loads.append(begin + one.bytes * wave / gpu.l0_bytes + gpu.memory_latency)
+            _send(pending, one, now, one.bytes * wave / gpu.l0_bytes, gpu.memory_latency)
             now += max(1, wave // 32)
         elif one.kind == "wait":
-            now = _wait(one, run, now, loads, others)
+            now = _wait(one, run, now, pending, gpu)
         elif one.kind == "barrier":
             now += gpu.barrier
             run.stalled["barrier"] += gpu.barrier
@@ -270,20 +277,30 @@ def _straight(
     return run
 
 
-def _wait(one: Instruction, run: Run, now: float, loads: list[float], others: list[tuple[float, str]]) -> float:
-    """When so few loads are left under way as an instruction asks for."""
-    match = re.search(r"vmcnt\((\d+)\)", one.operands)
-    if match and len(loads) > int(match.group(1)):
-        done = len(loads) - int(match.group(1))
-        ready = max(loads[:done])
-        del loads[:done]
-        run.stalled["memory"] += max(0, round(ready - now))
-        now = max(now, ready)
-    match = re.search(r"lgkmcnt\((\d+)\)", one.operands)
-    if match and len(others) > int(match.group(1)):
-        done = len(others) - int(match.group(1))
-        ready, what = max(others[:done])
-        del others[:done]
-        run.stalled[what] += max(0, round(ready - now))
-        now = max(now, ready)
+def _passes(sort: Sort, wave: int, gpu: Gpu) -> int:
+    """How many cycles a SIMD takes to go through the lanes of a wave."""
+    lanes = gpu.lanes * (2 if gpu.dual and sort.dual else 1)
+    return max(1, wave // lanes)
+
+
+def _send(pending: list[tuple[str, float]], one: Instruction, now: float, cycles: float, latency: int) -> None:
+    """Queue an instruction: it moves its bytes after those before it in its queue, and completes a latency later."""
+    before = max((ready - latency for queue, ready in pending if queue == one.queue), default=0.0)
+    pending.append((one.queue, max(now, before) + cycles + latency))
+
+
+def _wait(one: Instruction, run: Run, now: float, pending: list[tuple[str, float]], gpu: Gpu) -> float:
+    """The time when no more instructions are under way than a wait allows."""
+    for counter, left in one.waits:
+        queues = COUNTERS[counter]
+        if counter == "vmcnt" and not gpu.stores_apart:
+            queues = (*queues, *COUNTERS["vscnt"])
+        counted = [each for each in pending if each[0] in queues]
+        done = counted[: max(0, len(counted) - left)]
+        if done:
+            queue, ready = max(done, key=lambda each: each[1])
+            for each in done:
+                pending.remove(each)
+            run.stalled[_STALLS[queue]] += max(0, round(ready - now))
+            now = max(now, ready)
     return now

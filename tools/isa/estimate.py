@@ -12,9 +12,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -25,78 +22,58 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import assembly
+import driver
 import trips
+from driver import Driver
 from gpus import GPUS, Gpu
 
-ICD = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json"
-"""Where Debian's mesa-vulkan-drivers has RADV's manifest."""
 FIRST_TEXELS = 16
 """Binding of the first buffer as texels: every buffer is bound in both ways (shaders/include/texels.glsl)."""
 
 
-def environment(gpu: Gpu, icd: str) -> dict[str, str]:
-    """In which Vulkan has one device: this GPU, without memory."""
-    return {**os.environ, "RADV_FORCE_FAMILY": gpu.name, "VK_ICD_FILENAMES": icd, "NNVK_DEVICE_PROFILE": ""}
-
-
-def planned(model: Path, gpu: Gpu, icd: str, *options: str) -> dict[str, Any]:
+def planned(model: Path, gpu: Gpu, radv: Driver, *options: str) -> dict[str, Any]:
     """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for units and whose memory it has."""
     command = [sys.executable, "-m", "nnvk.cli", "plan", str(model), *options]
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.json"
-        _call([*command, "--json", str(first)], environment(gpu, icd))
+        driver.call([*command, "--json", str(first)], radv.environment)
         plan = json.loads(first.read_bytes())
         changed = Path(folder) / "profile.json"
         known = {"unified_memory": not gpu.discrete, "units": gpu.units}
         changed.write_text(json.dumps({**plan["profile"], **known}))
-        _call([*command, "--profile", str(changed), "--json", str(first)], environment(gpu, icd))
+        driver.call([*command, "--profile", str(changed), "--json", str(first)], radv.environment)
         return json.loads(first.read_bytes())
-
-
-def _call(command: Sequence[str], variables: Mapping[str, str], text: str | None = None) -> str:
-    done = subprocess.run(command, env=variables, input=text, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]} {' '.join(command[1:4])}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
 
 
 # --- facts ---------------------------------------------------------------------------------------------------
 
 
-def compiler(folder: Path) -> Path:
-    """The program that compiles pipelines, built where it is not there."""
-    source = Path(__file__).with_name("radv_isa.c")
-    program = folder / f"radv_isa-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
-    if not program.exists():
-        _call([shutil.which("cc") or "cc", "-O1", "-o", str(program), str(source), "-lvulkan"], os.environ)
-    return program
-
-
-def compiled(dispatches: Sequence[Mapping[str, Any]], gpu: Gpu, icd: str, folder: Path) -> list[dict[str, Any]]:
+def compiled(dispatches: Sequence[Mapping[str, Any]], gpu: Gpu, radv: Driver, folder: Path) -> list[dict[str, Any]]:
     """Statistics and assembly of the pipeline of each dispatch; kept in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    jobs = {_key(each, gpu): _job(each, gpu) for each in dispatches}
+    keys = [_key(each, gpu, radv) for each in dispatches]
+    jobs = {key: _job(key, each) for key, each in zip(keys, dispatches, strict=True)}
     missing = [job for key, job in jobs.items() if not (folder / f"{key}.json").exists()]
     if missing:
-        said = _call([str(compiler(folder)), str(folder)], environment(gpu, icd), "".join(missing))
+        said = driver.call([str(driver.compiler(folder)), str(folder)], radv.environment, "".join(missing))
         for line in said.splitlines()[1:]:
             entry = json.loads(line)
             texts = [path.read_text() for path in sorted(folder.glob(f"{entry['id']}.*.txt"))]
             entry["assembly"] = next((text for text in texts if text.startswith("# Assembly")), "")
             (folder / f"{entry['id']}.json").write_text(json.dumps(entry))
-    return [json.loads((folder / f"{_key(each, gpu)}.json").read_bytes()) for each in dispatches]
+    return [json.loads((folder / f"{key}.json").read_bytes()) for key in keys]
 
 
-def _key(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
+def _key(dispatch: Mapping[str, Any], gpu: Gpu, radv: Driver) -> str:
     digest = hashlib.sha256(Path(dispatch["spirv"]).read_bytes()).hexdigest()
-    return hashlib.sha256(repr((digest, dispatch["specialization"], gpu.name)).encode()).hexdigest()[:16]
+    what = (digest, dispatch["specialization"], gpu.name, radv.version)
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
 
 
-def _job(dispatch: Mapping[str, Any], gpu: Gpu) -> str:
+def _job(key: str, dispatch: Mapping[str, Any]) -> str:
     numbers = [tensor["binding"] for tensor in dispatch["tensors"]]
     bindings = ",".join(f"0:{number}:7:1,0:{FIRST_TEXELS + number}:4:1" for number in numbers)
     words = ",".join(f"{number}:{word:x}:4" for number, word in enumerate(dispatch["specialization"])) or "-"
-    fields = (_key(dispatch, gpu), dispatch["spirv"], "main", str(dispatch["push_constant_size"]), "0", bindings, words)
+    fields = (key, dispatch["spirv"], "main", str(dispatch["push_constant_size"]), "0", bindings, words)
     return "\t".join(fields) + "\n"
 
 
@@ -132,6 +109,7 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
         },
         "multiply_adds": product,
         "loops_known": known,
+        "instructions_unknown": dict(assembly.unknown(code)),
         "inner_share": inner["product_instructions"] / inner["valu"] if inner["valu"] else 0.0,
         "microseconds": seconds * 1e6,
         "bound": bound,
@@ -169,19 +147,19 @@ def _seconds(
     return bounds[bound], f"waiting for {worst}" if bound == "waiting" and worst else bound
 
 
-def analyse(model: Path, gpu: Gpu, icd: str, folder: Path, *options: str) -> list[dict[str, Any]]:
+def analyse(model: Path, gpu: Gpu, radv: Driver, folder: Path, *options: str) -> list[dict[str, Any]]:
     """An estimate for each dispatch of a model."""
-    commands = planned(model, gpu, icd, *options)["commands"]
+    commands = planned(model, gpu, radv, *options)["commands"]
     dispatches = [command for command in commands if command["kind"] == "dispatch"]
     rows = []
-    for dispatch, facts in zip(dispatches, compiled(dispatches, gpu, icd, folder), strict=True):
+    for dispatch, facts in zip(dispatches, compiled(dispatches, gpu, radv, folder), strict=True):
         if "statistics" not in facts:
             sys.exit(f"{dispatch['shader']} does not compile for {gpu.name}: {facts}")
         rows.append(estimate(dispatch, facts, gpu))
     return rows
 
 
-def _print(name: str, gpu: Gpu, rows: Sequence[Mapping[str, Any]], each: bool) -> None:
+def _print(name: str, gpu: Gpu, radv: Driver, rows: Sequence[Mapping[str, Any]], each: bool) -> None:
     if each:
         print("| dispatch | groups x invocations | registers | spilled | subgroups | inner products | us | bound |")
         print("| --- | --- | --: | --: | --: | --: | --: | --- |")
@@ -198,12 +176,20 @@ def _print(name: str, gpu: Gpu, rows: Sequence[Mapping[str, Any]], each: bool) -
     total, ideal = (sum(row[key] for row in rows) for key in ("microseconds", "ideal_microseconds"))
     launches = sum(row["launch_microseconds"] for row in rows)
     unknown = sorted({row["shader"] for row in rows if not row["loops_known"]})
-    print(f"{name} on {gpu.name}, facts of the compiler: {len(rows)} dispatches, {_spills(rows)} spill")
+    strange: Counter[str] = Counter()
+    for row in rows:
+        strange.update(row["instructions_unknown"])
+    print(
+        f"{name} on {gpu.name}, facts of the compiler of {radv.version}: {len(rows)} dispatches, {_spills(rows)} spill"
+    )
     print(
         f"  by the model: kernels {total:.0f} us (ideal {ideal:.0f}), launches {launches:.0f} us; "
         f"{', '.join(f'{what} {us}' for what, us in bounds.most_common())}"
         + (f"; loops of unknown length: {', '.join(unknown)}" if unknown else "")
     )
+    if strange:
+        listed = ", ".join(f"{what} ({count})" for what, count in strange.most_common())
+        print(f"  instructions that are not in the table, their cost is a guess: {listed}")
 
 
 def _spills(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -216,7 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--gpu", action="append", choices=sorted(GPUS), help="default: navi21; may be repeated")
-    parser.add_argument("--icd", default=ICD, help=f"RADV's manifest; default: {ICD}")
+    parser.add_argument("--icd", type=Path, help="RADV's manifest; default: where mesa-vulkan-drivers has it")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="another constant of the GPU")
     parser.add_argument("--relaxed", action="store_true", help="with 16-bit floats, as `nnvk run --relaxed`")
     parser.add_argument("--rows", action="store_true", help="a line for every dispatch")
@@ -224,19 +210,25 @@ def main() -> None:
     work = Path(tempfile.gettempdir()) / "nnvk-isa"
     parser.add_argument("--work", type=Path, default=work, help=f"where to keep things; default: {work}")
     options = parser.parse_args()
-    if not Path(options.icd).exists():
-        sys.exit(f"RADV's manifest is not there: {options.icd} (Debian's package mesa-vulkan-drivers has it)")
+    names = options.gpu or ["navi21"]
+    try:
+        program, file = driver.compiler(options.work), driver.manifest(options.icd)
+        found = {name: driver.find(GPUS[name], program, file) for name in names}
+    except driver.Missing as missing:
+        sys.exit(str(missing))
     everything = []
     for model in options.models:
-        for name in options.gpu or ["navi21"]:
+        for name, radv in found.items():
             gpu = GPUS[name]
             for item in options.set:
                 field, _, number = item.partition("=")
                 gpu = dataclasses.replace(gpu, **{field: type(getattr(gpu, field))(float(number))})
-            rows = analyse(model, gpu, options.icd, options.work, *(["--relaxed"] if options.relaxed else []))
+            rows = analyse(model, gpu, radv, options.work, *(["--relaxed"] if options.relaxed else []))
             title = model.parent.name if model.stem == "model" else model.stem
-            _print(title, gpu, rows, options.rows)
-            everything.append({"model": title, "gpu": dataclasses.asdict(gpu), "dispatches": rows})
+            _print(title, gpu, radv, rows, options.rows)
+            everything.append(
+                {"model": title, "gpu": dataclasses.asdict(gpu), "driver": radv.version, "dispatches": rows}
+            )
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1))
 
