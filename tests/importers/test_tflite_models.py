@@ -15,22 +15,24 @@ import nnvk
 from nnvk.importers.tflite import ImportedModel, TfliteImportError, load, supported_operators
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
+DEVICES = [device.name for device in nnvk.get_devices() if device.name in ("vulkan-0", "nnapi-reference")]
 NAMES = sorted(path.parent.name for path in MODELS.glob("*/model.tflite"))
 
 
-def compute(imported: ImportedModel, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    compilation = compiled(imported.model, nnvk.get_device("nnapi-reference"))
+def compute(imported: ImportedModel, inputs: list[np.ndarray], device: str = "nnapi-reference") -> list[np.ndarray]:
+    compilation = compiled(imported.model, nnvk.get_device(device))
     outputs, _ = imported.decode(nnvk.run(compilation, imported.encode(inputs)))
     return outputs
 
 
 @pytest.mark.skipif(not NAMES, reason="the models are not here")
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", NAMES)
-def test_model(name: str) -> None:
+def test_model(name: str, device: str) -> None:
     folder = MODELS / name
     imported = load(folder / "model.tflite")
     given, wanted = np.load(folder / "input.npz"), np.load(folder / "expected.npz")
-    outputs = compute(imported, [given[str(position)] for position in range(len(imported.inputs))])
+    outputs = compute(imported, [given[str(position)] for position in range(len(imported.inputs))], device)
     assert len(outputs) == len(wanted.files)
     for position, (port, got) in enumerate(zip(imported.outputs, outputs, strict=True)):
         want = wanted[str(position)]
