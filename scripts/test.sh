@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs nnvk with its test tools and checks everything: style, types, layers, tests, and without arguments the wheel.
-# Arguments go to pytest. NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
+# Arguments go to pytest. As root, on Debian, it ends with the quick tests on Debian sid (scripts/test_on.sh).
+# NNVK_SWIFTSHADER=1 brings a second Vulkan implementation to test on, where it is not here yet.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash scripts/install.sh --test
@@ -13,10 +14,12 @@ bin=$PWD/.venv/bin
 pytest=("$bin/pytest" -n 2 --dist worksteal)
 "${pytest[@]}" "$@"
 if [ $# -eq 0 ]; then
-    echo "The Vulkan driver again under the validation layer, then as the smallest device:"
+    echo "The Vulkan driver again under the validation layer, then as the smallest device, then as a GPU:"
     vectors=(tests/conformance/test_suite.py -k "not nnapi-reference")
     NNVK_VALIDATION=1 "${pytest[@]}" -q -m "not numbers" tests/driver/vulkan "${vectors[@]}"
     NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min "${pytest[@]}" -q "${vectors[@]}"
+    NNVK_DEVICE_PROFILE=gpu "${pytest[@]}" -q --sample 600 tests/conformance/test_suite.py::test_vectors \
+        -k "not nnapi-reference"
     if [ "${NNVK_SWIFTSHADER:-}" = 1 ]; then bash scripts/swiftshader.sh >/dev/null || true; fi
     if [ -d build/swiftshader ]; then
         echo "The kernels on SwiftShader, another Vulkan implementation:"
@@ -27,4 +30,6 @@ if [ $# -eq 0 ]; then
         echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"
     fi
     bash scripts/test_wheel.sh
+    # Ends with 3, and says why, where that system can't be made.
+    bash scripts/test_on.sh sid --quick || [ $? = 3 ]
 fi

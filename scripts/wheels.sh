@@ -8,7 +8,8 @@
 #                                             native: the one for PYTHON (python3) on this machine
 #
 # A wheel is built by a Python of its version. The script looks for one as PYTHON, on the PATH, and among pyenv's; uv
-# downloads one that is missing from GitHub. Debian's cross-compiler builds for the other architecture.
+# downloads one that is missing from GitHub; where that fails, the script ends with 3. Debian's cross-compiler builds for
+# the other architecture.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -66,7 +67,7 @@ find_python() {
         "$work/tools/bin/uv" python find --managed-python "$version"
     else
         echo "There is no Python $version with headers, venv and ensurepip here, and uv can't fetch it" >&2
-        return 1
+        return 3
     fi
 }
 

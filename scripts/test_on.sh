@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# Tests nnvk on another Debian: in a system that debootstrap makes from the mirror of this machine's own packages.
+#
+#   bash scripts/test_on.sh SYSTEM            everything that scripts/test.sh tests. SYSTEM is a name of Debian's, such
+#                                             as bookworm, trixie or sid
+#   bash scripts/test_on.sh SYSTEM --quick    the wheel, built here, on SYSTEM's Vulkan driver: 600 conformance vectors,
+#                                             the models, the fusions, the assumptions of shaders
+#
+# It needs root, and Debian here. The system stays in nnvk/systems/SYSTEM in the user's cache folder (1.5 GB; 0.6 GB for
+# --quick), and the next run only brings its packages up to date. The tests run in a copy of the source tree, which goes
+# when they end, in namespaces of their own, which take all mounts and processes with them. The vectors and models come
+# from ../shared, as for scripts/test.sh.
+#
+# Ends with 3, and one line that says why, where SYSTEM can't be made or brought up to date.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() { sed -n '4,7s/^# *//p' "$0" >&2; exit 2; }
+{ [ $# = 1 ] || { [ $# = 2 ] && [ "$2" = --quick ]; }; } && [[ $1 =~ ^[a-z]+$ ]] || usage
+system=$1 quick=${2:-}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/nnvk/systems
+root=$cache/$system
+
+unable() { echo "Not tested on Debian $system: $1" >&2; exit 3; }
+
+# --- what ends with the script ------------------------------------------------------------------------------------------
+
+work="" child=""
+clean_up() {
+    trap '' INT TERM HUP
+    [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null || true
+    [ -z "$work" ] || rm -rf --one-file-system "$work" "$root.partial" "$root"/root/nnvk-*
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Runs a command for so many minutes at most. A signal ends it at once: bash handles none while a command is in front.
+limited() {
+    timeout --kill-after 10 "$1m" "${@:2}" <&0 &
+    child=$!
+    local code=0
+    wait "$child" || code=$?
+    child=""
+    return "$code"
+}
+
+# --- the system ---------------------------------------------------------------------------------------------------------
+
+[ "$(id -u)" = 0 ] || unable "that takes root"
+[ ! -e /etc/debian_chroot ] || unable "this is such a system itself"
+unshare --mount --pid --fork mount -t tmpfs nnvk /mnt 2>/dev/null || unable "namespaces and mounts are not allowed here"
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' 'Label: Debian' 2>/dev/null |
+    head -n 1)
+[ -n "$mirror" ] || unable "apt knows no mirror of Debian"
+if ! command -v debootstrap >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap; } \
+        >/dev/null 2>&1 || unable "debootstrap can't be installed"
+fi
+
+mkdir -p "$cache"
+exec 9>"$root.lock"
+flock --timeout 1800 9 || unable "another run has it"
+work=$(mktemp -d)
+if ! [ -d "$root" ]; then
+    echo "Making Debian $system in $root"
+    rm -rf --one-file-system "$root.partial"
+    # debootstrap mounts what it needs: in a namespace of its own.
+    limited 15 unshare --mount debootstrap --variant=minbase --include=ca-certificates "$system" "$root.partial" \
+        "$mirror" >"$work/log" 2>&1 || unable "debootstrap failed: $(tail -n 1 "$work/log")"
+    {
+        # Mirrors that keep the packages of one day sign them for a week.
+        echo 'Acquire::Check-Valid-Until "false";'
+        echo 'APT::Keep-Downloaded-Packages "false";'
+        apt-config dump | grep -iE '^Acquire::https?::Proxy ' || true
+    } >"$root.partial/etc/apt/apt.conf.d/99nnvk"
+    echo force-unsafe-io >"$root.partial/etc/dpkg/dpkg.cfg.d/nnvk"
+    echo "$system" >"$root.partial/etc/debian_chroot"
+    rm -f "$root.partial"/var/cache/apt/archives/*.deb
+    mv "$root.partial" "$root"
+fi
+rm -rf --one-file-system "$root"/root/nnvk-* # of a run that was killed
+
+work_there=$(mktemp -d "$root/root/nnvk-XXXXXX")
+place=${work_there#"$root"}
+mkdir "$work_there"/{nnvk,shared,tmp}
+tar -c --exclude ./.git --exclude-from <(sed 's#^/#./#; s#/$##' .gitignore) . | tar -x -C "$work_there/nnvk"
+
+# pip and the certificates are set up there as they are here. A variable goes before what pip's files say.
+variables=(HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+mapfile -t -O ${#variables[@]} variables < <("${PYTHON:-python3}" -m pip config list 2>/dev/null |
+    sed -nE "s/^(global|install)\.([a-z-]+)='(.*)'$/\2=\3/p" |
+    awk -F = -v OFS='=' '{ $1 = "PIP_" toupper($1); gsub("-", "_", $1) } 1')
+for name in $(compgen -e); do
+    case $name in
+        NNVK_CACHE_DIR | NNVK_SERVER) ;; # these are here
+        CI | TERM | NNVK_* | PIP_* | *_proxy | *_PROXY | SSL_CERT_* | REQUESTS_CA_BUNDLE) variables+=("$name=${!name}") ;;
+    esac
+done
+# Files and folders of this machine that they name. An index in files has them beside its pages.
+readable=()
+for path in $(printf '%s\n' "${variables[@]}" | sed -nE 's/^(PIP|SSL|REQUESTS)_[A-Z_]+=//p'); do
+    case $path in
+        file:///*/simple | file:///*/simple/) path=$(dirname "${path#file://}") ;;
+        file:///*) path=${path#file://} ;;
+        /etc/ssl/* | [!/]*) continue ;;
+    esac
+    [ ! -e "$path" ] || readable+=("$path")
+done
+
+mount_readable() {
+    if [ -d "$1" ]; then
+        mkdir -p "$2"
+    else
+        mkdir -p "$(dirname "$2")"
+        : >>"$2"
+    fi
+    mount --bind "$1" "$2"
+    mount -o remount,bind,ro "$2"
+}
+
+mount_and_enter() {
+    set -euo pipefail
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    mount --bind "$root$place/tmp" "$root/tmp"
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc"
+    # A copy of the certificates: the system's packages write to them.
+    mount -t tmpfs certificates "$root/etc/ssl/certs"
+    cp -rL /etc/ssl/certs/. "$root/etc/ssl/certs" 2>/dev/null || true
+    local path
+    for path in "${readable[@]}"; do mount_readable "$path" "$root$path"; done
+    if [ -d ../shared ]; then mount_readable ../shared "$root$place/shared"; fi
+    exec chroot "$root" /usr/bin/env -i -C "$place/nnvk" "${variables[@]}" "$@"
+}
+
+# Runs a command in the system's copy of the tree, for so many minutes at most.
+inside() {
+    limited "$1" unshare --mount --pid --fork --kill-child bash -c "$(declare -p root place variables readable)
+        $(declare -f mount_readable mount_and_enter)
+        mount_and_enter \"\$@\"" bash "${@:2}"
+}
+
+packages=(python3 python3-venv)
+[ -z "$quick" ] || packages+=(glslang-tools libvulkan1 mesa-vulkan-drivers)
+echo "Bringing Debian $system up to date"
+inside 15 bash -c 'set -e
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get dist-upgrade -y -qq --no-install-recommends
+    apt-get install -y -qq --no-install-recommends "$@"' bash "${packages[@]}" >"$work/log" 2>&1 ||
+    unable "apt-get failed: $(tail -n 1 "$work/log")"
+
+# --- the tests ----------------------------------------------------------------------------------------------------------
+
+if [ -z "$quick" ]; then
+    inside 180 bash scripts/test.sh
+    exit
+fi
+
+wheel=$(inside 1 python3 -c 'import sys; print(f"cp3{min(sys.version_info[1], 12)}")')-$(uname -m)
+code=0
+bash scripts/wheels.sh "$work_there/wheel" "$wheel" || code=$?
+[ "$code" != 3 ] || unable "there is no Python here to build the wheel $wheel with"
+[ "$code" = 0 ] || exit "$code"
+[ -d ../shared ] || echo "Neither vectors nor models are tested: there is no $(realpath ..)/shared"
+inside 30 bash -c 'set -e
+    python3 -m venv .venv
+    .venv/bin/pip install --quiet ../wheel/nnvk-*.whl pytest pytest-timeout pytest-xdist
+    devices=$(.venv/bin/nnvk devices)
+    echo "$devices"
+    grep -q vulkan-0 <<<"$devices"
+    .venv/bin/pytest -n 2 --dist worksteal -q --sample 600 -k "not nnapi-reference" \
+        tests/conformance/test_suite.py::test_vectors tests/driver/vulkan/test_{assumptions,fusions}.py \
+        tests/importers/test_tflite_models.py tests/shaders'
