@@ -9,7 +9,7 @@ BUILD ?= build/$(if $(SANITIZE),$(SANITIZE),tree)
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test validate sanitize wheel check docs picture install demo clean
+.PHONY: build shaders native test validate sanitize wheel wheels check docs picture install demo clean
 
 build: native shaders
 
@@ -40,9 +40,12 @@ sanitize:
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q tests/native
 
-# A wheel that runs on other machines, in dist/.
+# Wheels that run on other machines, in dist/: this machine's, or all.
 wheel:
-	bash scripts/wheel.sh
+	bash scripts/wheels.sh dist native
+
+wheels:
+	bash scripts/wheels.sh dist
 
 # The quick part, on the source tree.
 check:

@@ -1,4 +1,4 @@
-# Makes the target kompute::kompute from Kompute's source release.
+# Makes the target kompute from Kompute's source release.
 
 set(kompute_version 0.9.0)
 set(kompute_sha256 98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949)
@@ -27,30 +27,32 @@ if(NOT KOMPUTE_SOURCE_DIR)
   set(KOMPUTE_SOURCE_DIR "${kompute_unpacked}")
 endif()
 
-set(KOMPUTE_OPT_USE_BUILT_IN_VULKAN_HEADER OFF CACHE BOOL "" FORCE)
-set(KOMPUTE_OPT_USE_BUILT_IN_FMT OFF CACHE BOOL "" FORCE)
-set(KOMPUTE_OPT_INSTALL OFF CACHE BOOL "" FORCE)
-set(KOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK ON CACHE BOOL "" FORCE)
-set(KOMPUTE_OPT_LOG_LEVEL Off CACHE STRING "" FORCE)
-set(BUILD_SHARED_LIBS OFF)
-add_subdirectory("${KOMPUTE_SOURCE_DIR}" kompute EXCLUDE_FROM_ALL)
-
-# Kompute's own -Werror must not fail the build under a newer compiler or newer Vulkan headers.
-target_compile_options(kompute PRIVATE -Wno-error)
-target_compile_options(kp_logger PRIVATE -Wno-error)
-
-# Nothing of Vulkan or fmt is linked: the module opens the Vulkan loader itself (native/loader.hpp), Kompute calls it
-# through the dynamic dispatcher (native/dispatch.hpp), and fmt's headers are enough.
-# Kompute's debug layers are a member of kp::Manager, which nnvk does not use, of a type that Vulkan headers from 301 on
-# have in another namespace.
-target_compile_definitions(kompute PUBLIC VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1
-  KOMPUTE_DISABLE_VK_DEBUG_LAYERS=1)
-find_package(fmt REQUIRED)
-foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
-  get_target_property(libraries kompute ${property})
-  list(TRANSFORM libraries REPLACE "^Vulkan::Vulkan$" "Vulkan::Headers")
-  list(TRANSFORM libraries REPLACE "^fmt::fmt$" "fmt::fmt-header-only")
-  set_property(TARGET kompute PROPERTY ${property} ${libraries})
+# Nothing of Vulkan is linked: the module opens the Vulkan loader itself (native/loader.hpp), and Kompute calls it
+# through the dynamic dispatcher (native/dispatch.hpp). The build needs the headers alone; find_package(Vulkan) would ask
+# for the loader's library too.
+find_path(Vulkan_INCLUDE_DIR vulkan/vulkan.hpp HINTS "$ENV{VULKAN_SDK}/include")
+if(NOT Vulkan_INCLUDE_DIR)
+  message(FATAL_ERROR "The Vulkan headers are missing: expected vulkan/vulkan.hpp on the include path (Debian's "
+    "libvulkan-dev, Fedora's and Arch's vulkan-headers) or in $VULKAN_SDK/include.")
+endif()
+# A folder with these headers alone: a cross compiler must not see the rest of /usr/include.
+set(vulkan_headers "${CMAKE_CURRENT_BINARY_DIR}/vulkan-headers")
+file(MAKE_DIRECTORY "${vulkan_headers}")
+foreach(folder vulkan vk_video)
+  file(REMOVE "${vulkan_headers}/${folder}")
+  if(EXISTS "${Vulkan_INCLUDE_DIR}/${folder}")
+    file(CREATE_LINK "${Vulkan_INCLUDE_DIR}/${folder}" "${vulkan_headers}/${folder}" SYMBOLIC)
+  endif()
 endforeach()
-# Only what is used of it. kp::Manager calls the loader's functions by name; native/device.cpp is in its place.
-set_property(TARGET kompute PROPERTY SOURCES Algorithm.cpp Core.cpp Sequence.cpp Tensor.cpp)
+
+# The classes that nnvk uses. Kompute's own CMake project would compile the rest too, kp::Manager above all, which calls
+# the loader's functions by name, and would ask for fmt (native/kompute/fmt/format.h) and the loader's library.
+add_library(kompute STATIC EXCLUDE_FROM_ALL)
+foreach(class Algorithm Sequence Tensor)
+  target_sources(kompute PRIVATE "${KOMPUTE_SOURCE_DIR}/src/${class}.cpp")
+endforeach()
+target_include_directories(kompute SYSTEM PUBLIC
+  "${KOMPUTE_SOURCE_DIR}/src/include" "${CMAKE_CURRENT_SOURCE_DIR}/native/kompute" "${vulkan_headers}")
+target_compile_definitions(kompute PUBLIC
+  KOMPUTE_OPT_LOG_LEVEL_DISABLED=1 VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1)
+target_compile_options(kompute PRIVATE -w) # newer Vulkan headers warn of results that Kompute does not check

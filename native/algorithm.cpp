@@ -1,6 +1,7 @@
 #include "algorithm.hpp"
 
-#include <kompute/Kompute.hpp>
+#include <kompute/Algorithm.hpp>
+#include <kompute/Tensor.hpp>
 
 #include "dispatch.hpp"
 #include "error.hpp"

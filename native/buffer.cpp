@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include <kompute/Kompute.hpp>
+#include <kompute/Tensor.hpp>
 
 #include "dispatch.hpp"
 #include "error.hpp"

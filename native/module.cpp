@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <nanobind/nanobind.h>
@@ -32,16 +33,34 @@ using namespace nnvk;
 
 namespace {
 
+// A cross-compiled module is made with the pyconfig.h of the Python that builds it.
+static_assert(SIZEOF_VOID_P == sizeof(void*) && SIZEOF_SIZE_T == sizeof(size_t) && SIZEOF_LONG == sizeof(long) &&
+                  SIZEOF_LONG_LONG == sizeof(long long) && SIZEOF_WCHAR_T == sizeof(wchar_t),
+              "pyconfig.h is of another architecture");
+
 std::terminate_handler terminate_otherwise = nullptr;
+
+// Two questions to the interpreter for which the stable ABI of Python 3.12 has no function. Every Python exports one.
+int (*is_finalizing)() = nullptr;
+int (*holds_interpreter_lock)() = nullptr;
+
+void find_functions_of_the_interpreter() {
+    using Function = int (*)();
+    const auto find = [](const char* name) { return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name)); };
+    is_finalizing = find("Py_IsFinalizing");
+    if (!is_finalizing) {
+        is_finalizing = find("_Py_IsFinalizing"); // its name until 3.12
+    }
+    holds_interpreter_lock = find("PyGILState_Check");
+    if (!is_finalizing || !holds_interpreter_lock) {
+        throw nb::import_error("this Python does not export Py_IsFinalizing or PyGILState_Check");
+    }
+}
 
 // Until 3.14, Python ends a daemon thread that comes back from a wait while the interpreter goes: by pthread_exit, whose
 // unwinding of frames that must not throw, as the bindings have, ends the process. Such a thread is parked instead.
 [[noreturn]] void park_thread_of_a_finished_interpreter() {
-#if PY_VERSION_HEX >= 0x030d0000
-    const bool finished = Py_IsFinalizing() || !Py_IsInitialized();
-#else
-    const bool finished = _Py_IsFinalizing() || !Py_IsInitialized();
-#endif
+    const bool finished = is_finalizing() || !Py_IsInitialized();
     while (finished && !std::current_exception()) {
         pause();
     }
@@ -56,21 +75,23 @@ using PortTuple = std::tuple<std::shared_ptr<Buffer>, uint64_t, uint64_t>;
 class HostViews {
   public:
     HostViews(nb::handle sequence, const char* what, bool writable) {
-        nb::object items = nb::steal(PySequence_Fast(sequence.ptr(), "expected a sequence of buffers"));
+        const nb::object given = nb::steal(PySequence_Fast(sequence.ptr(), "expected a sequence of buffers"));
+        // A tuple: a list may change while an item's __buffer__ runs.
+        const nb::object items = nb::steal(given ? PySequence_Tuple(given.ptr()) : nullptr);
         if (!items) {
             throw nb::python_error();
         }
-        const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+        const Py_ssize_t count = PyTuple_Size(items.ptr());
         bytes.reserve(count);
         views_.reserve(count); // a Py_buffer may point into itself, so the vector must not move
         for (Py_ssize_t i = 0; i < count; ++i) {
-            PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
-            if (item == Py_None) {
+            const nb::handle item = PyTuple_GetItem(items.ptr(), i);
+            if (item.is_none()) {
                 bytes.push_back({nullptr, 0});
                 continue;
             }
             Py_buffer view;
-            if (PyObject_GetBuffer(item, &view, PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+            if (PyObject_GetBuffer(item.ptr(), &view, PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
                 refuse(item, what, i, writable);
             }
             views_.push_back(view);
@@ -90,8 +111,8 @@ class HostViews {
     std::vector<Program::HostBytes> bytes;
 
   private:
-    [[noreturn]] void refuse(PyObject* item, const char* what, Py_ssize_t index, bool writable) {
-        const bool is_buffer = PyObject_CheckBuffer(item);
+    [[noreturn]] void refuse(nb::handle item, const char* what, Py_ssize_t index, bool writable) {
+        const bool is_buffer = PyObject_CheckBuffer(item.ptr());
         nb::python_error cause; // takes the pending error
         for (Py_buffer& view : views_) {
             PyBuffer_Release(&view); // no destructor runs where a constructor throws
@@ -99,7 +120,8 @@ class HostViews {
         views_.clear();
         const std::string where = std::string(what) + " " + std::to_string(index);
         if (!is_buffer) {
-            throw nb::type_error((where + ": expected a buffer-protocol object or None, got " + Py_TYPE(item)->tp_name).c_str());
+            const std::string type = nb::type_name(item.type()).c_str();
+            throw nb::type_error((where + ": expected a buffer-protocol object or None, got " + type).c_str());
         }
         throw nb::value_error((where + ": expected a C-contiguous" + (writable ? " writable" : "") + " buffer").c_str());
     }
@@ -136,7 +158,7 @@ std::shared_ptr<Program> make_program(std::shared_ptr<Device> device) {
             return; // as in make_bound
         }
         std::optional<nb::gil_scoped_release> unlocked;
-        if (nb::is_alive() && PyGILState_Check()) {
+        if (nb::is_alive() && holds_interpreter_lock()) {
             unlocked.emplace();
         }
         program->settle();
@@ -327,6 +349,7 @@ void bind_programs(nb::module_& m) {
 NB_MODULE(_native, m) {
     // A process that ends with a device still open is no leak worth a warning.
     nb::set_leak_warnings(false);
+    find_functions_of_the_interpreter();
     terminate_otherwise = std::set_terminate(park_thread_of_a_finished_interpreter);
     const auto vulkan_error = nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
     nb::exception<DeviceLost>(m, "DeviceLostError", vulkan_error);

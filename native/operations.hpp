@@ -7,7 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include <kompute/Kompute.hpp>
+#include <kompute/Algorithm.hpp>
+#include <kompute/operations/OpBase.hpp>
 
 #include "algorithm.hpp"
 #include "buffer.hpp"

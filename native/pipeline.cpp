@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <kompute/Kompute.hpp>
+#include <kompute/Algorithm.hpp>
+#include <kompute/Tensor.hpp>
 
 #include "device.hpp"
 #include "dispatch.hpp"

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include <kompute/Sequence.hpp>
+
 #include "error.hpp"
 #include "loader.hpp"
 #include "operations.hpp"

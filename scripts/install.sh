@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs nnvk into .venv: Debian packages that are missing, the virtual environment, the package itself.
+# Installs nnvk into .venv: packages of the system that are missing, the virtual environment, the package itself.
 #
 #   bash scripts/install.sh          what is needed to use nnvk
 #   bash scripts/install.sh --test   and to test it
 #
-# Packages are installed as root or with sudo without a password; otherwise the missing ones are named and the script
-# ends with 1. A second run finds everything in place and takes about a second. PYTHON picks the interpreter (python3).
+# scripts/packages.sh installs the packages, or names them. A second run finds everything in place and takes about a
+# second. PYTHON picks the interpreter (python3).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,74 +18,7 @@ esac
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# --- Debian packages --------------------------------------------------------------------------------------------------
-
-has_command() { command -v "$1" >/dev/null 2>&1; }
-has_header() { has_command g++ && echo "#include <$1>" | g++ -E -x c++ - >/dev/null 2>&1; }
-has_file() { compgen -G "$1" >/dev/null; }
-has_driver() { has_file "/usr/share/vulkan/icd.d/*.json" || has_file "/etc/vulkan/icd.d/*.json"; }
-has_python() { has_command "$python"; }
-has_venv() { has_python && "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; }
-has_python_headers() {
-    has_python && "$python" -c 'import os, sysconfig as s; raise SystemExit(
-        not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))'
-}
-
-missing=()
-need() { # package, then a command that succeeds when what it brings is there
-    local package=$1
-    shift
-    "$@" || missing+=("$package")
-}
-
-find_missing() {
-    missing=()
-    need python3 has_python
-    need python3-venv has_venv
-    need python3-dev has_python_headers
-    need g++ has_command g++
-    need cmake has_command cmake
-    need ninja-build has_command ninja
-    need libvulkan-dev has_header vulkan/vulkan.hpp
-    need libfmt-dev has_header fmt/format.h
-    need glslang-tools has_command glslangValidator
-    need spirv-tools has_command spirv-val
-    need mesa-vulkan-drivers has_driver
-    if [ "$extra" = test ]; then
-        need vulkan-validationlayers has_file "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json"
-    fi
-}
-
-install_packages() {
-    local run=()
-    if [ "$(id -u)" != 0 ]; then
-        if has_command sudo && sudo -n true 2>/dev/null; then
-            run=(sudo -n)
-        else
-            echo "These packages are missing, and installing them needs root: ${missing[*]}" >&2
-            exit 1
-        fi
-    fi
-    if ! has_command apt-get; then
-        echo "These packages (Debian's names) are missing, and there is no apt-get: ${missing[*]}" >&2
-        exit 1
-    fi
-    echo "Installing ${missing[*]}"
-    "${run[@]}" apt-get update -qq
-    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-}
-
-find_missing
-if [ ${#missing[@]} -gt 0 ]; then
-    install_packages
-    find_missing
-    if [ ${#missing[@]} -gt 0 ]; then
-        echo "Still missing after the installation (is $python the system's Python?): ${missing[*]}" >&2
-        exit 1
-    fi
-fi
-
-# --- Python package ---------------------------------------------------------------------------------------------------
+bash scripts/packages.sh ${extra:+validation-layer}
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'
 
@@ -123,7 +56,12 @@ PYTHON
 )
 echo "Building and installing nnvk into .venv"
 xargs .venv/bin/pip install --quiet <<<"$requires"
+# The build backend asks for more on some systems: for CMake, where the system's is too old.
+.venv/bin/python -c 'from scikit_build_core.build import get_requires_for_build_wheel as ask; print(*ask(), sep="\n")' |
+    xargs --no-run-if-empty .venv/bin/pip install --quiet
 # Whoever has the test tools keeps them.
 extra=${extra:-${installed_extra:-}}
-.venv/bin/pip install --quiet --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" ".${extra:+[$extra]}"
+# The shaders take longest: scripts/wheels.sh has the same folder for them.
+.venv/bin/pip install --quiet --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
+    --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" ".${extra:+[$extra]}"
 echo "$wanted $extra" >"$stamp"

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 echo "The wheel, in an environment without a compiler:"
-bash scripts/wheel.sh "$work"
+bash scripts/wheels.sh "$work" native
 "${PYTHON:-python3}" -m venv "$work/env"
 "$work/env/bin/pip" install --quiet "$work"/nnvk-*manylinux*.whl
 mkdir "$work/home"
@@ -35,7 +35,7 @@ echo "An editable installation:"
 .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$(echo "$work"/editable/lib/python3*/site-packages)/tools.pth"
 "$work/editable/bin/pip" install --quiet --no-deps --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
-    --editable .
+    --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" --editable .
 (cd "$work" && env -u PYTHONPATH "$work/editable/bin/python" - "$root" <<'PYTHON'
 import sys
 import nnvk

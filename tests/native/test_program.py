@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +173,19 @@ def test_misuse_of_run_is_refused(adder: Any, inputs: Any, outputs: Any, error: 
     with pytest.raises(error, match=message):
         program.run(inputs, outputs)
     assert program.run([ramp()], [None])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ came with Python 3.12")
+def test_list_may_change_while_its_buffers_are_taken(adder: Any) -> None:
+    class Clearing:
+        def __buffer__(self, flags: int) -> memoryview:
+            inputs.clear()
+            return memoryview(bytes(4000))
+
+    inputs: list[Any] = [Clearing(), None, object()]
+    with pytest.raises(TypeError, match="input 2: expected a buffer-protocol object or None, got object"):
+        adder.program().run(inputs, [None])
+    assert not inputs
 
 
 def test_unfinished_program_cannot_run(device: _native.Device) -> None:

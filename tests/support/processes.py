@@ -78,7 +78,9 @@ def python(script: str, *arguments: str, timeout: float = 100, **environment: st
 
     Returns what it prints. `SETUP` comes before it.
     """
-    command = [sys.executable, "-c", SETUP + textwrap.dedent(script), *arguments]
+    # From 3.12 on, Python warns of every fork in a process with threads. Forks are what some of the scripts test.
+    forks = ("-W", "ignore:This process:DeprecationWarning")
+    command = [sys.executable, *forks, "-c", SETUP + textwrap.dedent(script), *arguments]
     # From another folder: the installed package is tested, which alone has the native module.
     result = subprocess.run(
         command,

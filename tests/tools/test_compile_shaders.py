@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import compile_shaders
 import pytest
 from compile_shaders import ShaderError, Summary, Toolchain, compile_all
 
@@ -125,6 +125,33 @@ def test_change_of_tools_compiles_again(project: Project) -> None:
     assert project.compile(F32, tools=Toolchain(version="another")).compiled == ("copy.f32",)
 
 
+def only_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Makes ``names`` the only commands on the PATH."""
+    found = {name: shutil.which(name) for name in names}
+    for name, path in found.items():
+        assert path, f"{name} is not installed"
+        (folder / name).symlink_to(path)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_without_the_validator_shaders_compile_unvalidated(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.compile(F32)
+    validated = (project.out / "copy.f32.spv").read_bytes()
+    only_tools(tmp_path, monkeypatch, "glslangValidator")
+    tools = Toolchain.find()
+    assert tools.validator is None
+    assert project.compile(F32, tools=tools).compiled == ("copy.f32",)  # it is validated once there is a validator
+    assert (project.out / "copy.f32.spv").read_bytes() == validated
+
+
+def test_without_the_compiler_nothing_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_tools(tmp_path, monkeypatch)
+    with pytest.raises(ShaderError, match=r"glslangValidator is not installed \(Debian's package glslang-tools\)"):
+        Toolchain.find()
+
+
 def test_lost_file_is_made_again(project: Project) -> None:
     project.compile(F32, I32)
     (project.out / "copy.i32.spv").unlink()
@@ -183,8 +210,3 @@ def test_what_breaks_the_conventions_is_refused(project: Project, old: str, new:
     (project.sources / "copy.comp").write_text(SOURCE.replace(old, new))
     with pytest.raises(ShaderError, match=message):
         project.compile(F32)
-
-
-def test_missing_tool_is_named() -> None:
-    with pytest.raises(ShaderError, match=r"no-such-glslang is not installed \(Debian package glslang-tools\)"):
-        compile_shaders._output(["no-such-glslang", "--version"], "glslang-tools")
