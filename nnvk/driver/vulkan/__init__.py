@@ -11,11 +11,13 @@ from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
 from nnvk.driver.vulkan.planning.outline import outline
+from nnvk.driver.vulkan.running import survey
 from nnvk.driver.vulkan.running.instance import Instance
+from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
-__all__ = ["VulkanDevice", "find_devices", "outline", "take_validation_messages"]
+__all__ = ["Survey", "VulkanDevice", "find_devices", "outline", "take_survey", "take_validation_messages"]
 
 _native: ModuleType | None
 try:
@@ -54,6 +56,14 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
         profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion)
         devices.append(VulkanDevice(name, instance, device, profile, library))
     return devices, absences
+
+
+def take_survey(hidden: str = "") -> Survey:
+    """Everything that Vulkan has. ``hidden``: why no device is used; empty where those are that can be."""
+    if _native is None:
+        return Survey(_missing)
+    _, unusable = _shaders()
+    return survey.take(Instance(_native, validation=False), hidden or unusable)
 
 
 def _shaders() -> tuple[ShaderLibrary | None, str]:
