@@ -41,8 +41,7 @@ Instance::Instance(bool validation) {
     uint32_t loader_version = VK_API_VERSION_1_0;
     check(vkEnumerateInstanceVersion(&loader_version), "vkEnumerateInstanceVersion");
     if (loader_version < VK_API_VERSION_1_1) {
-        throw VulkanError("the Vulkan loader is " + version_string(loader_version) + ", 1.1 is needed",
-                          VK_ERROR_INCOMPATIBLE_DRIVER);
+        throw LoaderError("the Vulkan loader has Vulkan " + version_string(loader_version) + ", 1.1 is needed");
     }
     // Nothing newer than 1.3 is used, and a layer may warn about a version that it doesn't know.
     api_version_ = std::min<uint32_t>(loader_version, VK_API_VERSION_1_3);
@@ -121,15 +120,16 @@ std::vector<std::string> Instance::take_validation_messages() {
 std::vector<std::shared_ptr<PhysicalDevice>> Instance::physical_devices() {
     DriverCall call(*this);
     uint32_t count = 0;
-    check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices");
+    const VkResult result = vkEnumeratePhysicalDevices(instance_, &count, nullptr);
+    if (result == VK_ERROR_INITIALIZATION_FAILED) {
+        return {}; // the loader's answer where no driver has a device
+    }
+    check(result, "vkEnumeratePhysicalDevices");
     std::vector<VkPhysicalDevice> handles(count);
     check(vkEnumeratePhysicalDevices(instance_, &count, handles.data()), "vkEnumeratePhysicalDevices");
     std::vector<std::shared_ptr<PhysicalDevice>> devices;
     for (uint32_t i = 0; i < count; ++i) {
-        auto device = make_bound<PhysicalDevice>(shared_from_this(), handles[i], i);
-        if (device->api_version >= VK_API_VERSION_1_1 && device->queue_family != UINT32_MAX) {
-            devices.push_back(std::move(device));
-        }
+        devices.push_back(make_bound<PhysicalDevice>(shared_from_this(), handles[i], i));
     }
     return devices;
 }
@@ -139,6 +139,8 @@ PhysicalDevice::PhysicalDevice(std::shared_ptr<Instance> instance_, VkPhysicalDe
     vkGetPhysicalDeviceProperties(handle, &properties);
     vkGetPhysicalDeviceMemoryProperties(handle, &memory);
     api_version = std::min(properties.apiVersion, instance->api_version());
+    static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
+    type = properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? kTypes[properties.deviceType] : "other";
     read_extensions();
     read_queue_family();
     if (api_version >= VK_API_VERSION_1_1) {
@@ -220,8 +222,6 @@ void PhysicalDevice::read_properties() {
     chain_where(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, arm);
     vkGetPhysicalDeviceProperties2(handle, &all);
 
-    static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
-    type = properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? kTypes[properties.deviceType] : "other";
     driver_name = driver.driverName;
     driver_info = driver.driverInfo;
     std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), uuid.begin());
@@ -288,6 +288,10 @@ bool PhysicalDevice::exports_sync_fd() const {
 std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names,
                                                       const std::vector<uint8_t>& pipeline_cache) {
     DriverCall call(*this);
+    if (api_version < VK_API_VERSION_1_1 || !has_compute_queue()) {
+        throw std::invalid_argument("device " + std::string(properties.deviceName) + " has " +
+                                    (has_compute_queue() ? "no Vulkan 1.1" : "no compute queue"));
+    }
     if (names) {
         for (const std::string& name : *names) {
             if (std::find(features.begin(), features.end(), name) == features.end()) {

@@ -11,13 +11,13 @@ from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
 from nnvk.driver.vulkan.planning.outline import outline
+from nnvk.driver.vulkan.running import survey
 from nnvk.driver.vulkan.running.instance import Instance
+from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
 
-__all__ = ["VulkanDevice", "find_devices", "outline", "take_validation_messages"]
-
-_RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
+__all__ = ["Survey", "VulkanDevice", "find_devices", "outline", "take_survey", "take_validation_messages"]
 
 _native: ModuleType | None
 try:
@@ -36,30 +36,42 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
     """One device per Vulkan physical device, the most capable first, and why there is none, or not all."""
     if _native is None:
         return [], _missing
-    try:
-        library = ShaderLibrary()
-    except (OSError, ValueError) as error:
-        return [], f"the compiled shaders in {FOLDER} can't be used: {error}"
+    library, reason = _shaders()
+    if library is None:
+        return [], reason
     validation = settings().validation
     try:
         instance = Instance(_native, validation=validation)
-        physical = instance.physical_devices()
+        usable, absences = instance.usable(), instance.absences()
     except (RuntimeError, MemoryError) as error:
         return [], f"Vulkan does not start: {error}"
-    if not physical:
-        return [], instance.complaints or "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
-    if validation:
+    if validation and usable:
         if not _validated:
             atexit.register(take_validation_messages)
         _validated.append(instance)
-    ranked = sorted(physical, key=lambda device: (_RANK.index(device.type), device.index))
     devices = []
-    for number, device in enumerate(ranked):
+    for name, device in usable.items():
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         believed = constrain(found, settings().device_profile)
         profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion)
-        devices.append(VulkanDevice(f"vulkan-{number}", instance, device, profile, library))
-    return devices, instance.complaints
+        devices.append(VulkanDevice(name, instance, device, profile, library))
+    return devices, absences
+
+
+def take_survey(hidden: str = "") -> Survey:
+    """Everything that Vulkan has. ``hidden``: why no device is used; empty where those are that can be."""
+    if _native is None:
+        return Survey(_missing)
+    _, unusable = _shaders()
+    return survey.take(Instance(_native, validation=False), hidden or unusable)
+
+
+def _shaders() -> tuple[ShaderLibrary | None, str]:
+    """The compiled shaders, or why they can't be used."""
+    try:
+        return ShaderLibrary(), ""
+    except (OSError, ValueError) as error:
+        return None, f"the compiled shaders in {FOLDER} can't be used: {error}"
 
 
 def take_validation_messages() -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 from nnvk.base.files import FileKind, UnusableFileError, cache_folder
 from nnvk.base.log import logger
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -51,6 +52,8 @@ class Winners:
         with self._lock:
             self._known = {**self._read(), **(self._known or {}), **winners}
             content = json.dumps(self._known, sort_keys=True).encode()
+            if self.path is None and not settings().cache_dir:
+                _log.warning("what was measured is not kept: there is no home folder, and NNVK_CACHE_DIR names none")
             if self.path is None or len(content) > MOST_BYTES:
                 return
             try:
