@@ -1,6 +1,6 @@
 """Every operation of NNAPI on every leading type that it has, as rows of text.
 
-A template is a row of the tests' grammar (``tests/support/rows.py``) with a capital letter for what depends on the
+A template is a row of the tests' grammar (``nnvk/check/rows.py``) with a capital letter for what depends on the
 leading type: ``T`` is that type itself; the others are in `WORDS`.
 """
 
@@ -15,10 +15,10 @@ import cells
 import numpy as np
 from builder import Builder, rebuilt
 from graphs import Single
-from rows import TYPES, code_of, parse
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
+from nnvk.check.rows import TYPES, code_of, parse
 from nnvk.ops import registry
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 

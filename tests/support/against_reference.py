@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from guarded import run_guarded
-from rows import Row, empty_like, execute, parse, reference
 
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 
 
