@@ -14,6 +14,8 @@ from nnvk.types.extension import ExtendedOperationCode, KnownCode
 FILE = Path(__file__).resolve().parent / "cases.txt"
 _TIERS = (("f32", "i8", "u8"), ("f16",))
 """Leading types in the order in which all cases are run on them; all other types come last."""
+_FEW = 3
+"""Operations whose names are said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,15 @@ class Case:
     """The row."""
 
     @property
-    def operation(self) -> str:
-        """Names of its operations."""
-        return " + ".join(part.partition(" ")[0] for part in self.text.split(" | "))
+    def operations(self) -> str:
+        """Names of its operations, the first and a number where they are many."""
+        names = [part.partition(" ")[0] for part in self.text.split(" | ")]
+        return " + ".join(names) if len(names) <= _FEW else f"{names[0]} + {len(names) - 1} more"
 
     @property
-    def operands(self) -> str:
-        """The rest of the row: types, sizes and parameters."""
-        return " | ".join(part.partition(" ")[2] for part in self.text.split(" | "))
+    def details(self) -> str:
+        """Types, sizes and parameters; the whole row where it has several operations."""
+        return self.text if " | " in self.text else self.text.partition(" ")[2]
 
 
 def cases() -> tuple[Case, ...]:

@@ -112,12 +112,13 @@ def run_checks(
 def suspects(results: Sequence[Result]) -> tuple[str, ...]:
     """The shader variants that failures are likely to come of, to be switched off by NNVK_AVOID_SHADERS.
 
-    Of the variants of a failed case those that no other case has passed with; all of them where that is none.
+    Of the variants of a failed case those that no other case has passed with; all of them where that is none. Models,
+    of many shaders, tell something only where all cases have passed.
     """
     good = {name for result in results if result.status is Status.PASSED for name in result.outcome.shaders}
+    failed = [result for result in results if result.status is Status.FAILED]
     found: dict[str, None] = {}
-    for result in results:
-        if result.status is Status.FAILED:
-            names = result.outcome.shaders
-            found.update(dict.fromkeys([name for name in names if name not in good] or names))
+    for result in [each for each in failed if each.check.kind is Kind.CASE] or failed:
+        names = result.outcome.shaders
+        found.update(dict.fromkeys([name for name in names if name not in good] or names))
     return tuple(sorted(found))

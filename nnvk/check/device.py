@@ -19,7 +19,11 @@ from nnvk.demo.run import LEAST_ACCURACY, accuracy
 from nnvk.driver.process import RemoteDevice
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
+from nnvk.driver.vulkan.running.assumptions import assumptions
+from nnvk.driver.vulkan.running.assumptions import difference as assumption_difference
+from nnvk.driver.vulkan.shaders.assumptions import assumption
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.profile import described
 from nnvk.importers import tflite
 from nnvk.insight.comparison import Comparison, compare
@@ -37,7 +41,7 @@ class Checked:
 
     def checks(self) -> list[Check]:
         """All checks, in the order in which they are run."""
-        return [*self._cases(), *self._models()]
+        return [*self._assumptions(), *self._cases(), *self._models()]
 
     def revive(self) -> bool:
         """Whether checks can go on after DEAD_OBJECT: the driver's own process has died, and another can be started."""
@@ -54,11 +58,27 @@ class Checked:
         """The shader variants that plans do without."""
         return () if self.vulkan is None else tuple(sorted(self.vulkan.profile.avoided))
 
+    # --- assumptions -----------------------------------------------------------------------------------------
+
+    def _assumptions(self) -> Iterator[Check]:
+        if self.vulkan is None:
+            return
+        for variant in assumptions(self.vulkan.gpu, self.vulkan.planner.library):
+            yield Check(Kind.ASSUMPTION, variant.name, assumption(variant).says, partial(self._run_assumption, variant))
+
+    def _run_assumption(self, variant: Variant) -> Outcome:
+        if self.vulkan is None or self._is_remote:
+            return Outcome(Status.NOT_RUN, "the driver runs in a process of its own (NNVK_DRIVER_PROCESS)")
+        try:
+            return passed_or(assumption_difference(self.vulkan.gpu, self.vulkan.planner.library, variant))
+        except (RuntimeError, MemoryError) as error:
+            return failure(self.vulkan.gpu.failure(error))
+
     # --- cases -----------------------------------------------------------------------------------------------
 
     def _cases(self) -> Iterator[Check]:
         for case in cases():
-            yield Check(Kind.CASE, case.operation, case.operands, partial(self._run_case, case))
+            yield Check(Kind.CASE, case.operations, case.details, partial(self._run_case, case))
 
     def _run_case(self, case: Case) -> Outcome:
         row = parse(case.text)

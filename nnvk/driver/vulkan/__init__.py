@@ -45,7 +45,7 @@ def _avoided(library: ShaderLibrary) -> frozenset[str]:
     try:
         return library.names(settings().avoid_shaders)
     except ValueError as error:
-        raise ValueError(f"{AVOID_SHADERS}: {error}") from None
+        raise ValueError(f"{AVOID_SHADERS} {error}") from None
 
 
 def find_devices() -> tuple[list[VulkanDevice], str]:

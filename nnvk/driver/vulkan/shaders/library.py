@@ -218,9 +218,7 @@ class ShaderLibrary:
         found = frozenset(text.replace(",", " ").split())
         unknown = sorted(found - self._compiled.keys())
         if unknown:
-            raise ValueError(
-                f"expected names of shader variants as `nnvk plan` and `nnvk check` give them, got {unknown[0]!r}"
-            )
+            raise ValueError(f"must name shader variants, as nnvk plan and nnvk check show them, got {unknown[0]!r}")
         return found
 
     def refuse(self, shader: Shader, available: frozenset[str]) -> str:
