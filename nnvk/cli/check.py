@@ -14,7 +14,7 @@ from nnvk.check.device import Checked
 from nnvk.check.report import Report
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
-from nnvk.cli.output import check_writable, deliver_alone, print_table, progress
+from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile
 
 MINUTES = 2.0
@@ -50,7 +50,7 @@ def command(
             failures += result.status is Status.FAILED
             advance(f"{plural(failures, 'failure')}, {result.check.name}")
     report = Report(checked.facts(), checked.avoided, results, time.monotonic() - started)
-    deliver_alone(json_file, report.as_json(), lambda: _print(checked, report))
+    deliver(json_file, report.as_json(), lambda: _print(checked, report))
     if failures:
         raise typer.Exit(CHECK_FAILED)
 

@@ -135,16 +135,8 @@ def deliver(
     A file of JSON is written before anything is printed; JSON on standard output takes the place of the text, which
     ends with the names of the files that were ``written``.
     """
-    devices = [] if json_file is None else [describe_device(device) for device in get_devices()]
-    deliver_alone(json_file, {"devices": devices, **content}, show, *written)
-
-
-def deliver_alone(
-    json_file: Path | None, content: Mapping[str, Any], show: Callable[[], None], *written: Path | None
-) -> None:
-    """`deliver` without a list of all devices in the JSON."""
     if json_file is not None:
-        value = {"version": __version__, **content}
+        value = {"version": __version__, "devices": [describe_device(device) for device in get_devices()], **content}
         if json_file == STANDARD_OUTPUT:
             typer.echo(json.dumps(value, indent=2, allow_nan=False))
             return

@@ -23,10 +23,11 @@ LIBRARY = ShaderLibrary()
 NATIVE = replace(GPU, features=LIBRARY.features)
 CPU = replace(EIGHT_LANES, features=LIBRARY.features - NATIVE_16, max_groups=65535)
 
+BYTES = "FULLY_CONNECTED i8[1,32]*0.5+0 #i8[8,32]*0.1+0 #i32[8] NONE -> i8*0.9+1"
 OTHER_WAYS = [
     "CONV_2D f32[1,9,9,64]~3 #f32[64,3,3,64]~1 #f32[64] SAME 1 1 NONE | ADD $ f32[1,9,9,64] RELU",
     "CONV_2D f16[1,9,9,32]~3 #f16[64,1,1,32]~3/256 #f16[64] SAME 1 1 NONE",
-    "FULLY_CONNECTED i8[1,32]*0.5+0 #i8[8,32]*0.1+0 #i32[8] NONE -> i8*0.9+1",
+    BYTES,
     "SOFTMAX f32[3,64] 1.0f",
     "GATHER f32[10,64] 0 i32[3]<10",
     "RNN f32[1,64]~1 #f32[128,64]~1/16 #f32[128,128]~1/16 #f32[128]~1 f32[1,128]~1 4 -> f32 f32",
@@ -62,7 +63,7 @@ def test_another_variant_is_planned(profile: DeviceProfile, text: str) -> None:
 
 
 def test_all_ways_of_a_product_are_tried_before_it_is_refused() -> None:
-    row, avoided = parse(OTHER_WAYS[3]), []
+    row, avoided = parse(BYTES), []
     while not any((planner := _planner(NATIVE, *avoided)).support(row.model)):
         avoided += shaders_of(planner, row)
     assert len(avoided) == len(set(avoided)) > 4
