@@ -20,7 +20,7 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.vulkan import Survey, find_devices, take_survey
+from nnvk.driver.vulkan import Survey, check_settings, find_devices, take_survey
 from nnvk.hal import IDevice
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
@@ -101,7 +101,10 @@ _HIDDEN = "Vulkan is switched off by NNVK_VULKAN=0"
 def _vulkan() -> tuple[Sequence[IDevice], str]:
     if not settings().vulkan:
         return (), _HIDDEN
-    return process.find_devices(driver_command) if settings().driver_process else find_devices()
+    if settings().driver_process:
+        check_settings()  # the other process could only say that it ends
+        return process.find_devices(driver_command)
+    return find_devices()
 
 
 def survey_vulkan() -> Survey:

@@ -35,6 +35,7 @@ CALLS = {
     "report": [INT8, "--runs", 1, "--out", "PAGE"],
     "tune": [FLOAT],
     "plan": [INT8],
+    "check": ["--minutes", 0],
     "conformance": ["VECTORS", "--jobs", 0],
     "demo": ["--output", "OUT"],
     "config": ["--pkg-config"],

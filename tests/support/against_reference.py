@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from guarded import run_guarded
-from rows import Row, empty_like, execute, parse, reference
 
+from nnvk.check.comparison import difference
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 
 
@@ -23,10 +24,7 @@ def check_like_the_reference(device: VulkanDevice, row: str | Row, what: str = "
 
 
 def agree(want: np.ndarray, got: np.ndarray, what: str = "") -> None:
-    """Floats to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest equal."""
-    if want.dtype == np.float32:
-        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
-    elif want.dtype == np.float16:
-        np.testing.assert_allclose(got, want, rtol=2**-10, atol=2**-17, err_msg=what)
-    else:
-        np.testing.assert_array_equal(got, want, what)
+    """A result passes that `nnvk check` would let pass."""
+    assert want.dtype == got.dtype, what
+    found = difference(want, got)
+    assert not found, f"{what}{': ' if what else ''}{found}"

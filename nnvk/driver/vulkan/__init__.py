@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType
 
@@ -15,9 +16,17 @@ from nnvk.driver.vulkan.running import survey
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
+from nnvk.driver.vulkan.shaders.profile import AVOID_SHADERS, constrain, profile_of
 
-__all__ = ["Survey", "VulkanDevice", "find_devices", "outline", "take_survey", "take_validation_messages"]
+__all__ = [
+    "Survey",
+    "VulkanDevice",
+    "check_settings",
+    "find_devices",
+    "outline",
+    "take_survey",
+    "take_validation_messages",
+]
 
 _native: ModuleType | None
 try:
@@ -32,13 +41,32 @@ _validated: list[Instance] = []
 """Instances under the validation layer, which collect its messages."""
 
 
+def check_settings() -> None:
+    """Raise ValueError where NNVK_AVOID_SHADERS names something else than shader variants."""
+    if settings().avoid_shaders and _native is not None:
+        with suppress(OSError):
+            _avoided(ShaderLibrary())
+
+
+def _avoided(library: ShaderLibrary) -> frozenset[str]:
+    """The shader variants that plans do without. ValueError: there is none of such a name."""
+    try:
+        return library.names(settings().avoid_shaders)
+    except ValueError as error:
+        raise ValueError(f"{AVOID_SHADERS} {error}") from None
+
+
 def find_devices() -> tuple[list[VulkanDevice], str]:
-    """One device per Vulkan physical device, the most capable first, and why there is none, or not all."""
+    """One device per Vulkan physical device, the most capable first, and why there is none, or not all.
+
+    ValueError: NNVK_AVOID_SHADERS names something else than shader variants.
+    """
     if _native is None:
         return [], _missing
     library, reason = _shaders()
     if library is None:
         return [], reason
+    avoided = _avoided(library)
     validation = settings().validation
     try:
         instance = Instance(_native, validation=validation)
@@ -53,7 +81,7 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
     for name, device in usable.items():
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         believed = constrain(found, settings().device_profile)
-        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion)
+        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion, avoided=avoided)
         devices.append(VulkanDevice(name, instance, device, profile, library))
     return devices, absences
 

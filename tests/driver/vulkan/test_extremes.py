@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_cases import KERNELS
-from recipes import Case, Draw, draw_case, run_case
-from rows import drawn, empty_like, execute
+from recipes import Case, Draw, draw_case, drawn, run_case
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import empty_like, execute
 
 pytestmark = pytest.mark.numbers
 EXTREMES = tuple(float(np.float32(number)) for number in (1e-45, 1e-38, 1e-30, 1e-20, 1e20, 1e30, 3.4e38))
