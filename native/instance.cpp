@@ -7,26 +7,14 @@
 #include "error.hpp"
 #include "features.hpp"
 #include "loader.hpp"
+#include "validation.hpp"
 
 namespace nnvk {
 
 namespace {
 
-constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 // A broken program can repeat one message for every submission; the first ones tell enough.
 constexpr size_t kMaxMessages = 1000;
-
-void require_validation_layer() {
-    uint32_t count = 0;
-    check(vkEnumerateInstanceLayerProperties(&count, nullptr), "vkEnumerateInstanceLayerProperties");
-    std::vector<VkLayerProperties> layers(count);
-    check(vkEnumerateInstanceLayerProperties(&count, layers.data()), "vkEnumerateInstanceLayerProperties");
-    if (std::none_of(layers.begin(), layers.end(),
-                     [](const auto& layer) { return !std::strcmp(layer.layerName, kValidationLayer); })) {
-        throw VulkanError(std::string(kValidationLayer) + " is not installed (Debian: vulkan-validationlayers)",
-                          VK_ERROR_LAYER_NOT_PRESENT);
-    }
-}
 
 } // namespace
 
@@ -54,28 +42,25 @@ Instance::Instance(bool validation) {
     VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     info.pApplicationInfo = &application;
 
-    const VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-    VkValidationFeaturesEXT validation_features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
-    validation_features.enabledValidationFeatureCount = 1;
-    validation_features.pEnabledValidationFeatures = enabled;
-
     VkDebugUtilsMessengerCreateInfoEXT messenger{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
     messenger.messageSeverity =
         VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
     messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
     messenger.pfnUserCallback = &Instance::on_message;
     messenger.pUserData = this;
-    validation_features.pNext = &messenger; // catches messages about vkCreateInstance itself
 
-    const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    std::optional<Validation> layer;
+    std::vector<const char*> layers, extensions;
     if (validation) {
-        require_validation_layer();
-        info.pNext = &validation_features;
-        info.enabledLayerCount = 1;
-        info.ppEnabledLayerNames = &kValidationLayer;
-        info.enabledExtensionCount = 2;
-        info.ppEnabledExtensionNames = extensions;
+        layer.emplace();
+        info.pNext = layer->settings(&messenger); // the messenger catches messages about vkCreateInstance itself
+        layers = {layer->layer()};
+        extensions = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, layer->extension()};
     }
+    info.enabledLayerCount = layers.size();
+    info.ppEnabledLayerNames = layers.data();
+    info.enabledExtensionCount = extensions.size();
+    info.ppEnabledExtensionNames = extensions.data();
     vulkan_has_started();
     check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
 
@@ -104,9 +89,14 @@ VKAPI_ATTR VkBool32 VKAPI_CALL Instance::on_message(VkDebugUtilsMessageSeverityF
                                                     const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
     auto* self = static_cast<Instance*>(user);
     const char* level = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? "error: " : "warning: ";
+    std::string text = data->pMessage ? data->pMessage : "";
+    std::string id = data->pMessageIdName ? data->pMessageIdName : "";
+    if (text.find(id) == std::string::npos) { // newer layers leave it out of the text
+        text = id + ": " + text;
+    }
     std::lock_guard lock(self->messages_mutex_);
     if (self->messages_.size() < kMaxMessages) {
-        self->messages_.push_back(level + std::string(data->pMessage ? data->pMessage : ""));
+        self->messages_.push_back(level + text);
     }
     return VK_FALSE; // the call that caused it goes on
 }

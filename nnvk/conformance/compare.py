@@ -117,6 +117,6 @@ def dimensions_difference(expected: Sequence[int], actual: Sequence[int]) -> str
 
 
 def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    exponentials = np.exp(values - values.max())
+    exponentials = np.exp(values - np.max(values))
     result: NDArray[np.float64] = exponentials / exponentials.sum()
     return result
