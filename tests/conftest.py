@@ -16,6 +16,16 @@ from nnvk.base.settings import override, settings
 from nnvk.driver.vulkan import find_devices, take_validation_messages
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Tests of the conformance vectors take an option."""
+    parser.addoption(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="of the conformance vectors only N, always the same ones, evenly from all operations",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """What is kept between processes goes to a folder of this run, in processes that tests start too."""
     folder = TemporaryDirectory(prefix="nnvk-tests-")

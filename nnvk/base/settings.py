@@ -23,8 +23,9 @@ class Settings:
 
     vlog: str = ""
     """Tags to log, between commas, colons or spaces: model, compilation, execution, cpuexe, manager, driver, or all."""
-    device_profile: str = field(default="", metadata={"allowed": ("mobile-min",)})
-    """``mobile-min`` makes the Vulkan driver believe that every device is the smallest allowed one."""
+    device_profile: str = field(default="", metadata={"allowed": ("mobile-min", "gpu")})
+    """Tests only. The Vulkan driver takes every device for the smallest that Vulkan allows (``mobile-min``), or for a
+    discrete GPU (``gpu``)."""
     validation: bool = field(default=False, metadata={"allowed": ("0", "1")})
     """Run Vulkan under the Khronos validation layer, with synchronisation validation."""
     vulkan: bool = field(default=True, metadata={"allowed": ("0", "1")})

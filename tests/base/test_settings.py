@@ -24,6 +24,7 @@ from nnvk.base.settings import Settings, override, settings
         ({"NNVK_VALIDATION": "1", "NNVK_VULKAN": "0"}, Settings(validation=True, vulkan=False)),
         ({"NNVK_PARTITION": "2"}, Settings(partition=2)),
         ({"NNVK_DEVICE_PROFILE": "mobile-min"}, Settings(device_profile="mobile-min")),
+        ({"NNVK_DEVICE_PROFILE": "gpu"}, Settings(device_profile="gpu")),
         ({"NNVK_DRIVER_PROCESS": "1", "NNVK_PATIENCE": "0"}, Settings(driver_process=True, patience=0)),
         ({"NNVK_SOMETHING_ELSE": "1", "PARTITION": "2"}, Settings()),
     ],
@@ -53,8 +54,12 @@ def test_settings(environment: dict[str, str], expected: Settings) -> None:
     ids=lambda value: value[:20],
 )
 def test_values_that_are_not_allowed(name: str, text: str) -> None:
-    allowed = {"NNVK_PARTITION": "0, 1 or 2", "NNVK_DEVICE_PROFILE": "mobile-min", "NNVK_VLOG": "model, compilation"}
-    allowed["NNVK_PATIENCE"] = "a whole number from 0 on"
+    allowed = {
+        "NNVK_PARTITION": "0, 1 or 2",
+        "NNVK_DEVICE_PROFILE": "mobile-min or gpu",
+        "NNVK_VLOG": "model, compilation",
+        "NNVK_PATIENCE": "a whole number from 0 on",
+    }
     with pytest.raises(ValueError, match=rf"{name} .*{allowed.get(name, '0 or 1')}.*{text.split(',')[-1]}'"):
         Settings.from_environment({name: text})
 

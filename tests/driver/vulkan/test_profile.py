@@ -1,4 +1,4 @@
-"""Profiles of devices, and the smallest one."""
+"""Profiles of devices, and what the driver can be made to take a device for."""
 
 from __future__ import annotations
 
@@ -104,6 +104,32 @@ def test_mobile_min_never_promises_more_than_the_device_has(large: DeviceProfile
     assert (small.max_buffer, small.max_groups, small.max_invocations, small.max_shared_memory) == (1 << 20, 8, 64, 64)
 
 
+def test_gpu() -> None:
+    """Limits and features stay the device's own, as of llvmpipe here."""
+    limits = LIMITS | {"subgroupSize": 8, "maxStorageBufferRange": 2**31 - 1}
+    cpu = profile_of("llvmpipe", "cpu", limits, frozenset({"shaderFloat16", "subgroupQuad"}))
+    assert (cpu.is_cpu, cpu.unified_memory, cpu.texel_loads, cpu.team) == (True, True, True, 8)
+    gpu = constrain(cpu, "gpu")
+    assert gpu == DeviceProfile(
+        name="llvmpipe",
+        is_cpu=False,
+        unified_memory=False,
+        subgroup_size=8,
+        max_buffer=2**31 - 256,
+        max_groups=65535,
+        max_invocations=1024,
+        max_shared_memory=49152,
+        features=frozenset({"shaderFloat16", "subgroupQuad"}),
+        units=32,
+    )
+    assert gpu.team == 64
+
+
+def test_a_gpu_as_a_gpu_is_a_discrete_one(large: DeviceProfile) -> None:
+    integrated = profile_of("large", "integrated_gpu", LIMITS, large.features)
+    assert constrain(integrated, "gpu") == constrain(large, "gpu") == large
+
+
 def test_unknown_constraints_are_named(large: DeviceProfile) -> None:
-    with pytest.raises(NnapiError, match="NNVK_DEVICE_PROFILE must be mobile-min or empty, got 'tiny'"):
+    with pytest.raises(NnapiError, match="NNVK_DEVICE_PROFILE must be mobile-min or gpu, or empty, got 'tiny'"):
         constrain(large, "tiny")

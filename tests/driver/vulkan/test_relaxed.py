@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from guarded import run_plan_guarded
 from networks import classifier, images
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
+from nnvk.base.settings import override
 from nnvk.check.rows import Row, empty_like, execute, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
@@ -34,13 +34,12 @@ F32, NONE, SAME = OperandCode.TENSOR_FLOAT32, FuseCode.NONE, PaddingCode.SAME
 
 @pytest.fixture(scope="module")
 def gpu() -> VulkanDevice:
-    """The device as if it were a GPU, where 16-bit floats pay."""
-    found, reason = find_devices()
+    """The device as a GPU, where 16-bit floats pay."""
+    with override(device_profile="gpu"):
+        found, reason = find_devices()
     if not found or not found[0].profile.has_native_16:
         pytest.skip(reason or "the device has no 16-bit floats of its own")
-    device = found[0]
-    device.gpu.profile = device.planner.profile = replace(device.profile, is_cpu=False)
-    return device
+    return found[0]
 
 
 class Net:

@@ -1,4 +1,4 @@
-"""What a lowering may know of a device, and the smallest device that the driver can be made to believe in."""
+"""What a lowering may know of a device, and what the driver can be made to take a device for."""
 
 from __future__ import annotations
 
@@ -156,15 +156,23 @@ def _check_field(name: str, type_: str, given: Any) -> None:
 
 
 def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
-    """The profile under ``NNVK_DEVICE_PROFILE``.
+    """The profile under ``NNVK_DEVICE_PROFILE``, one of `CONSTRAINTS`; empty: as it is.
 
-    ``mobile-min`` is the smallest device that Vulkan 1.1 allows: no optional feature, 16 KiB of shared memory, 128
-    invocations per workgroup, 128 MiB per binding, no timestamps, and no memory that host and device share.
+    BAD_DATA: there is no such constraint.
     """
     if not constraint:
         return profile
-    if constraint != "mobile-min":
-        raise bad_data(f"NNVK_DEVICE_PROFILE must be mobile-min or empty, got {constraint!r}")
+    if constraint not in CONSTRAINTS:
+        raise bad_data(f"NNVK_DEVICE_PROFILE must be {' or '.join(CONSTRAINTS)}, or empty, got {constraint!r}")
+    return CONSTRAINTS[constraint](profile)
+
+
+def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
+    """The smallest device that Vulkan 1.1 allows.
+
+    It has no optional feature, 16 KiB of shared memory, 128 invocations per workgroup, 128 MiB per binding, no
+    timestamps, and no memory that host and device share.
+    """
     return replace(
         profile,
         is_cpu=False,
@@ -179,3 +187,22 @@ def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
         texel_loads=False,
         timestamps=False,
     )
+
+
+def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
+    """The device as a discrete GPU: a software device then runs the code that only GPUs run.
+
+    Limits and features stay the device's own, because the shaders run on it. The profile does not reach
+
+    - subgroups of 32 or 64 invocations. Shaders run in the device's own, which llvmpipe has with 8. Plans for GPUs only
+      ask whether a subgroup has four invocations (the tile ``quads``), so that they are the same.
+    - what GPUs without an optional feature run, which ``mobile-min`` reaches, and the costs of an integrated GPU.
+    - memory that the host does not see or has to flush, and caches that differ from unit to unit. All memory of a
+      software device is the host's, so that a missing barrier may show nothing.
+    - the roundings, subnormal numbers and special values of a GPU's arithmetic, and its driver's compiler.
+    """
+    return replace(profile, is_cpu=False, unified_memory=False, units=_UNITS["discrete_gpu"], texel_loads=False)
+
+
+CONSTRAINTS = {"mobile-min": _as_mobile_min, "gpu": _as_gpu}
+"""What ``NNVK_DEVICE_PROFILE`` may name."""
