@@ -57,8 +57,8 @@ def command(
 
 def _print(checked: Checked, report: Report) -> None:
     total = ", ".join(f"{report.count(status)} {status.value}" for status in Status)
-    count = plural(len(report.results), "check")
-    print_line(f"{checked.device.name} ({checked.device.version}): {count}, {total} in {report.seconds:.1f} s")
+    print_table(["device", "driver and version"], [[checked.device.name, checked.device.version]])
+    print_line(f"{plural(len(report.results), 'check')} in {report.seconds:.1f} s: {total}")
     statuses = [status.value for status in Status]
     for kind, column in ((Kind.ASSUMPTION, "assumption"), (Kind.CASE, "operations"), (Kind.MODEL, "model")):
         rows = [

@@ -67,8 +67,8 @@ def _variant(device: VulkanDevice, text: str) -> str:
 def test_a_good_device_passes(nnvk_command: Any, vulkan: VulkanDevice, few: list[Case]) -> None:
     result = nnvk_command("check")
     assert result.exit_code == 0, result.output
-    assert f"{vulkan.name} ({vulkan.version}): " in result.stdout
-    assert " 0 failed, 0 unsupported, 0 not run in " in result.stdout
+    assert f"{vulkan.name}  {vulkan.version}" in result.stdout
+    assert " passed, 0 failed, 0 unsupported, 0 not run\n" in result.stdout
     for name in ("assumptions.order.f32", "FULLY_CONNECTED", "digits_float.tflite", "digits_int8.tflite"):
         assert f"\n{name} " in result.stdout
 
