@@ -43,8 +43,8 @@ def test_races(tmp_path: Path) -> None:
     folders = [clib / "src", clib / "include", generated / "src", generated / "include"]
     sources = [*sorted((clib / "src").glob("*.cpp")), generated / "src" / "stubs.cpp", PROGRAM]
     program = tmp_path / "races"
-    # The sanitizer's own clone() takes a process that shares the memory for a fork, and breaks the state of both. It has
-    # none for glibc's other name.
+    # The sanitizer's own clone() takes a process that shares the memory for a fork, and breaks the state of both. It
+    # has none for glibc's other name.
     defines = ["-D_GNU_SOURCE", "-Dclone=__clone"]
     command = [*compiler, *defines, *(f"-I{folder}" for folder in folders), *sources, "-o", program]
     subprocess.run([*command, "-pthread", "-ldl"], check=True, timeout=250)
