@@ -23,6 +23,12 @@ class VulkanError : public std::runtime_error {
     VkResult result;
 };
 
+// The Vulkan loader, libvulkan.so.1, is not there or can't be used. Becomes nnvk._native.LoaderError.
+class LoaderError : public VulkanError {
+  public:
+    using VulkanError::VulkanError;
+};
+
 // The device is gone, and with it all that was made on it. Becomes nnvk._native.DeviceLostError.
 class DeviceLost : public VulkanError {
   public:

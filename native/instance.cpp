@@ -7,26 +7,14 @@
 #include "error.hpp"
 #include "features.hpp"
 #include "loader.hpp"
+#include "validation.hpp"
 
 namespace nnvk {
 
 namespace {
 
-constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 // A broken program can repeat one message for every submission; the first ones tell enough.
 constexpr size_t kMaxMessages = 1000;
-
-void require_validation_layer() {
-    uint32_t count = 0;
-    check(vkEnumerateInstanceLayerProperties(&count, nullptr), "vkEnumerateInstanceLayerProperties");
-    std::vector<VkLayerProperties> layers(count);
-    check(vkEnumerateInstanceLayerProperties(&count, layers.data()), "vkEnumerateInstanceLayerProperties");
-    if (std::none_of(layers.begin(), layers.end(),
-                     [](const auto& layer) { return !std::strcmp(layer.layerName, kValidationLayer); })) {
-        throw VulkanError(std::string(kValidationLayer) + " is not installed (Debian: vulkan-validationlayers)",
-                          VK_ERROR_LAYER_NOT_PRESENT);
-    }
-}
 
 } // namespace
 
@@ -41,8 +29,7 @@ Instance::Instance(bool validation) {
     uint32_t loader_version = VK_API_VERSION_1_0;
     check(vkEnumerateInstanceVersion(&loader_version), "vkEnumerateInstanceVersion");
     if (loader_version < VK_API_VERSION_1_1) {
-        throw VulkanError("the Vulkan loader is " + version_string(loader_version) + ", 1.1 is needed",
-                          VK_ERROR_INCOMPATIBLE_DRIVER);
+        throw LoaderError("the Vulkan loader has Vulkan " + version_string(loader_version) + ", 1.1 is needed");
     }
     // Nothing newer than 1.3 is used, and a layer may warn about a version that it doesn't know.
     api_version_ = std::min<uint32_t>(loader_version, VK_API_VERSION_1_3);
@@ -55,28 +42,25 @@ Instance::Instance(bool validation) {
     VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     info.pApplicationInfo = &application;
 
-    const VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-    VkValidationFeaturesEXT validation_features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
-    validation_features.enabledValidationFeatureCount = 1;
-    validation_features.pEnabledValidationFeatures = enabled;
-
     VkDebugUtilsMessengerCreateInfoEXT messenger{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
     messenger.messageSeverity =
         VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
     messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
     messenger.pfnUserCallback = &Instance::on_message;
     messenger.pUserData = this;
-    validation_features.pNext = &messenger; // catches messages about vkCreateInstance itself
 
-    const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    std::optional<Validation> layer;
+    std::vector<const char*> layers, extensions;
     if (validation) {
-        require_validation_layer();
-        info.pNext = &validation_features;
-        info.enabledLayerCount = 1;
-        info.ppEnabledLayerNames = &kValidationLayer;
-        info.enabledExtensionCount = 2;
-        info.ppEnabledExtensionNames = extensions;
+        layer.emplace();
+        info.pNext = layer->settings(&messenger); // the messenger catches messages about vkCreateInstance itself
+        layers = {layer->layer()};
+        extensions = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, layer->extension()};
     }
+    info.enabledLayerCount = layers.size();
+    info.ppEnabledLayerNames = layers.data();
+    info.enabledExtensionCount = extensions.size();
+    info.ppEnabledExtensionNames = extensions.data();
     vulkan_has_started();
     check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
 
@@ -105,9 +89,14 @@ VKAPI_ATTR VkBool32 VKAPI_CALL Instance::on_message(VkDebugUtilsMessageSeverityF
                                                     const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
     auto* self = static_cast<Instance*>(user);
     const char* level = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT ? "error: " : "warning: ";
+    std::string text = data->pMessage ? data->pMessage : "";
+    std::string id = data->pMessageIdName ? data->pMessageIdName : "";
+    if (text.find(id) == std::string::npos) { // newer layers leave it out of the text
+        text = id + ": " + text;
+    }
     std::lock_guard lock(self->messages_mutex_);
     if (self->messages_.size() < kMaxMessages) {
-        self->messages_.push_back(level + std::string(data->pMessage ? data->pMessage : ""));
+        self->messages_.push_back(level + text);
     }
     return VK_FALSE; // the call that caused it goes on
 }
@@ -121,15 +110,16 @@ std::vector<std::string> Instance::take_validation_messages() {
 std::vector<std::shared_ptr<PhysicalDevice>> Instance::physical_devices() {
     DriverCall call(*this);
     uint32_t count = 0;
-    check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices");
+    const VkResult result = vkEnumeratePhysicalDevices(instance_, &count, nullptr);
+    if (result == VK_ERROR_INITIALIZATION_FAILED) {
+        return {}; // the loader's answer where no driver has a device
+    }
+    check(result, "vkEnumeratePhysicalDevices");
     std::vector<VkPhysicalDevice> handles(count);
     check(vkEnumeratePhysicalDevices(instance_, &count, handles.data()), "vkEnumeratePhysicalDevices");
     std::vector<std::shared_ptr<PhysicalDevice>> devices;
     for (uint32_t i = 0; i < count; ++i) {
-        auto device = make_bound<PhysicalDevice>(shared_from_this(), handles[i], i);
-        if (device->api_version >= VK_API_VERSION_1_1 && device->queue_family != UINT32_MAX) {
-            devices.push_back(std::move(device));
-        }
+        devices.push_back(make_bound<PhysicalDevice>(shared_from_this(), handles[i], i));
     }
     return devices;
 }
@@ -139,6 +129,8 @@ PhysicalDevice::PhysicalDevice(std::shared_ptr<Instance> instance_, VkPhysicalDe
     vkGetPhysicalDeviceProperties(handle, &properties);
     vkGetPhysicalDeviceMemoryProperties(handle, &memory);
     api_version = std::min(properties.apiVersion, instance->api_version());
+    static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
+    type = properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? kTypes[properties.deviceType] : "other";
     read_extensions();
     read_queue_family();
     if (api_version >= VK_API_VERSION_1_1) {
@@ -220,8 +212,6 @@ void PhysicalDevice::read_properties() {
     chain_where(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME, arm);
     vkGetPhysicalDeviceProperties2(handle, &all);
 
-    static constexpr const char* kTypes[] = {"other", "integrated_gpu", "discrete_gpu", "virtual_gpu", "cpu"};
-    type = properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? kTypes[properties.deviceType] : "other";
     driver_name = driver.driverName;
     driver_info = driver.driverInfo;
     std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), uuid.begin());
@@ -288,6 +278,10 @@ bool PhysicalDevice::exports_sync_fd() const {
 std::shared_ptr<Device> PhysicalDevice::create_device(const std::optional<std::vector<std::string>>& names,
                                                       const std::vector<uint8_t>& pipeline_cache) {
     DriverCall call(*this);
+    if (api_version < VK_API_VERSION_1_1 || !has_compute_queue()) {
+        throw std::invalid_argument("device " + std::string(properties.deviceName) + " has " +
+                                    (has_compute_queue() ? "no Vulkan 1.1" : "no compute queue"));
+    }
     if (names) {
         for (const std::string& name : *names) {
             if (std::find(features.begin(), features.end(), name) == features.end()) {

@@ -26,7 +26,7 @@ class Instance : public ProcessBound, public std::enable_shared_from_this<Instan
     explicit Instance(bool validation);
     ~Instance();
 
-    // Every device with Vulkan 1.1 or later and a compute queue, in the loader's order.
+    // Every device, in the loader's order: also those that nothing can be computed on.
     std::vector<std::shared_ptr<PhysicalDevice>> physical_devices();
 
     // Warnings and errors of the validation layer since the last call.
@@ -53,11 +53,13 @@ class PhysicalDevice : public ProcessBound, public std::enable_shared_from_this<
     PhysicalDevice(std::shared_ptr<Instance> instance, VkPhysicalDevice handle, uint32_t index);
 
     // A logical device with the named features, or all that are useful to compute shaders.
-    // Throws std::invalid_argument for a name that the device doesn't have.
+    // Throws std::invalid_argument for a name that the device doesn't have, and where the device has no Vulkan 1.1 or no
+    // compute queue.
     std::shared_ptr<Device> create_device(const std::optional<std::vector<std::string>>& features,
                                           const std::vector<uint8_t>& pipeline_cache);
 
     bool has_extension(const char* name) const;
+    bool has_compute_queue() const { return queue_family != UINT32_MAX; }
     // Whether the driver can export a fence, and import a semaphore, as a Linux sync file.
     bool exports_sync_fd() const;
 

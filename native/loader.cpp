@@ -28,7 +28,7 @@ std::string last_error() {
 template <typename Function> void find(void* library, const char* name, Function& function) {
     function = reinterpret_cast<Function>(dlsym(library, name));
     if (!function) {
-        throw VulkanError("the Vulkan loader is older than Vulkan 1.1: " + last_error(), VK_ERROR_INCOMPATIBLE_DRIVER);
+        throw LoaderError("the Vulkan loader is older than Vulkan 1.1: " + last_error());
     }
 }
 
@@ -41,7 +41,7 @@ void load_vulkan() {
     }
     void* library = dlopen(kLoader, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        throw VulkanError("the Vulkan loader can't be loaded: " + last_error(), VK_ERROR_INITIALIZATION_FAILED);
+        throw LoaderError("the Vulkan loader can't be loaded: " + last_error());
     }
 #define NNVK_FIND(name) find(library, #name, name);
     NNVK_VULKAN_FUNCTIONS(NNVK_FIND)

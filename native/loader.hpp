@@ -6,7 +6,7 @@
 
 namespace nnvk {
 
-// Opens the Vulkan loader. Throws VulkanError where it can't be opened, or is older than Vulkan 1.1.
+// Opens the Vulkan loader. Throws LoaderError where it can't be opened, or is older than Vulkan 1.1.
 void load_vulkan();
 
 // Those that native/ calls itself. All are exported by the loader, whose entry points dispatch on their first argument:

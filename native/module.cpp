@@ -22,6 +22,7 @@
 #include "error.hpp"
 #include "fence.hpp"
 #include "instance.hpp"
+#include "loader.hpp"
 #include "pipeline.hpp"
 #include "probe.hpp"
 #include "process.hpp"
@@ -214,6 +215,7 @@ void bind_devices(nb::module_& m) {
                      [](const PhysicalDevice& self) {
                          return nb::bytes(self.properties.pipelineCacheUUID, VK_UUID_SIZE);
                      })
+        .def_prop_ro("has_compute_queue", &PhysicalDevice::has_compute_queue)
         .def_ro("driver_name", &PhysicalDevice::driver_name)
         .def_ro("driver_info", &PhysicalDevice::driver_info)
         .def_prop_ro("uuid", [](const PhysicalDevice& self) { return nb::bytes(self.uuid.data(), self.uuid.size()); })
@@ -352,7 +354,13 @@ NB_MODULE(_native, m) {
     find_functions_of_the_interpreter();
     terminate_otherwise = std::set_terminate(park_thread_of_a_finished_interpreter);
     const auto vulkan_error = nb::exception<VulkanError>(m, "VulkanError", PyExc_RuntimeError);
+    nb::exception<LoaderError>(m, "LoaderError", vulkan_error);
     nb::exception<DeviceLost>(m, "DeviceLostError", vulkan_error);
+    m.def("load_vulkan", [] {
+        nb::gil_scoped_release unlocked;
+        DriverCall call;
+        load_vulkan();
+    });
     bind_devices(m);
     bind_programs(m);
 }

@@ -20,31 +20,44 @@ BufferProtocol = npt.NDArray[Any] | bytes | bytearray | memoryview
 class VulkanError(RuntimeError):
     """A Vulkan call failed; the message has the call and the result's name, e.g. `VK_ERROR_DEVICE_LOST`."""
 
+class LoaderError(VulkanError):
+    """The Vulkan loader, `libvulkan.so.1`, is missing, is broken, or has no Vulkan 1.1."""
+
 class DeviceLostError(VulkanError):
     """The device is gone, with all that was made on it: VK_ERROR_DEVICE_LOST, or made in another process."""
 
+def load_vulkan() -> None:
+    """Opens the Vulkan loader, for good. Raises `LoaderError` where that can't be done."""
+
 class Instance:
-    """A VkInstance. The Vulkan loader is opened with the first one.
+    """A VkInstance. The first one opens the Vulkan loader.
 
     Args:
         validation: enables the Khronos validation layer with synchronisation validation; its messages are collected.
 
     Raises:
-        VulkanError: there is no Vulkan loader or driver, or the validation layer is asked for and not installed.
+        LoaderError: there is no Vulkan loader that can be used.
+        VulkanError: there is no driver, or the validation layer is asked for and not installed.
     """
 
     def __init__(self, *, validation: bool = False) -> None: ...
     def physical_devices(self) -> list[PhysicalDevice]:
-        """Every device with Vulkan 1.1 or later and a compute queue, in the loader's order."""
+        """Every device of every driver, in the loader's order.
+
+        `PhysicalDevice.create_device` needs Vulkan 1.1 (`api_version`) and a compute queue (`has_compute_queue`).
+        """
     def take_validation_messages(self) -> list[str]:
         """Warnings and errors since the last call, each beginning `warning: ` or `error: `; at most 1,000 are kept."""
 
 class PhysicalDevice:
-    """A device that the driver offers, and what it can do."""
+    """A device that a driver offers, and what it can do.
+
+    Of a device with Vulkan 1.0, `driver_name` and `driver_info`, `uuid`, `limits` and `features` are empty or zero.
+    """
 
     @property
     def index(self) -> int:
-        """Place in the loader's order, counting the devices that `physical_devices` leaves out."""
+        """Place in the loader's order."""
     @property
     def name(self) -> str: ...
     @property
@@ -63,6 +76,8 @@ class PhysicalDevice:
     @property
     def pipeline_cache_uuid(self) -> bytes:
         """VkPhysicalDeviceProperties.pipelineCacheUUID, 16 bytes."""
+    @property
+    def has_compute_queue(self) -> bool: ...
     @property
     def driver_name(self) -> str: ...
     @property
@@ -93,7 +108,7 @@ class PhysicalDevice:
             pipeline_cache: what `Device.pipeline_cache_data` gave earlier; ignored where another driver made it.
 
         Raises:
-            ValueError: a feature that the device doesn't have.
+            ValueError: the device has no Vulkan 1.1 or no compute queue, or not one of the features.
         """
 
 class Device:

@@ -20,7 +20,7 @@ from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.driver import process
 from nnvk.driver.cpu import CpuDevice
-from nnvk.driver.vulkan import find_devices
+from nnvk.driver.vulkan import Survey, check_settings, find_devices, take_survey
 from nnvk.hal import IDevice
 from nnvk.runtime.burst import Burst
 from nnvk.runtime.compilation import Compilation
@@ -95,10 +95,21 @@ PLUGINS = "nnvk.drivers"
 """Entry point group of third-party drivers: each names an object that, called, returns `nnvk.hal.IDevice` objects."""
 
 
+_HIDDEN = "Vulkan is switched off by NNVK_VULKAN=0"
+
+
 def _vulkan() -> tuple[Sequence[IDevice], str]:
     if not settings().vulkan:
-        return (), "Vulkan is switched off by NNVK_VULKAN=0"
-    return process.find_devices(driver_command) if settings().driver_process else find_devices()
+        return (), _HIDDEN
+    if settings().driver_process:
+        check_settings()  # the other process could only say that it ends
+        return process.find_devices(driver_command)
+    return find_devices()
+
+
+def survey_vulkan() -> Survey:
+    """Everything that Vulkan has on this machine, and what keeps parts of it from being used."""
+    return take_survey("" if settings().vulkan else _HIDDEN)
 
 
 def driver_command(descriptor: int) -> list[str]:

@@ -29,7 +29,7 @@ work="" child=""
 clean_up() {
     trap '' INT TERM HUP
     [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null || true
-    [ -z "$work" ] || rm -rf --one-file-system "$work" "$root.partial" "$root"/root/nnvk-*
+    [ -z "$work" ] || rm -rf --one-file-system "$work" "$root.partial" "$root"/srv/nnvk-*
 }
 trap clean_up EXIT
 trap 'exit 130' INT
@@ -79,11 +79,13 @@ if ! [ -d "$root" ]; then
     rm -f "$root.partial"/var/cache/apt/archives/*.deb
     mv "$root.partial" "$root"
 fi
-rm -rf --one-file-system "$root"/root/nnvk-* # of a run that was killed
+rm -rf --one-file-system "$root"/srv/nnvk-* # of a run that was killed
 
-work_there=$(mktemp -d "$root/root/nnvk-XXXXXX")
+work_there=$(mktemp -d "$root/srv/nnvk-XXXXXX")
 place=${work_there#"$root"}
 mkdir "$work_there"/{nnvk,shared,tmp}
+chmod 755 "$work_there"
+chmod 1777 "$work_there/tmp"
 tar -c --exclude ./.git --exclude-from <(sed 's#^/#./#; s#/$##' .gitignore) . | tar -x -C "$work_there/nnvk"
 
 # pip and the certificates are set up there as they are here. A variable goes before what pip's files say.
@@ -161,7 +163,7 @@ fi
 
 wheel=$(inside 1 python3 -c 'import sys; print(f"cp3{min(sys.version_info[1], 12)}")')-$(uname -m)
 code=0
-bash scripts/wheels.sh "$work_there/wheel" "$wheel" || code=$?
+limited 20 bash scripts/wheels.sh "$work_there/wheel" "$wheel" || code=$?
 [ "$code" != 3 ] || unable "there is no Python here to build the wheel $wheel with"
 [ "$code" = 0 ] || exit "$code"
 [ -d ../shared ] || echo "Neither vectors nor models are tested: there is no $(realpath ..)/shared"

@@ -28,7 +28,7 @@ namespace {
 
 // Of what runs on a stack that is not the thread's own, and is never left but by _exit() or execve(): sanitizers would
 // keep their marks of it.
-#define NNVK_OTHER_STACK __attribute__((no_sanitize("address")))
+#define NNVK_OTHER_STACK __attribute__((no_sanitize("address", "thread")))
 
 constexpr int kSocket = 3;
 constexpr size_t kStack = 256 * 1024;

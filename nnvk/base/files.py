@@ -89,13 +89,14 @@ class FileKind:
 def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """A file to write that is put in its place in one step, when all of it is on the disk; nobody finds a part of it.
 
-    ``mode`` is that of the file, less what the process's mask takes away. OSError where that can't be done.
+    ``mode`` is that of the file, less what the process's mask takes away. OSError, which names a file, where that can't
+    be done.
     """
     _remove_abandoned(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        with open(descriptor, "wb") as file:
+        with writing(path), open(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -106,6 +107,17 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
         raise
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError in the block names the file ``path``, which it writes: a full disk alone doesn't say what it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
+
+
 def _remove_abandoned(path: Path) -> None:
     for other in path.parent.glob(f".{path.name}.*.tmp"):
         with suppress(OSError):
@@ -113,9 +125,28 @@ def _remove_abandoned(path: Path) -> None:
                 other.unlink()
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a path is that of a folder. OSError: that can't be found out."""
+    try:  # Path.is_dir hides such errors from Python 3.14 on
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def cache_folder() -> Path | None:
-    """The folder of NNVK_CACHE_DIR, or the user's; None where nothing shall be kept."""
+    """The folder of NNVK_CACHE_DIR, or the user's; None where nothing shall be kept, or the user has no home folder."""
     wanted = settings().cache_dir
-    folder = Path(wanted) if wanted else platformdirs.user_cache_path("nnvk")
-    # A user without a home folder has no place of his own.
-    return None if wanted == "0" or not (wanted or folder.is_absolute()) else folder.absolute()
+    if wanted == "0":
+        return None
+    if wanted:
+        with suppress(OSError):  # the current folder is gone: what is written there fails, and that is logged
+            return Path(wanted).absolute()
+        return Path(wanted)
+    try:
+        folder = platformdirs.user_cache_path("nnvk")
+    except RuntimeError:  # neither HOME nor an entry for the user
+        return None
+    home = Path(os.path.expanduser("~"))
+    # A home folder that is not there, such as Debian's /nonexistent, is not to be made, not even by root.
+    is_homeless = folder.is_relative_to(home) and not os.path.isdir(home)
+    return folder if folder.is_absolute() and not is_homeless else None

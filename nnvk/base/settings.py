@@ -42,6 +42,8 @@ class Settings:
     patience: int = field(default=10, metadata={"least": 0})
     """Seconds without a sign of life after which another process of nnvk's is ended; 0: never."""
 
+    avoid_shaders: str = ""
+    """Names of shader variants, between commas, that the Vulkan driver plans without."""
     fusion: bool = field(default=True, metadata={"allowed": ("0", "1")})
     """0 keeps the Vulkan driver from computing several operations in one dispatch."""
 

@@ -12,12 +12,13 @@ import typer
 from PIL import Image
 
 from nnvk.api import get_devices
+from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.inputs import read_inputs
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import Seed, find_device
-from nnvk.cli.output import bar, check_writable, deliver, print_table, working, writing
+from nnvk.cli.output import bar, check_writable, deliver, print_table, working
 from nnvk.cli.profile import layer_name
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import Device, Model, OperandType, get_devices
+from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
 from nnvk.cli.models import find_device
-from nnvk.cli.output import check_writable, deliver, print_table, working, writing
+from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port

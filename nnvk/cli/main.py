@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Entry] = {
         "nnvk.cli.plan",
         "Show the commands that a Vulkan device gets for a model: shaders, workgroups, memory, barriers.",
     ),
+    "check": Entry("nnvk.cli.check", "Check whether a device computes what the reference computes, shader by shader."),
     "conformance": Entry("nnvk.cli.conformance", "Run conformance vectors on one device."),
     "demo": Entry("nnvk.cli.demo", "Recognise handwritten digits with the models that nnvk ships."),
     "config": Entry(
@@ -61,7 +62,7 @@ _open_closed_streams()
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 EXIT_CODES = {
     "0": "Done.",
-    "1": "A check failed: of compare, conformance, demo, info --check; rows of map did.",
+    "1": "A check failed: of check, compare, conformance, demo, info --check; rows of map did.",
     "2": "Wrong use or wrong input; one line on standard error says what.",
     "130": "Ctrl-C.",
     "141": "Nobody reads on, as in a pipe to head.",

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from nnvk import __version__
 from nnvk.api import Device, get_devices
+from nnvk.base.files import is_folder, writing
 from nnvk.base.text import printable
 from nnvk.cli.lines import print_line
 from nnvk.cli.usage import STANDARD_OUTPUT
@@ -176,23 +177,14 @@ def check_writable(*paths: Path | None) -> None:
     for path in paths:
         if path is None or path == STANDARD_OUTPUT:
             continue
-        if path.is_dir():
+        if is_folder(path):
             raise _os_error(errno.EISDIR, path)
-        if not path.parent.is_dir():
+        if not is_folder(path.parent):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path.parent))
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise _os_error(errno.EACCES, path)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """An OSError in the block names the file ``path``, which it writes: a full disk alone doesn't say what it is."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and error.errno is not None:
-            raise _os_error(error.errno, path) from error
-        raise
+        place = path if path.exists() else path.parent
+        if not os.access(place, os.W_OK):
+            is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
+            raise _os_error(errno.EROFS if is_read_only else errno.EACCES, path)
 
 
 def _os_error(code: int, path: Path) -> OSError:

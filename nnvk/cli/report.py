@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from nnvk.api import get_devices
+from nnvk.base.files import writing
 from nnvk.base.text import megabytes, milliseconds
 from nnvk.cli.compare import as_json
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import FAILURE, REPORTED_ERRORS, Failures, print_line
 from nnvk.cli.models import find_device, find_models, title
-from nnvk.cli.output import check_writable, deliver, print_table, progress, writing
+from nnvk.cli.output import check_writable, deliver, print_table, progress
 from nnvk.cli.usage import JsonFile, Runs, Seconds
 from nnvk.insight.limits import Limits
 from nnvk.insight.page import page

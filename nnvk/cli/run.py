@@ -16,12 +16,13 @@ import typer
 
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
+from nnvk.base.files import writing
 from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.inputs import is_image, read_inputs
 from nnvk.cli.lines import FAILURE, Failures, complain, print_line
 from nnvk.cli.models import Seed, choose_devices
-from nnvk.cli.output import check_writable, deliver, print_table, working, writing
+from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.run_folder import run_folder
 from nnvk.cli.usage import JsonFile
 from nnvk.importers.ports import ImportedModel, Port

@@ -54,16 +54,26 @@ def first_difference(expected: np.ndarray, actual: np.ndarray, code: OperandCode
 
     Both arrays have the same dtype and shape. NaN never passes; an infinity passes only for itself.
     """
+    return difference_beyond(tolerance(code, relaxed), expected, actual)
+
+
+def difference_beyond(
+    allowed: Tolerance, expected: np.ndarray, actual: np.ndarray, *, nan_is_equal: bool = False
+) -> str | None:
+    """What is wrong with an array, by its first element that is off by more than is allowed; None where none is.
+
+    Both arrays have the same dtype. An infinity passes only for itself, NaN never, or for NaN where ``nan_is_equal``.
+    """
     if actual.shape != expected.shape:
         return f"expected dimensions {list(expected.shape)}, got {list(actual.shape)}"
     if expected.dtype == np.bool_:
         expected, actual = expected.view(np.uint8), actual.view(np.uint8)
-    allowed = tolerance(code, relaxed)
     wanted, got = expected.astype(np.float64), actual.astype(np.float64)
     with np.errstate(invalid="ignore"):
         limit = allowed.absolute + allowed.relative * np.abs(wanted)
         close = np.isfinite(wanted) & np.isfinite(got) & (np.abs(wanted - got) <= limit)
-    wrong = ~(close | (wanted == got))
+    same = (wanted == got) | (np.isnan(wanted) & np.isnan(got) if nan_is_equal else False)
+    wrong = ~(close | same)
     if not wrong.any():
         return None
     where = tuple(int(index) for index in np.argwhere(wrong)[0])
@@ -107,6 +117,6 @@ def dimensions_difference(expected: Sequence[int], actual: Sequence[int]) -> str
 
 
 def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    exponentials = np.exp(values - values.max())
+    exponentials = np.exp(values - np.max(values))
     result: NDArray[np.float64] = exponentials / exponentials.sum()
     return result

@@ -77,7 +77,7 @@ def classify(model: DemoModel, device: nnvk.Device, pictures: Sequence[Picture])
         _placements(compilation),
         compile_ms,
         float(np.median(times[1:])),
-        float(times[1:].min()),
+        float(np.min(times[1:])),
     )
 
 

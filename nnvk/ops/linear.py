@@ -254,7 +254,7 @@ def products(source: Tensor, factors: np.ndarray, terms: int | tuple[int, ...]) 
     if not is_quantised(source.code):
         return Products(0)
     largest = max(abs(bound - source.zero_point) for bound in limits(source.code))
-    return Products(np.abs(factors).sum(axis=terms, dtype=np.float64).max(initial=0) * largest)
+    return Products(np.max(np.abs(factors).sum(axis=terms, dtype=np.float64), initial=0) * largest)
 
 
 def finish(call: Call, summed: Products, sums: np.ndarray, source: Tensor, filter_: Tensor) -> np.ndarray:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nnvk.base.checks import instance, member, whole, wholes
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state
+from nnvk.base.files import is_folder
 from nnvk.base.log import logger
 from nnvk.base.settings import settings
 from nnvk.base.text import plural
@@ -88,10 +89,10 @@ class Compilation:
         content = bytes(token) if is_bytes else bytes(wholes("the token's bytes", token, 0, 255))
         if len(content) != BYTE_SIZE_OF_CACHE_TOKEN:
             raise bad_data(f"the token must have {BYTE_SIZE_OF_CACHE_TOKEN} bytes, got {len(content)}")
-        folder = Path(cache_dir)
         try:
-            exists = folder.is_dir()
-        except OSError as error:  # a name that is too long, a folder that nobody may read
+            folder = Path(cache_dir).absolute()
+            exists = is_folder(folder)
+        except (OSError, ValueError) as error:  # a name that is too long, a folder that nobody may read
             raise bad_data(f"the cache directory can't be used: {error}") from error
         if not exists:
             raise bad_data(f"the cache directory {folder} does not exist")

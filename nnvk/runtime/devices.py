@@ -145,7 +145,7 @@ class DeviceManager:
         return list(devices.values()), unavailable
 
     def unavailable(self) -> list[str]:
-        """Why drivers have no device, one text each."""
+        """Why devices are missing that one may expect, one text for each driver that misses some."""
         self.devices()
         return list(self._unavailable)
 
@@ -169,7 +169,7 @@ def get_device(name: str) -> Device:
 
 
 def unavailable() -> list[str]:
-    """Why drivers have no device here, one text each; empty where all have one."""
+    """Why devices are missing that one may expect, such as a GPU: one text for each driver that misses some."""
     return manager.unavailable()
 
 

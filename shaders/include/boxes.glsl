@@ -7,6 +7,7 @@
 #include "extremes.glsl"
 #include "flag.glsl"
 #include "quant.glsl"
+#include "special_values.glsl"
 
 // x1 <= x2 and y1 <= y2; NaN is in no order.
 bool is_ordered(vec4 box) { return box.x <= box.z && box.y <= box.w; }
@@ -50,14 +51,22 @@ vec2 overlap_areas_or_0(vec4 a, vec4 b) {
     return is_empty ? vec2(0.0, 1.0) : overlap_areas(a, b);
 }
 
+// Whether a number is at least a threshold or, if `above`, more. Their bits are compared: a device that takes a subnormal
+// threshold for 0 would have boxes reach it that don't overlap.
+bool is_at_least(float x, float threshold, bool above) {
+    ivec2 ordered = floatBitsToInt(vec2(x, threshold));
+    ordered = mix(ordered, ivec2(0x80000000) - ordered, lessThan(ordered, ivec2(0)));
+    bool compare = !is_nan(x) && !is_nan(threshold);
+    return compare && (ordered.x > ordered.y || (!above && ordered.x == ordered.y));
+}
+
 // Whether areas have the threshold as their quotient or more, or if `above`, more. They are divided only where the last
 // bits decide, in a loop, because some devices compute both sides of an if.
 bool reach(vec2 areas, float threshold, bool above) {
     float limit = threshold * areas.y;
     bool result = areas.x >= limit;
     for (bool unsure = !(limit > 1e-30 && abs(areas.x - limit) > 1e-6 * limit); unsure; unsure = false) {
-        float quotient = exact_quotient(areas.x, areas.y);
-        result = quotient > threshold || (!above && quotient == threshold);
+        result = is_at_least(exact_quotient(areas.x, areas.y), threshold, above);
     }
     return result;
 }

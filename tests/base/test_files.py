@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from unprivileged import locked, unprivileged
 
-from nnvk.base.files import FileKind, UnusableFileError, replacing
+from nnvk.base.files import FileKind, UnusableFileError, cache_folder, is_folder, replacing
+from nnvk.base.settings import override
 
 KIND = FileKind(b"testkind", 3)
 HEADER, BODY = b"header", [b"first ", memoryview(b"second")]
@@ -102,3 +108,89 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         mask = os.umask(0)
         os.umask(mask)
         assert path.stat().st_mode & 0o777 == mode & ~mask
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '.*/x\.txt'"), replacing(tmp_path / "x.txt"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(PermissionError, match="another"), replacing(tmp_path / "x.txt"):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "another")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert is_folder(tmp_path)
+    assert not any(is_folder(tmp_path / name) for name in ("file", "file/x", "absent", "absent/x"))
+    with locked(tmp_path / "locked") as folder:
+        script = "import sys; from nnvk.base.files import *; is_folder(Path(sys.argv[1]))"
+        command = unprivileged([sys.executable, "-c", script, folder / "inside"])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
+    assert f"PermissionError: [Errno 13] Permission denied: '{folder}/inside'" in done.stderr
+
+
+# --- the folder of caches ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The home folder of a user who has said nothing about caches."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def folder(setting: str = "") -> Path | None:
+    with override(cache_dir=setting):
+        return cache_folder()
+
+
+def test_where_caches_are(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert folder() == user / ".cache" / "nnvk"
+    assert folder("0") is None
+    assert folder("/some/folder") == Path("/some/folder")
+    monkeypatch.chdir(user)
+    assert folder("here") == user / "here"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/absent/caches")
+    assert folder() == Path("/absent/caches/nnvk"), "XDG's folders are to be made"
+
+
+@pytest.mark.parametrize("place", ["absent", "file", "file/x"])
+def test_homes_that_are_not_there(user: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    (user / "file").touch()
+    monkeypatch.setenv("HOME", str(user / place))
+    assert folder() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user / place / ".cache"))
+    assert folder() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    assert folder() == user / "nnvk"
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_users_without_home_and_entry(user: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
+    """As in containers that run as a number that their system does not know."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME")
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    found = folder()
+    assert found is None or found == Path("/.cache/nnvk"), "older versions of platformdirs take an empty HOME for /"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    assert folder() == user / "nnvk"
+
+
+def test_a_current_folder_that_is_gone(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = user / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    try:
+        assert folder("here") == Path("here"), "what is written there fails, and that is logged"
+        assert folder() == user / ".cache" / "nnvk"
+    finally:
+        os.chdir(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnvk import DeviceTypeCode, NnapiError, get_devices, unavailable
+from nnvk.api import survey_vulkan
 from nnvk.base.settings import override
 from nnvk.cli.main import app
 from nnvk.cli.models import find_device
@@ -97,3 +99,28 @@ def test_it_says_why_the_gpu_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.stdout.splitlines()[-1] == "not available: Vulkan is switched off by NNVK_VULKAN=0"
     assert [device["name"] for device in printed["devices"]] == ["nnapi-reference"]
     assert printed["unavailable"] == ["Vulkan is switched off by NNVK_VULKAN=0"]
+
+
+def test_all_that_vulkan_has() -> None:
+    survey = survey_vulkan()
+    lines = CliRunner().invoke(app, ["devices", "--all"]).stdout.splitlines()
+    printed = json.loads(CliRunner().invoke(app, ["devices", "--all", "--json"]).stdout)
+    for device in survey.devices:
+        assert any(line.startswith(device.device or " ") and f"  {device.name}  " in line for line in lines)
+    for driver in survey.drivers:
+        (line,) = [line for line in lines if line.startswith(driver.manifest)]
+        assert line.endswith(driver.problem or driver.devices[-1])
+    assert sum(survey.failure in line for line in lines) == 1 or not survey.failure
+    assert printed["vulkan"] == json.loads(json.dumps(asdict(survey)))
+    assert "vulkan" not in json.loads(CliRunner().invoke(app, ["devices", "--json"]).stdout)
+
+
+def test_a_survey_of_devices_that_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager, "_devices", None)
+    with override(vulkan=False):
+        result = CliRunner().invoke(app, ["devices", "--all"])
+        survey = survey_vulkan()
+    manager._devices = None
+    assert all(device.device is None and device.problem for device in survey.devices)
+    hidden = [line for line in result.stdout.splitlines() if line.endswith("Vulkan is switched off by NNVK_VULKAN=0")]
+    assert len(hidden) == 1 + sum("NNVK_VULKAN=0" in device.problem for device in survey.devices)

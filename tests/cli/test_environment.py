@@ -7,7 +7,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("setting", ["NNVK_VALIDATION=true", "NNVK_VLOG=models", "NNVK_PARTITION=7"])
+@pytest.mark.parametrize(
+    "setting", ["NNVK_VALIDATION=true", "NNVK_VLOG=models", "NNVK_PARTITION=7", "NNVK_AVOID_SHADERS=binary.add"]
+)
 def test_wrong_values(setting: str) -> None:
     name, _, text = setting.partition("=")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), name: text}

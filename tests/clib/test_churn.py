@@ -43,9 +43,9 @@ def test_races(tmp_path: Path) -> None:
     folders = [clib / "src", clib / "include", generated / "src", generated / "include"]
     sources = [*sorted((clib / "src").glob("*.cpp")), generated / "src" / "stubs.cpp", PROGRAM]
     program = tmp_path / "races"
-    command = [*compiler, "-D_GNU_SOURCE", *(f"-I{folder}" for folder in folders), *sources, "-o", program]
+    # The sanitizer's own clone() takes a process that shares the memory for a fork, and breaks the state of both. It
+    # has none for glibc's other name.
+    defines = ["-D_GNU_SOURCE", "-Dclone=__clone"]
+    command = [*compiler, *defines, *(f"-I{folder}" for folder in folders), *sources, "-o", program]
     subprocess.run([*command, "-pthread", "-ldl"], check=True, timeout=250)
-    # The start of the server is a fork to it, after which it would allow no threads.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TSAN_OPTIONS", "die_after_fork=0")
-        assert run(program, "6", ROUNDS).endswith(" rounds computed, 0 calls met a dead server\n")
+    assert run(program, "6", ROUNDS).endswith(" rounds computed, 0 calls met a dead server\n")

@@ -53,8 +53,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sanitized"
     folder.mkdir(exist_ok=True)
-    if not (shutil.which("cmake") and shutil.which("c++")):
-        pytest.skip("needs cmake and a C++ compiler")
+    if not (shutil.which("cmake") and shutil.which("ninja") and shutil.which("c++")):
+        pytest.skip("needs cmake, ninja and a C++ compiler")
     (folder / "probe.cpp").write_text("int main() {}\n")
     probe = ["c++", SANITIZERS, folder / "probe.cpp", "-o", folder / "probe"]
     if subprocess.run(probe, capture_output=True).returncode != 0:
@@ -68,7 +68,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build_in(folder: Path) -> None:
     """Build what is not built yet."""
     options = ["-DNNVK_SANITIZE=address,undefined", "-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
-    command("cmake", "-S", ROOT / "clib", "-B", folder, *options)
+    command("cmake", "-G", "Ninja", "-S", ROOT / "clib", "-B", folder, *options)
     command("cmake", "--build", folder, "--parallel", "2")
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rows import parse
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import parse
 from nnvk.hal import IBuffer, IDevice, IPreparedModel
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation

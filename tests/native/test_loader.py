@@ -20,10 +20,14 @@ char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag) {
 """
 SCRIPT = """
 from nnvk import _native
-try:
-    _native.Instance()
-except _native.VulkanError as error:
-    print(error)
+for open_loader in (_native.load_vulkan, _native.Instance):
+    try:
+        open_loader()
+    except _native.LoaderError as error:
+        text = str(error)
+    else:
+        raise AssertionError("expected LoaderError")
+print(text)
 print(*nnvk.unavailable(), sep="; ")
 assert [device.name for device in nnvk.get_devices()] == ["nnapi-reference"]
 add("nnapi-reference", 5)
@@ -47,7 +51,7 @@ def test_a_machine_without_the_loader(auditor: Path) -> None:
     first, second = python(SCRIPT, LD_AUDIT=str(auditor)).splitlines()
     assert first.startswith("the Vulkan loader can't be loaded: ")
     assert "cannot open shared object file" in first
-    assert second.startswith(f"Vulkan does not start: {first}")
+    assert second.startswith(f"Vulkan does not start: {first}; install the Vulkan loader")
 
 
 def test_a_loader_that_is_none(tmp_path: Path) -> None:

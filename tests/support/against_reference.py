@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from guarded import plan_for, run_plan_guarded
-from rows import Row, empty_like, execute, parse, reference
+from guarded import run_guarded
 
-from nnvk.conformance.compare import FLOAT16_TOLERANCE
+from nnvk.check.comparison import difference
+from nnvk.check.device import shaders_of
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.conformance.compare import FLOAT16_TOLERANCE, Tolerance, difference_beyond
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.shaders.commands import Dispatch
 
 
 def check_like_the_reference(device: VulkanDevice, row: str | Row, what: str = "") -> None:
@@ -19,27 +19,24 @@ def check_like_the_reference(device: VulkanDevice, row: str | Row, what: str = "
     outputs, guarded = empty_like(expected), empty_like(expected)
     result = execute(device, row, outputs)
     assert [shape.dimensions for shape in result.output_shapes] == [array.shape for array in expected]
-    plan = plan_for(device, row.model, row.inputs)
-    assert run_plan_guarded(device, plan, row.inputs, guarded) == []
+    assert run_guarded(device, row.model, row.inputs, guarded) == []
+    in_16_bits = sums_in_16_bits(device, row)
     for want, got, alone in zip(expected, outputs, guarded, strict=True):
-        agree(want, got, what, in_16_bits=adds_in_16_bits(plan))
+        agree(want, got, what, in_16_bits=in_16_bits)
         assert got.tobytes() == alone.tobytes(), "the result depends on where tensors lie"
 
 
-def adds_in_16_bits(plan: Plan) -> bool:
-    """Whether GEMMs or depthwise convolutions of a plan sum 16-bit floats in 16 bits, which only GPUs do."""
-    return any(isinstance(each, Dispatch) and ".half." in each.shader.name for each in plan.commands)
+def sums_in_16_bits(device: VulkanDevice, row: Row) -> bool:
+    """Whether the device sums products of 16-bit floats in 16 bits for a row, which only plans for GPUs do."""
+    return any(".half." in name for name in shaders_of(device.planner, row))
 
 
 def agree(want: np.ndarray, got: np.ndarray, what: str = "", *, in_16_bits: bool = False) -> None:
-    """Floats agree to 1e-5 and 5 units in the last place, as Android's tests ask; the rest is equal.
-
-    16-bit floats agree to a unit, or as Android's tests ask where they are summed in 16 bits.
-    """
-    if want.dtype == np.float32:
-        np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5, err_msg=what)
-    elif want.dtype == np.float16:
-        relative, absolute = (FLOAT16_TOLERANCE, FLOAT16_TOLERANCE) if in_16_bits else (2**-10, 2**-17)
-        np.testing.assert_allclose(got, want, rtol=relative, atol=absolute, err_msg=what)
+    """A result passes that `nnvk check` would let pass; 16-bit floats summed in 16 bits as Android's tests ask."""
+    assert want.dtype == got.dtype, what
+    if in_16_bits and want.dtype == np.float16:
+        allowed = Tolerance(FLOAT16_TOLERANCE, FLOAT16_TOLERANCE)
+        found = difference_beyond(allowed, want, got, nan_is_equal=True)
     else:
-        np.testing.assert_array_equal(got, want, what)
+        found = difference(want, got)
+    assert not found, f"{what}{': ' if what else ''}{found}"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from networks import CLASSES, classifier, images
-from rows import request
 
 from nnvk.base import files
+from nnvk.check.rows import request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.plan import Plan

@@ -109,18 +109,15 @@ def run_guarded(
     device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
 ) -> list[str]:
     """Execute twice in the same memory, and say what was written where nothing must be."""
-    return run_plan_guarded(device, plan_for(device, model, inputs), inputs, outputs)
-
-
-def plan_for(device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray]) -> Plan:
-    """The device's plan of a model for these inputs."""
     given = dict(zip(model.inputs, inputs, strict=True))
     looked_at: dict[int, np.ndarray] = {}
     while True:
         try:
-            return device.planner.plan(model, [array.shape for array in inputs], PrepareOptions(), looked_at)
+            plan = device.planner.plan(model, [array.shape for array in inputs], PrepareOptions(), looked_at)
         except NeedsValue as needed:
             looked_at[needed.operand] = given[needed.operand]
+        else:
+            return run_plan_guarded(device, plan, inputs, outputs)
 
 
 def run_plan_guarded(

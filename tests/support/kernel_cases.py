@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from recipes import Draw, draw_case
-from rows import Row, drawn
+from recipes import Draw, draw_case, drawn
 
+from nnvk.check.rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry

@@ -8,10 +8,12 @@ import sys
 import textwrap
 
 SETUP = """
-import faulthandler, gc, os, signal, sys, threading, time, traceback
+import faulthandler, gc, os, signal, sys, threading, time, traceback, warnings
 import numpy as np
 import nnvk
 faulthandler.enable()
+# Python 3.12 and later warn of every fork of a process that has threads, as drivers give it.
+warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
 F32 = nnvk.OperandCode.TENSOR_FLOAT32
 
 def compiled(name, count, operations=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType
 
@@ -11,13 +12,21 @@ from nnvk.base.settings import settings
 from nnvk.driver.vulkan import kernels as kernels  # registers every kernel
 from nnvk.driver.vulkan.device import VulkanDevice
 from nnvk.driver.vulkan.planning.outline import outline
+from nnvk.driver.vulkan.running import survey
 from nnvk.driver.vulkan.running.instance import Instance
+from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import constrain, profile_of
+from nnvk.driver.vulkan.shaders.profile import AVOID_SHADERS, constrain, profile_of
 
-__all__ = ["VulkanDevice", "find_devices", "outline", "take_validation_messages"]
-
-_RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
+__all__ = [
+    "Survey",
+    "VulkanDevice",
+    "check_settings",
+    "find_devices",
+    "outline",
+    "take_survey",
+    "take_validation_messages",
+]
 
 _native: ModuleType | None
 try:
@@ -32,34 +41,65 @@ _validated: list[Instance] = []
 """Instances under the validation layer, which collect its messages."""
 
 
+def check_settings() -> None:
+    """Raise ValueError where NNVK_AVOID_SHADERS names something else than shader variants."""
+    if settings().avoid_shaders and _native is not None:
+        with suppress(OSError):
+            _avoided(ShaderLibrary())
+
+
+def _avoided(library: ShaderLibrary) -> frozenset[str]:
+    """The shader variants that plans do without. ValueError: there is none of such a name."""
+    try:
+        return library.names(settings().avoid_shaders)
+    except ValueError as error:
+        raise ValueError(f"{AVOID_SHADERS} {error}") from None
+
+
 def find_devices() -> tuple[list[VulkanDevice], str]:
-    """One device per Vulkan physical device, the most capable first, and why there is none, or not all."""
+    """One device per Vulkan physical device, the most capable first, and why there is none, or not all.
+
+    ValueError: NNVK_AVOID_SHADERS names something else than shader variants.
+    """
     if _native is None:
         return [], _missing
-    try:
-        library = ShaderLibrary()
-    except (OSError, ValueError) as error:
-        return [], f"the compiled shaders in {FOLDER} can't be used: {error}"
+    library, reason = _shaders()
+    if library is None:
+        return [], reason
+    avoided = _avoided(library)
     validation = settings().validation
     try:
         instance = Instance(_native, validation=validation)
-        physical = instance.physical_devices()
+        usable, absences = instance.usable(), instance.absences()
     except (RuntimeError, MemoryError) as error:
         return [], f"Vulkan does not start: {error}"
-    if not physical:
-        return [], instance.complaints or "Vulkan has no device; a software one is Debian's package mesa-vulkan-drivers"
-    if validation:
+    if validation and usable:
         if not _validated:
             atexit.register(take_validation_messages)
         _validated.append(instance)
-    ranked = sorted(physical, key=lambda device: (_RANK.index(device.type), device.index))
     devices = []
-    for number, device in enumerate(ranked):
+    for name, device in usable.items():
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         believed = constrain(found, settings().device_profile)
-        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion)
-        devices.append(VulkanDevice(f"vulkan-{number}", instance, device, profile, library))
-    return devices, instance.complaints
+        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion, avoided=avoided)
+        devices.append(VulkanDevice(name, instance, device, profile, library))
+    return devices, absences
+
+
+def take_survey(hidden: str = "") -> Survey:
+    """Everything that Vulkan has. ``hidden``: why no device is used; empty where those are that can be."""
+    if _native is None:
+        return Survey(_missing)
+    _, unusable = _shaders()
+    return survey.take(Instance(_native, validation=False), hidden or unusable)
+
+
+def _shaders() -> tuple[ShaderLibrary | None, str]:
+    """The compiled shaders, or why they can't be used."""
+    try:
+        return ShaderLibrary(), ""
+    except (OSError, ValueError) as error:
+        return None, f"the compiled shaders in {FOLDER} can't be used: {error}"
 
 
 def take_validation_messages() -> list[str]:

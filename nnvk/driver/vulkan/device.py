@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnvk.base.errors import bad_data
 from nnvk.driver.vulkan.planning.planner import Planner
@@ -75,6 +75,24 @@ class VulkanDevice(IDevice):
     def profile(self) -> DeviceProfile:
         """What plans know of the device."""
         return self.gpu.profile
+
+    def facts(self) -> dict[str, Any]:
+        """What Vulkan says of the device and its driver, as JSON has it."""
+        physical = self._physical
+        return {
+            "device_name": physical.name,
+            "device_type": physical.type,
+            "vendor_id": physical.vendor_id,
+            "device_id": physical.device_id,
+            "api_version": physical.api_version,
+            "driver_name": physical.driver_name,
+            "driver_info": physical.driver_info,
+            "driver_version": physical.driver_version,
+            "limits": dict(physical.limits),
+            "features": sorted(physical.features),
+            "extensions": sorted(physical.extensions),
+            "heaps": [{"bytes": size, "is_device_local": is_local} for size, is_local in physical.heaps],
+        }
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         """Supported is what has a kernel; of IF and WHILE, those whose models are supported whole."""

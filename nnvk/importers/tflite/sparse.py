@@ -50,17 +50,17 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
             offsets = (offsets[:, None] + index * stride).reshape(-1)
             continue
         segments, indices = level.segments.astype(np.int64), level.indices.astype(np.int64)
-        if segments.size <= nodes.max(initial=0) + 1 or np.any(np.diff(segments) < 0):
+        if segments.size <= np.max(nodes, initial=0) + 1 or np.any(np.diff(segments) < 0):
             raise Unmapped("the segments of a sparse constant do not fit the level above")
-        if segments.min() < 0 or segments[-1] > indices.size or np.any((indices < 0) | (indices >= size)):
+        if np.min(segments) < 0 or segments[-1] > indices.size or np.any((indices < 0) | (indices >= size)):
             raise Unmapped("the indices of a sparse constant lie outside its shape")
         counts = segments[nodes + 1] - segments[nodes]
         # The numbers from the first to the last of each segment, one after the other.
         firsts = np.repeat(segments[nodes] - np.cumsum(counts) + counts, counts)
         nodes, offsets = firsts + np.arange(counts.sum()), np.repeat(offsets, counts)
         offsets = offsets + indices[nodes] * stride
-    if nodes.size and nodes.max() >= values.size:
-        raise Unmapped(f"a sparse constant names {nodes.max() + 1} elements and has {values.size}")
+    if nodes.size and np.max(nodes) >= values.size:
+        raise Unmapped(f"a sparse constant names {np.max(nodes) + 1} elements and has {values.size}")
     dense = np.zeros(math.prod(shape), values.dtype)
     dense[offsets] = values[nodes]
     return dense.reshape(shape)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_library import await_that
-from recipes import Draw, draw_case, recipes
+from recipes import Draw, draw_case, drawn, recipes
 from remote import Remote
-from rows import drawn, empty_like, execute
 from samples import (
     F32,
     Pipe,
@@ -31,6 +30,7 @@ from samples import (
 import nnvk
 from nnvk import OperandType, OperationCode, ResultCode
 from nnvk.base.errors import UnfitData
+from nnvk.check.rows import empty_like, execute
 from nnvk.types.codes import ExtensionCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.request import ExecuteOptions, InputArgument, OutputArgument, PrepareOptions, Request

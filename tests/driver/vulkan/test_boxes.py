@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 from complaints import complaint
-from rows import execute, parse, reference
+
+from nnvk.check.rows import execute, parse, reference
 
 # The leading type, boxes beside it, its numbers, and scores, deltas and anchors.
 FLOATS = {"f32": "f", "f16": "h"}

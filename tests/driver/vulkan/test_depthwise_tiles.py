@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from against_reference import check_like_the_reference
 from profiles import DEVICES, EIGHT_LANES, GPU
-from rows import parse
 
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile, tiles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from profiles import UNIFIED
-from rows import parse
 
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.commands import Clear, Dispatch
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary

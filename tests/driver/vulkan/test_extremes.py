@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from against_reference import adds_in_16_bits
-from guarded import plan_for
+from against_reference import sums_in_16_bits
 from kernel_cases import KERNELS
-from recipes import Case, Draw, draw_case, run_case
-from rows import drawn, empty_like, execute
+from recipes import Case, Draw, draw_case, drawn, run_case
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import empty_like, execute
 from nnvk.conformance.compare import FLOAT16_TOLERANCE
 
 pytestmark = pytest.mark.numbers
@@ -61,7 +60,7 @@ def test_like_the_reference(vulkan, code, leading):
         compared += 1
         for want, got in zip(expected, outputs, strict=True):
             relative, absolute = TOLERANCES.get(want.dtype.name, (0, 0))
-            if want.dtype == np.float16 and adds_in_16_bits(plan_for(vulkan, row.model, row.inputs)):
+            if want.dtype == np.float16 and sums_in_16_bits(vulkan, row):
                 relative = absolute = FLOAT16_TOLERANCE
             np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=relative, atol=absolute)
     assert compared

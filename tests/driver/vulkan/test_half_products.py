@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from rows import Row, empty_like, execute, parse, reference
 
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 from complaints import complaint
-from rows import Row, execute, parse, reference
+
+from nnvk.check.rows import Row, execute, parse, reference
 
 TYPES = [
     ("f32{}", "f32[{},4]^50x40", "f32 f32"),

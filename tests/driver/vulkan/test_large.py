@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builder import Builder
-from rows import empty_like, execute, parse, reference, request
 from samples import compiled
 
 import nnvk
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import empty_like, execute, parse, reference, request
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.request import ExecuteOptions, PrepareOptions

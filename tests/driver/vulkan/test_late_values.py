@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builder import Builder
-from rows import Row, empty_like, execute, parse, reference, request
 from samples import INT, f32
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import Row, empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from proxy_driver import working_driver
 from typer.testing import CliRunner
 
 from nnvk import get_devices, unavailable
@@ -68,7 +69,7 @@ def test_the_other_drivers_are_there(
     variable: str,
     is_first: bool,
 ) -> None:
-    paths = [str(path) for path in loader._manifests()]
+    paths = [str(path) for path in loader.manifests()]
     paths.insert(0 if is_first else len(paths), str(manifest(what)))
     monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
     monkeypatch.setenv(variable, ":".join(paths))
@@ -123,7 +124,7 @@ def test_a_manifest_for_other_programs_is_not_named(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_is_wrong_here(found: list[str]) -> None:
-    assert find_devices()[1] == ""
+    assert "can't be used" not in find_devices()[1]
 
 
 def test_an_error_without_a_broken_manifest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,4 +133,81 @@ def test_an_error_without_a_broken_manifest_stays(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(loader, "_broken", dict)
     with pytest.raises(RuntimeError, match=r"^vkCreateInstance: VK_ERROR_OUT_OF_HOST_MEMORY$"):
-        loader.create_instance(fail)  # type: ignore[arg-type]
+        loader.start(fail, bool)
+
+
+# --- which manifests there are -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drivers(tmp_path: Path) -> Path:
+    """A folder with two manifests, and a file that is none."""
+    for name in ("b.json", "a.json", "notes.txt"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The only folder in which manifests are searched; it is not there yet."""
+    for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES", "HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable in ("XDG_CONFIG_DIRS", "XDG_DATA_DIRS"):
+        monkeypatch.setenv(variable, str(tmp_path / "absent"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(loader, "_OF_SYSTEM", ())
+    return tmp_path / "data" / "vulkan" / "icd.d"
+
+
+@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"])
+def test_files_and_folders_that_variables_name(
+    monkeypatch: pytest.MonkeyPatch, searched: Path, drivers: Path, variable: str
+) -> None:
+    monkeypatch.setenv(variable, f"{drivers / 'x.json'}::{drivers}")
+    assert [path.name for path in loader.manifests()] == ["x.json", "a.json", "b.json"]
+
+
+def test_variables_come_before_searched_folders(monkeypatch: pytest.MonkeyPatch, searched: Path, drivers: Path) -> None:
+    searched.mkdir(parents=True)
+    (searched / "found.json").touch()
+    assert loader.manifests() == [searched / "found.json"]
+    monkeypatch.setenv("VK_ADD_DRIVER_FILES", str(drivers))
+    assert [path.name for path in loader.manifests()] == ["a.json", "b.json", "found.json"]
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/named.json")
+    assert loader.manifests() == [Path("/named.json")]
+    monkeypatch.setenv("VK_DRIVER_FILES", "")
+    assert loader.manifests() == [], "the loader takes an empty variable for a list of no drivers"
+
+
+@pytest.mark.parametrize("home", [None, "", "/nonexistent", "/etc/passwd", "x" * 5000])
+def test_homes_that_have_no_drivers(monkeypatch: pytest.MonkeyPatch, searched: Path, home: str | None) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME")
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    assert loader.manifests() == []
+
+
+def test_no_driver_is_installed(searched: Path) -> None:
+    if any(list(Path(folder, "vulkan/icd.d").glob("*.json")) for folder in ("/usr/local/etc", "/etc")):
+        pytest.skip("the loader finds drivers in a folder that no variable hides")
+    devices, reason = find_devices()
+    assert not devices
+    assert reason.startswith("Vulkan does not start: vkCreateInstance: VK_ERROR_INCOMPATIBLE_DRIVER; install a Vulkan ")
+
+
+@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"])
+def test_a_variable_that_names_no_driver(monkeypatch: pytest.MonkeyPatch, found: list[str], variable: str) -> None:
+    monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
+    monkeypatch.setenv(variable, "")
+    devices, reason = find_devices()
+    assert not devices
+    assert reason.endswith(f"; {variable} names no driver")
+
+
+def test_a_file_that_the_loader_does_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    copied = tmp_path / "driver.txt"
+    copied.write_bytes(working_driver().read_bytes())
+    monkeypatch.setenv("VK_DRIVER_FILES", str(copied))
+    devices, reason = find_devices()
+    assert not devices
+    assert f"{copied} can't be used: the loader reads no manifest whose name does not end in .json" in reason

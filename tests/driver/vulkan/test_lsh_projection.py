@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from rows import Row, parse
+
+from nnvk.check.rows import Row, parse
 
 SPARSE_DEPRECATED, DENSE, SPARSE = 1, 2, 3
 # Bytes of an item: a key has 4 more.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 from builder import Builder
-from rows import Row
 
+from nnvk.check.rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.quantised import SMALL
 from nnvk.driver.vulkan.planning.planner import lower

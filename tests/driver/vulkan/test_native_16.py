@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_cases import KERNELS, supported
-from rows import Row, empty_like, execute, parse, reference
 
 from nnvk.base.settings import override
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from against_reference import agree, check_like_the_reference
-from rows import empty_like, execute, parse, reference
+
+from nnvk.check.rows import empty_like, execute, parse, reference
 
 FLOATS = {"f32{}": "f", "f16{}": "h"}
 STEPS = {"u8{}*0.5+120": " -> u8*0.0078125+128", "i8{}*0.25-7": " -> i8*0.0078125+0"}

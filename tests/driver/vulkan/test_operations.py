@@ -1,6 +1,6 @@
 """Every kernel on option rows, against the reference: results, and that nothing else in memory is touched.
 
-A test's name is the row: ``tests/support/rows.py`` says how to read it.
+A test's name is the row: ``nnvk/check/rows.py`` says how to read it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from guarded import run_guarded, run_plan_guarded
-from rows import empty_like, execute, parse, reference
 
+from nnvk.check.rows import empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.ops.quant import is_quantised

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from guarded import run_guarded
 from networks import CLASSES, classifier, images, increment, random_graph
-from rows import parse
 from waiting import eventually
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import parse
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.running.execution import SubmittedExecution

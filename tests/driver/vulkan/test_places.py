@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from rows import empty_like, execute, parse, reference
 
 from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.check.rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels.scatter_nd import MOST
 

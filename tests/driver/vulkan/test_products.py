@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from rows import parse
 
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, candidates, ranked

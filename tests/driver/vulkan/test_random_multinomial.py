@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 from complaints import complaint
-from rows import Row, empty_like, execute, parse, reference, request
 
+from nnvk.check.rows import Row, empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan.kernels import random_multinomial
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 

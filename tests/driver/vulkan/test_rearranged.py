@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from guarded import run_guarded
-from rows import empty_like, execute, parse, reference
+
+from nnvk.check.rows import empty_like, execute, parse, reference
 
 TEMPLATES = """
 TRANSPOSE T[7] (0)

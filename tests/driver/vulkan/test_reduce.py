@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from guarded import run_guarded
-from rows import empty_like, execute, parse, reference
 
+from nnvk.check.rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan.kernels.reduce import PART, Pass, passes
 
 CASES = """

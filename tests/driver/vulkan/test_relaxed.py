@@ -13,10 +13,10 @@ from builder import Builder
 from fused import families, run_both
 from guarded import run_plan_guarded
 from networks import classifier, images
-from rows import Row, empty_like, execute, reference
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.base.settings import override
+from nnvk.check.rows import Row, empty_like, execute, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import product

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from against_reference import agree, check_like_the_reference
 from complaints import complaint
-from rows import Row, empty_like, execute, parse, reference
+
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 
 # Feature maps, [batches, height, width, channels] by layout, and boxes on an image of 2 x 1.5 times their size.
 TYPES = {

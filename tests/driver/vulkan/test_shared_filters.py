@@ -9,8 +9,8 @@ import pytest
 from against_reference import check_like_the_reference
 from profiles import DISCRETE
 from recipes import Draw, draw_case, frozen
-from rows import Row, parse
 
+from nnvk.check.rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import filters
 from nnvk.driver.vulkan.planning.planner import lower

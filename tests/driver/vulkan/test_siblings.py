@@ -20,8 +20,8 @@ from fused import (
     shaped,
 )
 from profiles import GPU
-from rows import Row, empty_like, execute, reference
 
+from nnvk.check.rows import Row, empty_like, execute, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked

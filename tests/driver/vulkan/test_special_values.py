@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from complaints import complaint
 from kernel_cases import KERNELS
-from recipes import Case, Draw, draw_case, run_case
-from rows import drawn, empty_like, execute
+from recipes import Case, Draw, draw_case, drawn, run_case
 
+from nnvk.check.rows import empty_like, execute
 from nnvk.ops.signature import BOOL8, F32
 
 pytestmark = pytest.mark.numbers

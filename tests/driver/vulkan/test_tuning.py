@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from rows import Row, empty_like, execute, parse, reference
 
 from nnvk.base.settings import override
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import segment, tuning

@@ -8,8 +8,8 @@ from against_reference import check_like_the_reference
 from builder import Builder
 from fused import plans
 from recipes import Case, Draw, draw_case
-from rows import Row
 
+from nnvk.check.rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperandCode

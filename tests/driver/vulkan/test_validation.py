@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from guarded import GuardedRecording, run_guarded, spread
 from networks import CLASSES, classifier, images
-from rows import empty_like, execute, parse, reference, request
 
 from nnvk.base.settings import override
+from nnvk.check.rows import empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice, find_devices, take_validation_messages
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 

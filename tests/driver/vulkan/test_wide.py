@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from against_reference import check_like_the_reference
-from rows import parse
 
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels.pool import MOST_WIDE
 from nnvk.driver.vulkan.lowering.softmax_16 import LONGEST

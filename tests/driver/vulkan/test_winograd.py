@@ -11,8 +11,8 @@ from against_reference import check_like_the_reference
 from fused import Net, families, run_both
 from guarded import run_guarded
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES
-from rows import Row, empty_like, execute, parse, reference
 
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import winograd
 from nnvk.driver.vulkan.lowering.product import Product

@@ -11,10 +11,10 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.extension import KnownCode
 from recipes import control, detection, elementwise, extension, filters, recurrent, shape
 from recipes.draw import Arg, Case, Draw
-from recipes.run import frozen, run_case
+from recipes.run import drawn, frozen, run_case
 from recipes.table import recipes
 
-__all__ = ["Arg", "Case", "Draw", "draw_case", "frozen", "recipes", "run_case"]
+__all__ = ["Arg", "Case", "Draw", "draw_case", "drawn", "frozen", "recipes", "run_case"]
 
 _FAMILIES = (control, detection, elementwise, extension, filters, recurrent, shape)
 

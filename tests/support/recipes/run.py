@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.check.rows import Row
 from nnvk.driver.cpu.executor import run
 from nnvk.ops.check import validate_model
 from nnvk.ops.flow import Clock
@@ -32,6 +33,13 @@ def frozen(case: Case, *, late: bool = False) -> Model:
     operation = Operation(case.code, tuple(range(count)), outputs)
     inputs = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
     return Model(tuple(operands), (operation,), inputs, outputs)
+
+
+def drawn(case: Case, *, late: bool = False) -> Row:
+    """A case as a row: its data are inputs of the model, its parameters constants, or inputs if they are ``late``."""
+    model = frozen(case, late=late)
+    arrays = (case.inputs[index].data for index in model.inputs)
+    return Row(model, [array for array in arrays if array is not None])
 
 
 def run_case(case: Case) -> Sequence[np.ndarray]:

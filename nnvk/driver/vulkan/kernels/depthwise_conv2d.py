@@ -143,6 +143,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     batches, out_height, out_width, out_channels = product.target
     _, height, width, channels = product.source
     halves = kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters, filters.taps)
+    halves = halves and not g.device.avoids(SHADER.variant(DTYPE=kind, ARITHMETIC="half", END="plain"))
     every = g.once(("tiles", product, kind, halves), lambda: tiles(product, kind, g.device, halves))
     tile = g.choose(f"{kind} {product} by channel{', may be halved' if halves else ''}", every)
     local = _local(g.device)

@@ -102,7 +102,7 @@ def gather_rows(
     push, indices, unused = {"taken": taken, "size": size, **divisors(taken=taken)}, "known", 0
     if flag is not None:
         indices, tensors["flag"] = "checked", flag
-    if units.are_quads and elements:
+    if units.are_quads and elements and not g.device.avoids(GATHER_ROWS.variant(INDICES=indices)):
         chunk = units.chunk(g.device)
         count, chunks = elements // (4 * chunk), units.inner // (4 * chunk)
         g.dispatch(

@@ -84,7 +84,7 @@ class _Layer:
         projected = 0 if self._projection is None else self._units
         size = loop_size(self._g.device, self._units, self._outputs, projected, norm=self._norm)
         state, cell = Rows(self._state, 0, self._outputs), self._cell_before
-        if takes_loop(self._g.device, size, self._span.batches, self._outputs * (4 * self._units + projected)):
+        if takes_loop(self._g.device, "lstm", size, self._span.batches, self._outputs * (4 * self._units + projected)):
             for part in chunks(self._span.steps, size.steps):
                 loop(
                     self._g,

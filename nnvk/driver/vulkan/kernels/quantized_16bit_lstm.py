@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nnvk.driver.vulkan.kernels.recurrent import refuse_long
 from nnvk.driver.vulkan.lowering.gates import columns, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -32,15 +34,16 @@ def lower(call: Call, g: Lowering) -> None:
         of_input = columns(g, weights, 0, size)
         steps = steps_of(g, call.input, of_input)
     if steps is None:
-        sums, way = sums_of(g, weights, call.input, call.output_state_in), "behind"
+        sums = sums_of(g, partial(SHADER.variant, INPUT="behind"), weights, call.input, call.output_state_in)
         tensors, push = sums.tensors, sums.push
     else:
-        sums, way = sums_of(g, columns(g, weights, size, length), call.output_state_in), "driven"
+        of_state = columns(g, weights, size, length)
+        sums = sums_of(g, partial(SHADER.variant, INPUT="driven"), of_state, call.output_state_in)
         driven = steps.once(g, of_input.index, lambda inputs: add_up(g, of_input, inputs))
         tensors, push = {**sums.tensors, "driven": driven}, {**sums.push, "driven_row": steps.row}
     mantissa, shift = gate_multiplier(call)
     g.dispatch(
-        SHADER.variant(**sums.axes, INPUT=way),
+        sums.variant,
         groups=sums.groups,
         spec={**sums.spec, "WHOLE_WORDS": batches == 1 or units % 4 == 0},
         tensors={

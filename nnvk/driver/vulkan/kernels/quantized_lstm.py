@@ -88,7 +88,7 @@ def _step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> No
         driven, row = add_up(g, weights, call.input), 0
     else:
         driven, row = steps.once(g, weights.index, lambda inputs: add_up(g, weights, inputs)), steps.row
-    sums = sums_of(g, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state)
+    sums = sums_of(g, STEP.variant, matrix(g, units, [by_gate(operands.recurrent_weights)]), operands.output_state)
     table = _multipliers(call, operands)
     type_ = OperandType(OperandCode.TENSOR_INT32, (table.size,))
     multipliers = g.once(
@@ -96,7 +96,7 @@ def _step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> No
     )
     bias = vectors(g, units, [by_gate(operands.bias)], multipliers, table.size)
     g.dispatch(
-        STEP.variant(**sums.axes),
+        sums.variant,
         groups=sums.groups,
         spec={**sums.spec, "CIFG": operands.is_coupled, "WHOLE_WORDS": batches == 1 or units % 4 == 0},
         tensors={

@@ -119,7 +119,10 @@ class Span:
 
 
 def _tile(device: DeviceProfile) -> str:
-    return "subgroup" if uses_subgroups(device) else "shared"
+    """The axis TILE, which is the same for all shaders here."""
+    of_subgroups = [variant for shader in (STEP, LOOP) for variant in shader.variants if "subgroup" in variant.name]
+    may_be = not any(device.avoids(variant) for variant in of_subgroups)
+    return "subgroup" if may_be and uses_subgroups(device) else "shared"
 
 
 def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
@@ -189,6 +192,7 @@ def step(
     """
     tile = _tile(g.device)
     few = tile == "shared" and rows == 1
+    few = few and not g.device.avoids(STEP.variant(CELL=cell, TILE=tile, BATCHES="one"))
     tiles = -(-rows // _ROWS[tile])
     together = 1 if few else _ROWS[tile] if tile == "shared" else -(-rows // tiles)
     quads = columns if cell == "lstm" else -(-columns // 4)
@@ -253,7 +257,7 @@ class LoopSize:
 def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
     """For a cell with so many fours of columns, elements of its state, and elements that are projected."""
     hidden, squeezed = max(1, -(-length // 4)), -(-projected // 4)
-    subgroup = uses_subgroups(device)
+    subgroup = _tile(device) == "subgroup"
     lanes = _LANES if subgroup else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
     slices = 1
     while not subgroup and lanes * slices * 2 <= _LOOP_INVOCATIONS and hidden >= 8 * slices:
@@ -272,9 +276,11 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
     return LoopSize(lanes, slices, hidden, 2 * hidden + squeezed, max(1, MOST_ROUNDS // of_step))
 
 
-def takes_loop(device: DeviceProfile, size: LoopSize, batches: int, weights: int) -> bool:
+def takes_loop(device: DeviceProfile, cell: str, size: LoopSize, batches: int, weights: int) -> bool:
     """Whether one workgroup should take all steps of a batch, for a cell with so many recurrent weights."""
     fits = size.nbytes <= device.max_shared_memory and batches <= device.max_groups
+    if device.avoids(LOOP.variant(CELL=cell, TILE=_tile(device))):
+        return False
     return fits and weights <= LOOP_WEIGHTS and batches * weights <= LOOP_READS
 
 

@@ -60,7 +60,7 @@ class _Layer:
         quads = -(-self._units // 4)
         size = loop_size(self._g.device, quads, self._units)
         state = Rows(self._state, 0, self._units)
-        if takes_loop(self._g.device, size, self._span.batches, self._units**2):
+        if takes_loop(self._g.device, "rnn", size, self._span.batches, self._units**2):
             for part in chunks(self._span.steps, size.steps):
                 loop(
                     self._g,

@@ -146,7 +146,7 @@ def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:
         numbers = np.ascontiguousarray(bias.data)
         numbers = numbers.view(np.int64) if has_wide_bias(bias, channels) else numbers.astype(np.int64)
     # As Python's numbers: there is no magnitude of the least one.
-    return products + max(-int(numbers.min(initial=0)), int(numbers.max(initial=0))) <= INT32_MAX
+    return products + max(-int(np.min(numbers, initial=0)), int(np.max(numbers, initial=0))) <= INT32_MAX
 
 
 def _rounding(operands: Operands, channels: int) -> Rounding:

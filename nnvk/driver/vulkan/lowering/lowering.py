@@ -29,7 +29,7 @@ from nnvk.driver.vulkan.shaders.commands import (
 )
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.types.operand import OperandType
 
@@ -280,9 +280,8 @@ class Lowering:
         operation: int,
     ) -> Dispatch | None:
         """What `dispatch` adds, for ``operation``; None where there is no workgroup."""
-        if self.device.has_native_16:
-            variant = variant.native
-        shader = self._library[variant]
+        variant = self.device.twin(variant)
+        shader = self.variant(variant.name)
         lacking = shader.features - self.device.features
         if lacking:
             raise bad_data(f"shader {variant.name} needs {sorted(lacking)}, which the device lacks")
@@ -300,7 +299,9 @@ class Lowering:
         return Dispatch(shader, size, dict(tensors), specialization, push, operation)
 
     def variant(self, name: str) -> CompiledShader:
-        """The compiled shader of this name."""
+        """The compiled shader of this name. Raises AvoidedShader where plans have to do without it."""
+        if name in self.device.avoided:
+            raise AvoidedShader(name)
         return self._library.named(name)
 
     def flat(self, count: int, local: int) -> tuple[int, int, int]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, dtype
 from nnvk.driver.vulkan.lowering.filter_output import (
@@ -29,40 +28,11 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
-from nnvk.driver.vulkan.lowering.strategies import Order, Strategy, Work, ranked, span
+from nnvk.driver.vulkan.lowering.strategies import PRODUCT, VECTOR, Order, Strategy, Work, ranked, span
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
-
-def _exists(choice: Mapping[str, str]) -> bool:
-    """Bytes are multiplied in one of two ways, 16-bit steps with bytes in one of three; no subgroup of eight as floats.
-
-    16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
-    """
-    if not output_end.exists(choice):
-        return False
-    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
-        return False  # those are a CPU's
-    if choice["ARITHMETIC"] == "half":
-        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
-    if choice["ARITHMETIC"] == "none":
-        return choice["DTYPE"] != "q8"
-    is_possible = choice["ARITHMETIC"] == "dot" or choice["TILE"] != "subgroup"
-    return is_possible and choice["DTYPE"] in ("q8", "q16")
-
-
-PRODUCT = Shader(
-    "product",
-    where=_exists,
-    DTYPE=("f32", "f16", "i32", "q8", "q16"),
-    TILE=("subgroup", "shared", "register", "quads"),
-    ARITHMETIC=("none", "float", "dot", "half"),
-    SUMS=("whole", "split"),
-    END=output_end.ENDS,
-)
-VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
 PRODUCT_SHADERS = (PRODUCT, VECTOR, ARRANGE, *FILTER_SHADERS)
 """All that `multiply` may dispatch."""
 
@@ -357,16 +327,15 @@ def _by_tiles(
     if halving is not None:
         spec["ROUND"] = halving.round
         halves["weight_scale"] = 1.0 / halving.scale
-    tiles, sums = strategy.tiles(work), "whole"
+    tiles = strategy.tiles(work)
     if strategy.pieces > 1:
-        sums = "split"
         of_left = 8 if halving else 32 if operands.is_wide else 16
         left = g.scratch(of_left * tiles * strategy.pieces * strategy.sums * local_x * local_y)
         tensors = {**tensors, "sums": left, "counters": g.counters(tiles * local_x * local_y)}
         if halving is not None:
             halves["left_scale"] = halving.scale_of_sum(strategy.fours_of_piece(work))
     g.dispatch(
-        PRODUCT.variant(DTYPE=kind, TILE=tile, ARITHMETIC=strategy.arithmetic, SUMS=sums, END="plain"),
+        strategy.variant(kind),
         groups=g.flat(tiles * strategy.pieces, 1),
         spec=spec,
         tensors=tensors,
@@ -398,7 +367,7 @@ def _matrix_by_vectors(
     end: Mapping[str, int | bool],
 ) -> None:
     g.dispatch(
-        VECTOR.variant(DTYPE=dtype(operands.input), END="plain"),
+        strategy.variant(dtype(operands.input)),
         groups=(product.rows, -(-product.columns // BLOCK), 1),
         spec={
             **end,

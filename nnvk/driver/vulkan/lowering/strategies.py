@@ -9,15 +9,46 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from nnvk.driver.vulkan.lowering import output_end
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTERS
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
+
+
+def _exists(choice: Mapping[str, str]) -> bool:
+    """Bytes are multiplied in one of two ways, 16-bit steps with bytes in one of three; no subgroup of eight as floats.
+
+    16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
+    """
+    if not output_end.exists(choice):
+        return False
+    if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
+        return False  # those are a CPU's
+    if choice["ARITHMETIC"] == "half":
+        return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
+    if choice["ARITHMETIC"] == "none":
+        return choice["DTYPE"] != "q8"
+    is_possible = choice["ARITHMETIC"] == "dot" or choice["TILE"] != "subgroup"
+    return is_possible and choice["DTYPE"] in ("q8", "q16")
+
+
+PRODUCT = Shader(
+    "product",
+    where=_exists,
+    DTYPE=("f32", "f16", "i32", "q8", "q16"),
+    TILE=("subgroup", "shared", "register", "quads"),
+    ARITHMETIC=("none", "float", "dot", "half"),
+    SUMS=("whole", "split"),
+    END=output_end.ENDS,
+)
+VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
 
 _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
@@ -126,6 +157,13 @@ class Strategy:
     stage: int = 4
     """Fours of K that the tile `shared` loads at once."""
 
+    def variant(self, kind: str) -> Variant:
+        """The shader variant for a data type, as the axis DTYPE has it."""
+        if self.tile == "vector":
+            return VECTOR.variant(DTYPE=kind, END="plain")
+        sums = "whole" if self.pieces == 1 else "split"
+        return PRODUCT.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, END="plain")
+
     @property
     def sums(self) -> int:
         """Vectors of sums of an invocation, of the tiles that can share K."""
@@ -177,7 +215,14 @@ class Strategy:
 
 
 def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """The strategies that a device can run for a product."""
+    """The strategies that a device can run for a product, without those whose shader it has to avoid."""
+    possible = _possible(work, device)
+    if not device.avoided:
+        return possible
+    return (strategy for strategy in possible if not device.avoids(strategy.variant(work.kind)))
+
+
+def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     ways: tuple[str, ...] = ("none",)
     if work.kind == "q8":
         ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
@@ -455,5 +500,9 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
 
 
 def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
-    """All strategies that a device can run for a product, the cheapest first."""
-    return sorted(candidates(work, device), key=lambda strategy: cost(strategy, work, device))
+    """All strategies that a device can run for a product, the cheapest first. AvoidedShader: none is left."""
+    found = sorted(candidates(work, device), key=lambda strategy: cost(strategy, work, device))
+    if not found and device.avoided:
+        some = {device.twin(strategy.variant(work.kind)).name for strategy in _possible(work, device)}
+        raise AvoidedShader(" and ".join(sorted(some)))
+    return found

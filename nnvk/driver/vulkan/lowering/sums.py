@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,8 @@ from nnvk.driver.vulkan.lowering.quantised import sign_mask, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
 from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.declaration import Shader, Variant
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
 TILES, ARITHMETICS = ("subgroup", "shared"), ("none", "dot")
@@ -33,21 +34,24 @@ _SLICES = 16
 class Sums:
     """How a shader that includes byte_sums.glsl is dispatched."""
 
-    axes: Mapping[str, str]
+    variant: Variant
     groups: tuple[int, int, int]
     spec: Mapping[str, int | bool]
     tensors: Mapping[str, TensorRef]
     push: Mapping[str, int]
 
 
-def sums_of(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None = None) -> Sums:
+def sums_of(
+    g: Lowering, variant: Callable[..., Variant], weights: Tensor, source: Tensor, behind: Tensor | None = None
+) -> Sums:
     """Rows of ``source`` [rows, ...], any of ``behind`` after them, times weights [columns, K], less zero points.
+
+    ``variant`` is the variant of the shader for values of the axes TILE and ARITHMETIC.
 
     Columns are a multiple of four, K is not 0; sums wrap round.
     """
     rows, split = source.shape
     columns, length = weights.shape
-    of_subgroup = uses_subgroups(g.device)
     filters = packed(g, filters_of(weights))
     zero = zero_point(source)
     due = filters
@@ -65,10 +69,7 @@ def sums_of(g: Lowering, weights: Tensor, source: Tensor, behind: Tensor | None 
         tensors["behind"] = g.tensor(behind if behind.size else source)
         push["split"] = split
     return Sums(
-        axes={
-            "TILE": "subgroup" if of_subgroup else "shared",
-            "ARITHMETIC": "dot" if "shaderIntegerDotProduct" in g.device.features else "none",
-        },
+        variant=_chosen(g.device, variant),
         groups=(-(-columns // BLOCK), rows, 1),
         spec={
             "local_x": _LANES,
@@ -88,9 +89,9 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
     if not length:
         fill(g, target, np.zeros(1, np.int32))
         return target
-    sums = sums_of(g, weights, source)
+    sums = sums_of(g, SUMS.variant, weights, source)
     g.dispatch(
-        SUMS.variant(**sums.axes),
+        sums.variant,
         groups=sums.groups,
         spec=sums.spec,
         tensors={**sums.tensors, "dst": target},
@@ -98,6 +99,14 @@ def add_up(g: Lowering, weights: Tensor, source: Tensor) -> TensorRef:
         quads=columns // 4,
     )
     return target
+
+
+def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
+    """The variant that fits a device best, of those that it need not avoid; where that is none, the best of all."""
+    tiles = ("subgroup", "shared") if uses_subgroups(device) else ("shared",)
+    arithmetics = ("dot", "none") if "shaderIntegerDotProduct" in device.features else ("none",)
+    every = [variant(TILE=tile, ARITHMETIC=way) for tile in tiles for way in arithmetics]
+    return next((each for each in every if not device.avoids(each)), every[0])
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:

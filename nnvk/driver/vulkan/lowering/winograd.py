@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ from nnvk.driver.vulkan.lowering.product import POINT, Product, Split, multiply,
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
@@ -159,6 +160,8 @@ def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[
     """Of tiles by which a convolution can be computed, along the height; none where it can't."""
     if (
         work.kind not in (F32.name, F16.name)
+        or g.device.avoids(WINOGRAD_INPUT.variant(DTYPE=work.kind))
+        or g.device.avoids(WINOGRAD_OUTPUT.variant(DTYPE=work.kind, END="plain"))
         or not work.constant
         or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in product.axes)
         or any(max(axis.before, axis.after) > _MOST_PADDING for axis in product.axes)
@@ -185,8 +188,9 @@ def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
 def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, float]]:
     """The strategies for the product that cost the least, with the costs of all three steps."""
     around = _transforms(tiles, device)
-    for strategy in itertools.islice(ranked(tiles.work, device), _PRODUCTS):
-        yield strategy, _MARGIN * (around + cost(strategy, tiles.work, device))
+    with suppress(AvoidedShader):  # the direct way may have another data type
+        for strategy in itertools.islice(ranked(tiles.work, device), _PRODUCTS):
+            yield strategy, _MARGIN * (around + cost(strategy, tiles.work, device))
 
 
 def _transforms(tiles: Tiles, device: DeviceProfile) -> float:

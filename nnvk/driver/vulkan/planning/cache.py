@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, bytes_of
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -78,10 +78,9 @@ class PlanCache:
 
 def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: Model) -> dict[str, str]:
     """Everything that the plan of a fully specified model depends on: device, driver, shaders, code, model."""
-    described = asdict(profile) | {"features": sorted(profile.features)}
     return {
         "device": version,
-        "profile": json.dumps(described, sort_keys=True),
+        "profile": json.dumps(described(profile), sort_keys=True),
         "shaders": library.digest,
         "code": _code_digest(),
         "model": _model_digest(model),

@@ -27,7 +27,7 @@ from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.hal import MemoryUse
 from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownValue
@@ -151,6 +151,25 @@ def lower(
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
     others are. ``winners`` are preferred where there are several ways.
     """
+    try:
+        return _lowered(model, input_shapes, profile, library, refuse, values, winners)
+    except AvoidedShader:
+        # Each operation has a shader by itself, or it would have been refused: it is halves, or operations that are
+        # computed together, that need the one to avoid.
+        model, profile = replace(model, relaxed=False), replace(profile, fusion=False)
+        return _lowered(model, input_shapes, profile, library, refuse, values, winners)
+
+
+def _lowered(
+    model: Model,
+    input_shapes: Sequence[Shape],
+    profile: DeviceProfile,
+    library: ShaderLibrary,
+    refuse: Callable[[Call], str],
+    values: Mapping[int, np.ndarray] | None,
+    winners: Mapping[str, str] | None,
+) -> Plan:
+    """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
     model = with_constants_once(model)
     users = Counter(index for operation in model.operations for index in operation.inputs)
     g = Lowering(profile, library, values, winners, relaxed=model.relaxed, users=users)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
+import numpy as np
+
+from nnvk.base.errors import NnapiError
 from nnvk.driver.vulkan.lowering.kernel import Kernel, kernels
+from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
 from nnvk.ops.flow import CONTROL_FLOW, referenced_models
@@ -46,7 +51,11 @@ def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str:
     if kernel is None:
         return f"{call.code.name} has no shader"
     try:
-        return _refuse_features(kernel, profile, library) or (kernel.refuse(call) if kernel.refuse else "")
+        return (
+            _refuse_features(kernel, profile, library)
+            or (kernel.refuse(call) if kernel.refuse else "")
+            or _refuse_avoided(call, kernel, profile, library)
+        )
     except UnknownValue:
         return ""  # it comes with the execution, and when it has the planner asks again
 
@@ -68,6 +77,27 @@ def _refuse_features(kernel: Kernel, profile: DeviceProfile, library: ShaderLibr
         reason = library.refuse(shader, profile.features)
         if reason:
             return reason
+    return ""
+
+
+def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str:
+    """Why a call can't do without the variants to avoid: which one it is depends on the call, so it is lowered."""
+    names = {variant.name for shader in kernel.shaders for variant in shader.variants}
+    if names.isdisjoint(profile.avoided):
+        return ""
+    trial = call.with_tensors(lambda tensor: copy(tensor) if tensor in call.outputs else tensor)
+    largest = registry.lookup(call.code).largest
+    if largest is not None:
+        for output, shape in zip(trial.outputs, largest(trial), strict=True):
+            output.shape = shape
+    try:
+        if kernel.checks_data or any(output.size for output in trial.outputs):
+            with np.errstate(all="ignore"):
+                kernel.lower(trial, Lowering(profile, library))
+    except AvoidedShader as avoided:
+        return avoided.reason
+    except NnapiError:
+        pass  # the planner meets it too
     return ""
 
 

@@ -10,12 +10,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from nnvk.base.files import FileKind, UnusableFileError, cache_folder
 from nnvk.base.log import logger
+from nnvk.base.settings import settings
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
 
 _log = logger("driver")
 
@@ -29,8 +29,8 @@ class Winners:
     """The winners by the question that they answer (`Lowering.choose`)."""
 
     def __init__(self, version: str, profile: DeviceProfile, library: ShaderLibrary) -> None:
-        described = asdict(profile) | {"features": sorted(profile.features)}
-        self._key = json.dumps({"device": version, "profile": described, "shaders": library.digest}, sort_keys=True)
+        content = {"device": version, "profile": described(profile), "shaders": library.digest}
+        self._key = json.dumps(content, sort_keys=True)
         folder = cache_folder()
         name = f"strategies-{hashlib.sha256(self._key.encode()).hexdigest()[:16]}"
         self.path = None if folder is None else folder / name
@@ -51,6 +51,8 @@ class Winners:
         with self._lock:
             self._known = {**self._read(), **(self._known or {}), **winners}
             content = json.dumps(self._known, sort_keys=True).encode()
+            if self.path is None and not settings().cache_dir:
+                _log.warning("what was measured is not kept: there is no home folder, and NNVK_CACHE_DIR names none")
             if self.path is None or len(content) > MOST_BYTES:
                 return
             try:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from nnvk.base import forks
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.running.loader import create_instance
+from nnvk.driver.vulkan.running import loader, missing
 
 if TYPE_CHECKING:
     from nnvk import _native
 
 _log = logger("driver")
+
+Created: TypeAlias = "tuple[_native.Instance, list[_native.PhysicalDevice]]"
+_LEAST_VERSION = (1, 1)
+_RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
+
+
+def why_unusable(physical: _native.PhysicalDevice) -> str:
+    """What keeps nnvk from computing on a device; empty where nothing does."""
+    if tuple(map(int, physical.api_version.split("."))) < _LEAST_VERSION:
+        return f"it has Vulkan {physical.api_version}, nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
+    return "" if physical.has_compute_queue else "it has no queue for compute"
 
 
 class Instance:
@@ -35,14 +45,57 @@ class Instance:
         self._physical: list[_native.PhysicalDevice] = []
 
     def physical_devices(self) -> list[_native.PhysicalDevice]:
-        """What this process can make devices of. RuntimeError: there is no Vulkan, or no validation layer."""
+        """All that Vulkan has (`why_unusable`). RuntimeError: there is no Vulkan, or no validation layer."""
         with self._lock:
             if self._handle is None:
-                create = partial(self._native.Instance, validation=self._validation)
-                handle, self.complaints = create_instance(create)
-                self._physical = handle.physical_devices()
-                self._handle = handle
+                self._require_loader()
+                (self._handle, self._physical), self.complaints = self._start()
             return self._physical
+
+    def usable(self) -> dict[str, _native.PhysicalDevice]:
+        """What can be computed on, by nnvk's names, the most capable first. RuntimeError as `physical_devices`."""
+        usable = [physical for physical in self.physical_devices() if not why_unusable(physical)]
+        ranked = sorted(usable, key=lambda physical: (_RANK.index(physical.type), physical.index))
+        return {f"vulkan-{place}": physical for place, physical in enumerate(ranked)}
+
+    def absences(self) -> str:
+        """Why devices are missing; empty where none is known to be. RuntimeError as `physical_devices`."""
+        physical, usable, manifests = self.physical_devices(), self.usable().values(), loader.manifests()
+        reasons = [f"{each.name} can't be used: {reason}" for each in physical if (reason := why_unusable(each))]
+        if not physical:
+            reasons.append("Vulkan has no device")
+        if all(each.type == "cpu" for each in usable) and (cause := missing.why_no_gpu(manifests)):
+            reasons.append(f"no GPU is found: {cause}")
+        if not usable and not missing.has_software_device(manifests):
+            variable = loader.listed_by()
+            reasons.append(f"the drivers are those of {variable}" if variable else missing.how_to_install(driver=True))
+        return "; ".join(filter(None, (self.complaints, *reasons)))
+
+    def drivers_alone(self) -> list[loader.Alone[Created]]:
+        """Each driver without the others, in an instance of its own. RuntimeError: there is no loader."""
+        self._require_loader()
+        return loader.start_each(self._create)
+
+    def _require_loader(self) -> None:
+        try:
+            self._native.load_vulkan()
+        except self._native.LoaderError as error:
+            advice = missing.how_to_install(loader=True, driver=not loader.manifests())
+            raise RuntimeError(f"{error}; {advice}") from error
+
+    def _start(self) -> tuple[Created, str]:
+        try:
+            return loader.start(self._create, lambda made: bool(made[1]))
+        except RuntimeError as error:
+            if loader.manifests():
+                raise
+            variable = loader.listed_by()
+            advice = f"{variable} names no driver" if variable else missing.how_to_install(driver=True)
+            raise RuntimeError(f"{error}; {advice}") from error
+
+    def _create(self) -> Created:
+        handle = self._native.Instance(validation=self._validation)
+        return handle, handle.physical_devices()
 
     def find(self, index: int, uuid: bytes) -> _native.PhysicalDevice:
         """The physical device that had this place and UUID in a parent. RuntimeError: it is not there any more."""

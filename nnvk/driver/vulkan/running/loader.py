@@ -1,6 +1,7 @@
 """What the Vulkan loader looks for: the manifests of drivers (ICDs), one file each, and what is wrong with them.
 
-The loader says nothing of a driver that it can't load, and one manifest that is no JSON keeps it from all drivers.
+The loader says nothing of a driver that it can't load. One manifest that is no JSON keeps it from all drivers, and so
+does one driver that fails to list its devices.
 """
 
 from __future__ import annotations
@@ -8,63 +9,135 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from nnvk import _native as native
+_LISTS = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+"""Name manifests, and folders of them, in place of those that are searched.
 
-_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-"""Name the manifests, in place of folders that are searched; the first that is set counts."""
+The first that is set counts, even if it is empty.
+"""
+_MORE = "VK_ADD_DRIVER_FILES"
+"""Names manifests, and folders of them, beside those that are searched."""
+_FILTERS = ("VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE")
+"""Patterns for the names of manifests whose drivers alone are loaded, or are not."""
+_OF_SYSTEM = ("/usr/local/etc", "/etc")
 _FOLDER = "vulkan/icd.d"
+_SUFFIX = ".json"
 _ENTRY_POINTS = ("vk_icdGetInstanceProcAddr", "vk_icdNegotiateLoaderICDInterfaceVersion", "vkGetInstanceProcAddr")
-_OTHER_ARCHITECTURE = "wrong ELF class"
+_WRONG_ARCHITECTURE = "wrong ELF class"
 """What dlopen says of drivers for 32-bit programs, which lie in the same folders."""
+_OTHER_PROGRAMS = "it is for programs of another architecture"
 _LARGEST_MANIFEST = 1 << 20
 
+Made = TypeVar("Made")
 
-def create_instance(create: Callable[[], native.Instance]) -> tuple[native.Instance, str]:
-    """An instance, made without the drivers whose manifests keep the others from starting, and what is wrong with them.
 
-    RuntimeError: it can't be made.
+@dataclass(frozen=True, slots=True)
+class Alone(Generic[Made]):
+    """How the driver of a manifest starts without the others."""
+
+    manifest: Path
+    made: Made | None
+    """None where it does not start."""
+    failure: str
+    """Why it does not; empty where it does."""
+
+
+def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tuple[Made, str]:
+    """What ``create`` makes with all drivers, and what is wrong with those that can't be used.
+
+    Where it fails, or makes nothing that is useful, it is called again with the drivers that are useful alone.
+    RuntimeError: nothing can be made.
     """
+    made, error = _attempt(create)
+    if made is not None and is_useful(made):
+        return made, _complaints(_broken())
+    each = start_each(create)
+    useful = [one.manifest for one in each if one.made is not None and is_useful(one.made)]
+    if 0 < len(useful) < len(each):
+        with _drivers(useful):
+            again, _ = _attempt(create)
+        if again is not None:
+            failing = {one.manifest: one.failure for one in each if one.failure not in ("", _OTHER_PROGRAMS)}
+            return again, _complaints(failing)
+    complaints = _complaints(_broken())
+    if made is None:
+        raise RuntimeError("; ".join(filter(None, (str(error), complaints)))) from error
+    return made, complaints
+
+
+def _attempt(create: Callable[[], Made]) -> tuple[Made | None, Exception | None]:
+    """What is made, or what keeps it from being made."""
     try:
-        return create(), _complaints(_broken())
+        return create(), None
     except (RuntimeError, MemoryError) as error:
-        broken = _broken()
-        working = [path for path in _manifests() if path not in broken]
-        reason = "; ".join(filter(None, (str(error), _complaints(broken))))
-        if not broken or not working:
-            raise RuntimeError(reason) from error
-        try:
-            with _environment(dict.fromkeys(_VARIABLES, os.pathsep.join(map(str, working)))):
-                return create(), _complaints(broken)
-        except (RuntimeError, MemoryError):
-            raise RuntimeError(reason) from error
+        return None, error
 
 
-def _manifests() -> list[Path]:
-    """The manifests that the loader reads."""
-    for variable in _VARIABLES:
-        if listed := os.environ.get(variable):
-            return [Path(name) for name in listed.split(os.pathsep) if name]
-    home = os.environ.get("HOME", "")
-    folders = chain(
-        (os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config",),
-        (os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
-        ("/usr/local/etc", "/etc"),
-        (os.environ.get("XDG_DATA_HOME") or f"{home}/.local/share",),
-        (os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
+def start_each(create: Callable[[], Made]) -> list[Alone[Made]]:
+    """What ``create`` makes with each of the drivers alone."""
+    return [_alone(create, path) for path in manifests()]
+
+
+def listed_by() -> str:
+    """The environment variable that names the drivers; empty where they are searched."""
+    return next((variable for variable in _LISTS if variable in os.environ), "")
+
+
+def manifests() -> list[Path]:
+    """The manifests that the loader reads. Folders that can't be read have none."""
+    if variable := listed_by():
+        return _named(os.environ[variable])
+    folders = (
+        _of_user("XDG_CONFIG_HOME", ".config"),
+        *(os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
+        *_OF_SYSTEM,
+        _of_user("XDG_DATA_HOME", ".local/share"),
+        *(os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
     )
-    return [path for folder in folders for path in sorted((Path(folder) / _FOLDER).glob("*.json"))]
+    searched = [path for folder in folders if folder for path in _inside(Path(folder) / _FOLDER)]
+    return [*_named(os.environ.get(_MORE, "")), *searched]
+
+
+def _of_user(variable: str, otherwise: str) -> str:
+    """A folder of the user; empty where there is neither the variable nor HOME."""
+    home = os.environ.get("HOME")
+    return os.environ.get(variable) or (f"{home}/{otherwise}" if home else "")
+
+
+def _named(listed: str) -> list[Path]:
+    paths = [Path(name) for name in listed.split(os.pathsep) if name]
+    return [each for path in paths for each in (_inside(path) if os.path.isdir(path) else [path])]
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)
+    except OSError:  # it is not there, or nobody may read it: the loader doesn't either
+        return []
+    return [folder / name for name in sorted(names) if name.endswith(_SUFFIX)]
+
+
+def _alone(create: Callable[[], Made], path: Path) -> Alone[Made]:
+    if complaint := _complaint(path):
+        return Alone(path, None, complaint)
+    with _drivers([path]):
+        made, error = _attempt(create)
+    if error is None:
+        return Alone(path, made, "")
+    filters = [f"{variable}={os.environ[variable]}" for variable in _FILTERS if os.environ.get(variable)]
+    return Alone(path, None, f"{error} ({', '.join(filters)})" if filters else str(error))
 
 
 def _broken() -> dict[Path, str]:
     """What is wrong with manifests, or the drivers that they name."""
-    return {path: complaint for path in _manifests() if (complaint := _complaint(path))}
+    complaints = {path: _complaint(path) for path in manifests()}
+    return {path: complaint for path, complaint in complaints.items() if complaint not in ("", _OTHER_PROGRAMS)}
 
 
 def _complaints(broken: Mapping[Path, str]) -> str:
@@ -74,19 +147,23 @@ def _complaints(broken: Mapping[Path, str]) -> str:
 def _complaint(path: Path) -> str:
     """Empty where the driver can be loaded."""
     try:
-        if not path.is_file():
-            return "there is no such file"
+        if not stat.S_ISREG(path.stat().st_mode):
+            return "it is no file"
         with path.open("rb") as file:
             content = file.read(_LARGEST_MANIFEST)
         if not content.strip():
             return "the file is empty"
         library = json.loads(content)["ICD"]["library_path"]
+    except FileNotFoundError:
+        return "there is no such file"
     except OSError as error:
         return error.strerror or str(error)
     except (ValueError, RecursionError) as error:
         return f"the file is no JSON: {error}"
     except (LookupError, TypeError):
         return "the file names no library ('ICD', 'library_path')"
+    if path.suffix != _SUFFIX:
+        return f"the loader reads no manifest whose name does not end in {_SUFFIX}"
     if not isinstance(library, str) or not library:
         return f"the file names no library, but {library!r}"
     return _library_complaint(str(path.parent / library) if "/" in library else library)
@@ -96,15 +173,15 @@ def _library_complaint(library: str) -> str:
     try:
         loaded = ctypes.CDLL(library)  # the loader has loaded it, if that is possible
     except (OSError, ValueError) as error:
-        return "" if _OTHER_ARCHITECTURE in str(error) else str(error)
+        return _OTHER_PROGRAMS if _WRONG_ARCHITECTURE in str(error) else str(error)
     return "" if any(hasattr(loaded, name) for name in _ENTRY_POINTS) else f"{library} is no Vulkan driver"
 
 
 @contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for a time."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
+def _drivers(paths: Iterable[Path]) -> Iterator[None]:
+    """The loader knows these drivers and no others, for a time."""
+    before = {name: os.environ.get(name) for name in _LISTS}
+    os.environ.update(dict.fromkeys(_LISTS, os.pathsep.join(map(str, paths))))
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ _VALUE = re.compile(r"[a-z0-9_]+")
 _SIXTEEN_BITS = frozenset({"f16", "b16"})
 """Values of axes, whichever, that stand for elements that may be native ones of the device."""
 
-_NATIVE_ALONE = "half"
+NATIVE_ALONE = "half"
 """The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the twin."""
 
 NATIVE = "native"
@@ -59,7 +59,7 @@ class Variant:
     @property
     def needs_native(self) -> bool:
         """Whether there is but the twin."""
-        return any(value == _NATIVE_ALONE for _, value in self.axes)
+        return any(value == NATIVE_ALONE for _, value in self.axes)
 
     @property
     def native(self) -> Variant:

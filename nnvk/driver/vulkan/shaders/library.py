@@ -213,6 +213,14 @@ class ShaderLibrary:
         except KeyError:
             raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py") from None
 
+    def names(self, text: str) -> frozenset[str]:
+        """The variants that a text names, between commas or spaces. ValueError: there is none of such a name."""
+        found = frozenset(text.replace(",", " ").split())
+        unknown = sorted(found - self._compiled.keys())
+        if unknown:
+            raise ValueError(f"must name shader variants, as nnvk plan and nnvk check show them, got {unknown[0]!r}")
+        return found
+
     def refuse(self, shader: Shader, available: frozenset[str]) -> str:
         """Why no variant of ``shader`` runs on a device with these features; empty where one does."""
         known = self._refused.get((shader.name, available))

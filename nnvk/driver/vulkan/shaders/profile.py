@@ -7,13 +7,24 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import NnapiError, ResultCode, bad_data
+from nnvk.driver.vulkan.shaders.declaration import NATIVE, NATIVE_ALONE, Variant
 
 LARGEST_BUFFER = 2**32 - 256
 """Bytes of a buffer: the native module counts them in 32 bits, in steps of 256."""
 
 NATIVE_16 = frozenset({"storageBuffer16BitAccess", "shaderFloat16", "shaderRoundingModeRTEFloat16"})
 """Features of devices that store elements of 16 bits one by one, and round floats to nearest when they do."""
+
+AVOID_SHADERS = "NNVK_AVOID_SHADERS"
+"""The variable that names the shader variants that plans do without."""
+
+
+class AvoidedShader(NnapiError):
+    """An operation can't be lowered, because the only shader variant for it is one to avoid."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(ResultCode.OP_FAILED, f"shader {name} is avoided ({AVOID_SHADERS})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +57,25 @@ class DeviceProfile:
 
     fusion: bool = True
     """Operations are fused where patterns for that are known (`NNVK_FUSION`)."""
+    avoided: frozenset[str] = frozenset()
+    """Names of shader variants that plans do without (`NNVK_AVOID_SHADERS`)."""
 
     @property
     def has_native_16(self) -> bool:
-        """Elements of 16 bits are the device's own; else they are packed in words, two to one."""
-        return self.features >= NATIVE_16
+        """Elements of 16 bits are the device's own; else they are packed in words, two to one.
+
+        Constants are stored in the one way or in the other, so a device that shall avoid the native twin of any variant
+        has packed elements everywhere.
+        """
+        return self.features >= NATIVE_16 and not any(map(_has_packed_twin, self.avoided))
+
+    def twin(self, variant: Variant) -> Variant:
+        """The form of a variant that runs on the device: its native twin where elements of 16 bits are native."""
+        return variant.native if self.has_native_16 else variant
+
+    def avoids(self, variant: Variant) -> bool:
+        """Whether plans have to do without a variant."""
+        return bool(self.avoided) and self.twin(variant).name in self.avoided
 
     @property
     def team(self) -> int:
@@ -59,6 +84,12 @@ class DeviceProfile:
         Where a subgroup is a SIMD vector of the CPU, more of them only wait for each other.
         """
         return 8 if self.is_cpu else 64
+
+
+def _has_packed_twin(name: str) -> bool:
+    """Whether a name is that of a native variant that has a packed twin."""
+    parts = name.split(".")
+    return parts[-1] == NATIVE and NATIVE_ALONE not in parts
 
 
 _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
@@ -94,7 +125,7 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
 
 def described(profile: DeviceProfile) -> dict[str, Any]:
     """A profile as JSON has it."""
-    return {**asdict(profile), "features": sorted(profile.features)}
+    return {**asdict(profile), "features": sorted(profile.features), "avoided": sorted(profile.avoided)}
 
 
 def parse_profile(value: Any) -> DeviceProfile:
@@ -108,7 +139,8 @@ def parse_profile(value: Any) -> DeviceProfile:
         raise bad_data(f"a device profile has {', '.join(known)}; missing: {missing}, unknown: {unknown}")
     for name, given in value.items():
         _check_field(name, str(known[name].type), given)
-    return DeviceProfile(**{**value, "features": frozenset(value["features"])})
+    sets = {name: frozenset(value.get(name, ())) for name in ("features", "avoided")}
+    return DeviceProfile(**{**value, **sets})
 
 
 def _check_field(name: str, type_: str, given: Any) -> None:

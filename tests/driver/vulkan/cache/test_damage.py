@@ -17,9 +17,9 @@ import pytest
 from cached import MODEL, Load, compute, parts, sealed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rows import parse
 
 from nnvk.base import files
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan

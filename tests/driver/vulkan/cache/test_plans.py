@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from cached import BATCH, MODEL, SHAPES, Load, compute
 from networks import CLASSES, classifier, images
-from rows import parse, request
 
 from nnvk.api import Compilation, get_device
 from nnvk.api import run as run_once
+from nnvk.check.rows import parse, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of

@@ -27,7 +27,7 @@ class Alive:
             changes[first] += padded(tensor.nbytes)
             changes[last + 1] -= padded(tensor.nbytes)
         self._bytes = np.cumsum(changes)
-        self._most = int(self._bytes.max(initial=0))
+        self._most = int(np.max(self._bytes, initial=0))
 
     def may_lay(self, tensors: Sequence[TensorRef], whole: TensorRef) -> bool:
         """Whether tensors can lie in another one without more memory being needed; then they are counted so."""
@@ -44,7 +44,7 @@ class Alive:
             change += padded(whole.nbytes)
             change[before[0] - first : before[1] + 1 - first] -= padded(whole.nbytes)
         now = self._bytes[first : last + 1] + change
-        if now.max() > self._most:
+        if np.max(now) > self._most:
             return False
         self._bytes[first : last + 1] = now
         if whole.storage is Storage.ARENA:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.elementwise import (
@@ -19,6 +20,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.elementwise import Node, node_at
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def _group(graph: Graph, nodes: Sequence[Node]) -> Group | None:
 def fuse_chain(graph: Graph, g: Lowering, group: Group) -> None:
     """Compute a group in one dispatch."""
     if len(group.nodes) > 1 and group.program.fits:
-        fused = chain(g, group.program, group.results, group.last.type, group.last.dispatch.operation)
-        if fused is not None:
-            graph.replace(group.last.position, fused, (node.position for node in group.nodes[:-1]))
+        with suppress(AvoidedShader):
+            fused = chain(g, group.program, group.results, group.last.type, group.last.dispatch.operation)
+            if fused is not None:
+                graph.replace(group.last.position, fused, (node.position for node in group.nodes[:-1]))

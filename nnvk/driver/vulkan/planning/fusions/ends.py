@@ -5,6 +5,7 @@ Floats are summed in the same order as before, and bytes are rounded by the same
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from nnvk.driver.vulkan.planning.fusions.chains import Group
 from nnvk.driver.vulkan.planning.fusions.elementwise import operand
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
 PRODUCTS = ("product", "depthwise_conv2d", "fully_connected", "winograd_output")
 """Shaders that compute products, which may have an end."""
@@ -41,7 +43,10 @@ def fuse_end(graph: Graph, g: Lowering, group: Group) -> bool:
         return False
     (result,) = group.results
     positions = [node.position for node in group.nodes]
-    fused = with_program(g, product, group.program, own, result)
+    try:
+        fused = with_program(g, product, group.program, own, result)
+    except AvoidedShader:
+        return False
     graph.replace(positions[-1], fused, [at, *positions[:-1]])
     return True
 
@@ -79,8 +84,9 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     parameters += [int(push["low"]), int(push["high"]), 0, 0]
     code = Code.MUL if kind == "mul" else Code.ADD
     end = ByteEnd(_multipliers(graph, product), int(code), tuple(parameters), extra)
-    graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
-    ends[position] = end
+    with suppress(AvoidedShader):
+        graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
+        ends[position] = end
 
 
 def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends: dict[int, ByteEnd]) -> None:
@@ -91,7 +97,8 @@ def _look_up(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     at, product = found
     before = ends.get(at) or ByteEnd(_multipliers(graph, product))
     end = replace(before, table=np.ascontiguousarray(data).tobytes())
-    graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
+    with suppress(AvoidedShader):
+        graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])
 
 
 def _multipliers(graph: Graph, product: Dispatch) -> np.ndarray:

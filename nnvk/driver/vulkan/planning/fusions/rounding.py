@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.rounding import round_rows
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
 # Patterns: a name stands for the same tensor everywhere, a number for a constant, a tuple for an operation on patterns.
 _EXTENT = ("max", ("fold max", ("abs", "source")), 1e-30)
@@ -47,7 +48,10 @@ def fuse_rounding(graph: Graph, g: Lowering) -> None:
             source = found.named["source"]
             if source.nbytes != target.nbytes or not graph.may_wait(min(found.positions)):
                 continue
-            *ahead, last = round_rows(g, kind, source, target, found.rows, dispatch.operation)
+            try:
+                *ahead, last = round_rows(g, kind, source, target, found.rows, dispatch.operation)
+            except AvoidedShader:
+                continue
             if ahead and not graph.has_room(position):
                 continue
             for before in ahead:

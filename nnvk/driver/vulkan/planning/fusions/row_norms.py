@@ -8,6 +8,7 @@ order than MEAN has, so that results may differ by a few units in the last place
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from nnvk.driver.vulkan.lowering.convert import converts
@@ -16,6 +17,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.row_norm import LONGEST, SHORTEST, RowNorm, normalize_rows
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
 
 def fuse_row_norms(graph: Graph, g: Lowering) -> None:
@@ -235,9 +237,10 @@ class _Found:
         last = max(self.positions)
         command = self.graph.commands[last]
         assert isinstance(command, Dispatch)
-        made = normalize_rows(g, norm, self.target, command.operation)
-        if made is not None:
-            self.graph.replace(last, made, [position for position in self.positions if position != last])
+        with suppress(AvoidedShader):
+            made = normalize_rows(g, norm, self.target, command.operation)
+            if made is not None:
+                self.graph.replace(last, made, [position for position in self.positions if position != last])
 
 
 def _is_plain(dispatch: Dispatch) -> bool:

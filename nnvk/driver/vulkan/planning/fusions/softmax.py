@@ -7,6 +7,7 @@ added up in another order than in two passes, so that results may differ by a fe
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -14,6 +15,7 @@ from nnvk.driver.vulkan.lowering.row_softmax import FLOATS, Mask, RowSoftmax, so
 from nnvk.driver.vulkan.planning.fusions.ends import PRODUCTS
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
 
 def fuse_softmax(graph: Graph, g: Lowering) -> None:
@@ -30,9 +32,10 @@ def fuse_softmax(graph: Graph, g: Lowering) -> None:
         if rows is None or list(graph.readers(apply.tensors["statistics"])) != [position]:
             continue
         rows, before = _with_scores(graph, rows, {at, position})
-        made = softmax_rows(g, rows, apply.tensors["dst"], apply.operation)
-        if made is not None:
-            graph.replace(position, made, [at, *before])
+        with suppress(AvoidedShader):
+            made = softmax_rows(g, rows, apply.tensors["dst"], apply.operation)
+            if made is not None:
+                graph.replace(position, made, [at, *before])
 
 
 def _rows(statistics: Dispatch, apply: Dispatch, kind: str) -> RowSoftmax | None:

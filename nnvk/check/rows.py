@@ -1,4 +1,4 @@
-"""Operations as rows of text, which are their tests' names too: who reads the name of a failed test can run it again.
+"""Models of one operation, or of a few, as rows of text, which name checks and tests: whoever reads one can repeat it.
 
     ADD f32[2,3,5] f32[5] RELU6
     AVERAGE_POOL_2D i8[1,7,5,4]*0.5-3 SAME 2 1 3 2 NONE nchw
@@ -11,8 +11,8 @@ channel included. An input is
 * a tensor: type (f32, f16, u8, i8, i32, b8, u16, i16, s8, or pc and a channel dimension for per-channel weights),
   shape, scale and zero point where it is quantised. ``#`` before it makes it a constant, ``?`` behind a size leaves
   that size open in the model, and ``~3`` at the end draws integers (steps from the zero point) of -3 to 3 instead of
-  anything, ``<3`` ascending ones of 0 to 2, ``=200`` or ``=0.5`` is that everywhere, and ``^40x30`` draws boxes on an
-  image of this width and height, in eighths;
+  anything, ``~3/64`` such integers divided by 64, ``<3`` ascending ones of 0 to 2, ``=200`` or ``=0.5`` is that
+  everywhere, and ``^40x30`` draws boxes on an image of this width and height, in eighths;
 * a vector ``(1,-2)`` or matrix ``(0,1;2,0)`` or ``(0,1;)`` of INT32, constant;
 * ``none``, a tensor of the first input's type that is omitted;
 * a number: ``2`` (INT32), ``0.5f`` (FLOAT32), ``0.5h`` (FLOAT16), a FuseCode, a PaddingCode, or nhwc, nchw,
@@ -22,18 +22,21 @@ channel included. An input is
 
 An operation is the extension's of this name where there is one and an operand is i16.
 
-The scale of an INT32 tensor beside quantised ones is the product of those of the two before it: it is a bias.
+The scale of an INT32 tensor beside quantised ones is the product of those of the two before it, because it is a bias,
+unless it has one of its own. ``4:`` before an input stands for four such inputs, each with numbers of its own.
+
+Several operations are separated by `` | ``. ``$`` is the first output of the operation before, ``$0`` that of the
+operation with this number. The model's outputs are the outputs that no operation of the row reads.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from recipes import Case, frozen
 
 from nnvk.driver.cpu.executor import run
 from nnvk.hal import IDevice
@@ -70,8 +73,9 @@ _QUANTISATION = r"(?:\*(?P<scale>[0-9.e-]+?))?(?P<zero>[+-][0-9]+)?"
 _TYPE = "|".join(name for name in TYPES if name not in ("pc", "int32"))
 _TENSOR = re.compile(
     rf"(?P<constant>#?)(?P<type>{_TYPE}|pc)(?P<channel>[0-9]?)\[(?P<shape>[0-9,?]*)\]{_QUANTISATION}"
-    r"(?:~(?P<draw>[0-9]+)|=(?P<all>-?[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
+    r"(?:~(?P<draw>[0-9]+)(?:/(?P<by>[0-9]+))?|=(?P<all>-?[0-9.]+)|<(?P<below>[0-9]+)|\^(?P<width>[0-9]+)x(?P<height>[0-9]+))?"
 )
+_EARLIER = re.compile(r"\$(?P<number>[0-9]*)")
 _OUTPUT = re.compile(rf"(?P<type>{_TYPE}|int32){_QUANTISATION}")
 _NAMES = {
     **{code.name: int(code) for code in FuseCode},
@@ -85,44 +89,68 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """A model, with inputs: mostly one of one operation, parsed from text or drawn by a recipe."""
+    """A model with its inputs."""
 
     model: Model
     inputs: Sequence[np.ndarray]
 
 
-def drawn(case: Case, *, late: bool = False) -> Row:
-    """A case as a row: its data are inputs of the model, its parameters constants, or inputs if they are ``late``."""
-    model = frozen(case, late=late)
-    arrays = (case.inputs[index].data for index in model.inputs)
-    return Row(model, [array for array in arrays if array is not None])
-
-
 def parse(text: str) -> Row:
-    """The row that a text stands for. The same text gives the same numbers."""
-    left, _, right = text.partition(" -> ")
-    name, *words = left.split()
+    """The row that a text stands for. The same text gives the same numbers.
+
+    ValueError: a word is no operand. KeyError: there is no operation of a name.
+    """
     rng = np.random.default_rng(zlib.crc32(text.encode()))
     operands: list[Operand] = []
+    operations: list[Operation] = []
+    given: list[int] = []
     inputs: list[np.ndarray] = []
+    for part in text.split(" | "):
+        left, _, right = part.partition(" -> ")
+        name, *words = left.split()
+        own: list[int] = []
+        for word in _repeated(words):
+            earlier = _EARLIER.fullmatch(word)
+            if earlier is not None:
+                own.append(operations[int(earlier["number"] or -1)].outputs[0])
+                continue
+            operand, data = _operand(word, [operands[index] for index in own], rng)
+            own.append(len(operands))
+            if operand.lifetime is Lifetime.SUBGRAPH_INPUT:
+                given.append(len(operands))
+            if data is not None:
+                inputs.append(data)
+            operands.append(operand)
+        types = [operands[index].type for index in own]
+        outputs = _outputs(name, right.split(), types[0])
+        code = fitting(code_of(name), [*types, *outputs])
+        first = len(operands)
+        operands += [Operand(output, Lifetime.SUBGRAPH_OUTPUT) for output in outputs]
+        operations.append(Operation(code, tuple(own), tuple(range(first, len(operands)))))
+    read = {index for operation in operations for index in operation.inputs}
+    results = [index for operation in operations for index in operation.outputs]
+    for index in read.intersection(results):
+        operands[index] = replace(operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE)
+    left_over = tuple(index for index in results if index not in read)
+    return Row(Model(tuple(operands), tuple(operations), tuple(given), left_over), tuple(inputs))
+
+
+def _repeated(words: Sequence[str]) -> Iterator[str]:
+    """The words, each as often as it says."""
     for word in words:
-        operand, data = _operand(word, operands, rng)
-        operands.append(operand)
-        if data is not None:
-            inputs.append(data)
-    outputs = [operands[0].type if word == "same" else _type(_match(_OUTPUT, word), ()) for word in right.split()]
-    if not right:
-        output = replace(operands[0].type, dimensions=(), channel_quant=None)
-        if name == "SOFTMAX" and is_quantised(output.code):
-            unit = 1 / 32768 if output.code is OperandCode.TENSOR_QUANT16_SYMM else 1 / 256
-            output = replace(output, scale=unit, zero_point=min(0, limits(output.code)[0]) if unit == 1 / 256 else 0)
-        outputs = [output]
-    count = len(operands)
-    code = fitting(code_of(name), [*(operand.type for operand in operands), *outputs])
-    operation = Operation(code, tuple(range(count)), tuple(range(count, count + len(outputs))))
-    given = tuple(index for index, operand in enumerate(operands) if operand.lifetime is Lifetime.SUBGRAPH_INPUT)
-    operands += [Operand(output, Lifetime.SUBGRAPH_OUTPUT) for output in outputs]
-    return Row(Model(tuple(operands), (operation,), given, operation.outputs), tuple(inputs))
+        count, _, repeated = word.rpartition(":")
+        yield from [repeated] * int(count or 1)
+
+
+def _outputs(name: str, words: Sequence[str], first: OperandType) -> list[OperandType]:
+    """The types of an operation's outputs."""
+    if words:
+        return [first if word == "same" else _type(_match(_OUTPUT, word), ()) for word in words]
+    output = replace(first, dimensions=(), channel_quant=None)
+    if name == "SOFTMAX" and is_quantised(output.code):
+        unit = 1 / 32768 if output.code is OperandCode.TENSOR_QUANT16_SYMM else 1 / 256
+        output = replace(output, scale=unit, zero_point=min(0, limits(output.code)[0]) if unit == 1 / 256 else 0)
+    return [output]
 
 
 def code_of(name: str) -> KnownCode:
@@ -156,7 +184,7 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
         channel = int(match["channel"])
         scales = rng.uniform(0.01, 0.04, shape[channel]).astype(np.float32).tolist()
         type_ = replace(type_, channel_quant=ChannelQuant(tuple(scales), channel))
-    if match["type"] == "i32" and len(before) > 1 and is_quantised(before[0].type.code):
+    if match["type"] == "i32" and not match["scale"] and len(before) > 1 and is_quantised(before[0].type.code):
         product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
         type_ = replace(type_, scale=float(product))
     data = _draw(type_, rng, match)
@@ -195,7 +223,7 @@ def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) ->
     most = match["draw"]
     if most is not None:
         steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
-        return steps.astype(dtype)
+        return (steps / int(match["by"]) if match["by"] else steps).astype(dtype)
     if dtype.kind == "f":
         return (rng.standard_normal(shape, np.float32) * np.float32(2)).astype(dtype)
     if dtype == np.bool_:
@@ -229,8 +257,9 @@ def request(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Requ
 
 
 def execute(device: IDevice, row: Row, outputs: list[np.ndarray]) -> ExecutionResult:
-    """Prepare and execute on a device, which must support all operations."""
-    for support in device.get_supported_operations(row.model):
-        assert support.supported, support.reason
+    """Prepare and execute on a device. ValueError: it does not support all operations."""
+    for operation, support in zip(row.model.operations, device.get_supported_operations(row.model), strict=True):
+        if not support.supported:
+            raise ValueError(f"{device.name} does not run {operation}: {support.reason}")
     prepared = device.prepare_model(row.model, PrepareOptions())
     return prepared.execute(request(row.inputs, outputs), ExecuteOptions())

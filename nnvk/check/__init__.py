@@ -1,0 +1,1 @@
+"""``nnvk check``: whether a device computes what the reference computes, shader by shader."""

@@ -1,0 +1,29 @@
+"""When a device's result of an operation passes: as closely as the Vulkan driver's tests ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnvk.conformance.compare import FLOAT32_ABSOLUTE, Tolerance, difference_beyond
+
+_TOLERANCES = {
+    np.dtype(np.float32): Tolerance(FLOAT32_ABSOLUTE, 6e-7),
+    np.dtype(np.float16): Tolerance(2.0**-17, 2.0**-10),
+}
+
+
+def difference(want: np.ndarray, got: np.ndarray) -> str:
+    """What is wrong with a result, by its first element that is off, and by how much others are; empty where it passes.
+
+    Floats pass to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest must be
+    equal. NaN is equal to NaN.
+    """
+    found = difference_beyond(_TOLERANCES.get(want.dtype, Tolerance()), want, got, nan_is_equal=True)
+    if found is None:
+        return ""
+    if want.shape != got.shape or not want.size:
+        return found
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(want.astype(np.float64) - got.astype(np.float64))
+    finite = apart[np.isfinite(apart)]
+    return f"{found}, the largest difference is {finite.max() if finite.size else np.nan:.3g}"

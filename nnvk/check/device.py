@@ -1,0 +1,182 @@
+"""The device that is checked: which checks there are for it, and what a report says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnvk.api import Device, ResultCode, get_devices
+from nnvk.check.cases import Case, cases
+from nnvk.check.checks import Check, Kind, Outcome, Status, failure, passed_or
+from nnvk.check.comparison import difference
+from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.demo.assets import MODELS, DemoModel, pictures
+from nnvk.demo.classify import classify
+from nnvk.demo.run import LEAST_ACCURACY, accuracy
+from nnvk.driver.process import RemoteDevice
+from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
+from nnvk.driver.vulkan.running.assumptions import assumptions
+from nnvk.driver.vulkan.running.assumptions import difference as assumption_difference
+from nnvk.driver.vulkan.shaders.assumptions import assumption
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.declaration import Variant
+from nnvk.driver.vulkan.shaders.profile import described
+from nnvk.importers import tflite
+from nnvk.insight.comparison import Comparison, compare
+from nnvk.types.request import PrepareOptions
+
+
+class Checked:
+    """A device with its checks."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._is_remote = isinstance(device.driver, RemoteDevice)
+        self.vulkan = _vulkan_of(device)
+        """What makes the device's plans, or the same plans; None for a device that is no Vulkan device."""
+
+    def checks(self) -> list[Check]:
+        """All checks, in the order in which they are run."""
+        return [*self._assumptions(), *self._cases(), *self._models()]
+
+    def revive(self) -> bool:
+        """Whether checks can go on after DEAD_OBJECT: the driver's own process has died, and another can be started."""
+        if not self._is_remote:
+            return False
+        try:
+            self.device.wait()
+        except Exception:
+            return False
+        return True
+
+    @property
+    def avoided(self) -> tuple[str, ...]:
+        """The shader variants that plans do without."""
+        return () if self.vulkan is None else tuple(sorted(self.vulkan.profile.avoided))
+
+    # --- assumptions -----------------------------------------------------------------------------------------
+
+    def _assumptions(self) -> Iterator[Check]:
+        if self.vulkan is None:
+            return
+        for variant in assumptions(self.vulkan.gpu, self.vulkan.planner.library):
+            yield Check(Kind.ASSUMPTION, variant.name, assumption(variant).says, partial(self._run_assumption, variant))
+
+    def _run_assumption(self, variant: Variant) -> Outcome:
+        if self.vulkan is None or self._is_remote:
+            return Outcome(Status.NOT_RUN, "the driver runs in a process of its own (NNVK_DRIVER_PROCESS)")
+        try:
+            return passed_or(assumption_difference(self.vulkan.gpu, self.vulkan.planner.library, variant))
+        except (RuntimeError, MemoryError) as error:
+            return failure(self.vulkan.gpu.failure(error))
+
+    # --- cases -----------------------------------------------------------------------------------------------
+
+    def _cases(self) -> Iterator[Check]:
+        for case in cases():
+            yield Check(Kind.CASE, case.operations, case.details, partial(self._run_case, case))
+
+    def _run_case(self, case: Case) -> Outcome:
+        row = parse(case.text)
+        refused = [support.reason for support in self.device.driver.get_supported_operations(row.model)]
+        reason = next(filter(None, refused), "")
+        if reason:
+            return Outcome(Status.UNSUPPORTED, reason)
+        shaders = self._shaders(row)
+        try:
+            return passed_or(_difference(self.device, row), shaders)
+        except Exception as error:  # of the driver, or of NumPy where the device gives too much or too little
+            return failure(error, shaders)
+
+    # --- models ----------------------------------------------------------------------------------------------
+
+    def _models(self) -> Iterator[Check]:
+        for model in MODELS:
+            yield Check(
+                Kind.MODEL, model.path.name, f"handwritten digits, {model.title}", partial(self._run_model, model)
+            )
+
+    def _run_model(self, model: DemoModel) -> Outcome:
+        shipped = pictures()
+        imported = tflite.load(model.path)
+        inputs = [model.to_input(shipped[0].pixels).reshape(model.input_shape)]
+        frozen = imported.model.frozen
+        is_whole = all(support.supported for support in self.device.driver.get_supported_operations(frozen))
+        shaders = self._shaders(Row(frozen, inputs)) if is_whole else ()
+        try:
+            found = _begins(compare(imported, self.device, get_devices()[-1], inputs))
+            share = accuracy(classify(model, self.device, shipped), shipped)
+        except Exception as error:
+            return failure(error, shaders)
+        if not found and share < LEAST_ACCURACY:
+            found = f"{share:.1%} of the digits are recognised, expected {LEAST_ACCURACY:.0%} at least"
+        return passed_or(found, shaders)
+
+    # --- what is known of the device -------------------------------------------------------------------------
+
+    def _shaders(self, row: Row) -> tuple[str, ...]:
+        return () if self.vulkan is None else shaders_of(self.vulkan.planner, row)
+
+    def facts(self) -> dict[str, Any]:
+        """What a report says of the device, as JSON has it: nothing that tells who uses it."""
+        about: dict[str, Any] = {"name": self.device.name, "type": self.device.type.name, "driver": self.device.version}
+        if self.vulkan is not None:
+            about |= {**self.vulkan.facts(), "profile": described(self.vulkan.profile)}
+        return {**about, "in_process_of_its_own": self._is_remote}
+
+
+def shaders_of(planner: Planner, row: Row) -> tuple[str, ...]:
+    """The names of the shader variants that a row dispatches, in their order, each once."""
+    given = dict(zip(row.model.inputs, row.inputs, strict=True))
+    looked_at: dict[int, np.ndarray] = {}
+    while True:
+        try:
+            plan = planner.plan(row.model, [array.shape for array in row.inputs], PrepareOptions(), looked_at)
+        except NeedsValue as needed:
+            looked_at[needed.operand] = given[needed.operand]
+        else:
+            names = (command.shader.name for command in plan.commands if isinstance(command, Dispatch))
+            return tuple(dict.fromkeys(names))
+
+
+def _vulkan_of(device: Device) -> VulkanDevice | None:
+    """The device of the Vulkan driver in this process that a device is, or that is the same as one in another."""
+    if isinstance(device.driver, VulkanDevice):
+        return device.driver
+    if not isinstance(device.driver, RemoteDevice):
+        return None
+    found, _ = find_devices()
+    return next((one for one in found if (one.name, one.version) == (device.name, device.version)), None)
+
+
+def _difference(device: Device, row: Row) -> str:
+    """What is wrong with the results of a row; empty where nothing is."""
+    expected = reference(row)
+    outputs = empty_like(expected)
+    result = execute(device.driver, row, outputs)
+    if result.code is not ResultCode.NO_ERROR:
+        return f"the device says {result.code.name}"
+    for number, (want, got, shape) in enumerate(zip(expected, outputs, result.output_shapes, strict=True)):
+        where = f"output {number}, " if len(expected) > 1 else ""
+        if shape.dimensions != want.shape:
+            return f"{where}expected dimensions {list(want.shape)}, got {list(shape.dimensions)}"
+        found = difference(want, got)
+        if found:
+            return where + found
+    return ""
+
+
+def _begins(comparison: Comparison) -> str:
+    """Where the results of a model begin to be off; empty where they don't."""
+    first = comparison.begins or next((each for each in comparison.outputs if each.is_off), None)
+    if first is None:
+        return ""
+    what = "the output" if first.number is None else f"operation {first.number} ({first.operation})"
+    return (
+        f"{what}, element {list(first.where)}: expected {first.want:.6g}, got {first.got:.6g} "
+        f"({first.wrong} of {first.size} differ)"
+    )

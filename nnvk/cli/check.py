@@ -1,0 +1,92 @@
+"""``nnvk check``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from nnvk.api import get_devices
+from nnvk.base.text import plural
+from nnvk.check.checks import Kind, Result, Status, run_checks
+from nnvk.check.device import Checked
+from nnvk.check.report import Report
+from nnvk.cli.lines import CHECK_FAILED, print_line
+from nnvk.cli.models import find_device
+from nnvk.cli.output import check_writable, deliver, print_table, progress
+from nnvk.cli.usage import JsonFile
+
+MINUTES = 2.0
+"""How long cases are run unless something else is asked for."""
+
+
+def command(
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Check this device.", show_default="the preferred one"),
+    ] = None,
+    minutes: Annotated[
+        float,
+        typer.Option("--minutes", metavar="M", min=0.0, help="For how long to begin cases, the most used first."),
+    ] = MINUTES,
+    json_file: JsonFile = None,
+) -> None:
+    """Check whether a device computes what the reference computes, shader by shader.
+
+    Runs what the Vulkan driver takes for granted of devices, then operations of all types, each at a small and at a
+    usual size, then the demo's models. Names the shaders of what fails. Exits with 1 where anything fails. The JSON
+    has driver, device, limits and versions, but no path and no name of a user: attach it to a report.
+    """
+    check_writable(json_file)
+    checked = Checked(get_devices()[0] if device is None else find_device(device))
+    checks = checked.checks()
+    started = time.monotonic()
+    results: list[Result] = []
+    failures = 0
+    with progress(f"Checking {checked.device.name}", len(checks)) as advance:
+        for result in run_checks(checks, 60 * minutes, checked.revive):
+            results.append(result)
+            failures += result.status is Status.FAILED
+            advance(f"{plural(failures, 'failure')}, {result.check.name}")
+    report = Report(checked.facts(), checked.avoided, results, time.monotonic() - started)
+    deliver(json_file, report.as_json(), lambda: _print(checked, report))
+    if failures:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _print(checked: Checked, report: Report) -> None:
+    total = ", ".join(f"{report.count(status)} {status.value}" for status in Status)
+    print_table(["device", "driver and version"], [[checked.device.name, checked.device.version]])
+    print_line(f"{plural(len(report.results), 'check')} in {report.seconds:.1f} s: {total}")
+    statuses = [status.value for status in Status]
+    for kind, column in ((Kind.ASSUMPTION, "assumption"), (Kind.CASE, "operations"), (Kind.MODEL, "model")):
+        rows = [
+            [name, *(str(counts[status] or "") for status in Status)] for name, counts in report.by_name(kind).items()
+        ]
+        if rows:
+            print_table([column, *statuses], rows, right=" ".join(status.replace(" ", "_") for status in statuses))
+    _print_reasons(report)
+    if report.count(Status.NOT_RUN):
+        why = "because the device was lost" if report.is_lost else "for lack of time: --minutes gives more"
+        print_line(f"{plural(report.count(Status.NOT_RUN), 'check')} not run {why}")
+    if report.avoided:
+        print_line(f"avoided (NNVK_AVOID_SHADERS): {', '.join(report.avoided)}")
+    if report.suspects:
+        print_line(f"to plan without the shaders that are likely wrong: NNVK_AVOID_SHADERS={','.join(report.suspects)}")
+
+
+def _print_reasons(report: Report) -> None:
+    """What failed, and what the device does not run."""
+    failed = report.with_status(Status.FAILED)
+    rows = [
+        [each.check.name, " ".join(each.outcome.shaders), each.check.details, each.outcome.reason] for each in failed
+    ]
+    if rows:
+        print_table(["operations", "shaders", "types and sizes", "first difference"], rows, title="Failed")
+    reasons: dict[str, list[str]] = {}
+    for each in report.with_status(Status.UNSUPPORTED):
+        names = reasons.setdefault(each.outcome.reason, [])
+        names += [each.check.name] if each.check.name not in names else []
+    for reason, names in reasons.items():
+        print_line(f"unsupported: {', '.join(names)}: {reason}")

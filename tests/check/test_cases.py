@@ -1,0 +1,113 @@
+"""The cases of ``nnvk check``: valid, of all operations and types, and of all shaders that planners choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from profiles import EIGHT_LANES, GPU, SMALLEST
+
+from nnvk.check.cases import Case, cases
+from nnvk.check.device import shaders_of
+from nnvk.check.rows import Row, parse
+from nnvk.driver.vulkan.planning.planner import Planner
+from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
+from nnvk.driver.vulkan.shaders.declaration import declared_shaders
+from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.profile import NATIVE_16, DeviceProfile
+from nnvk.ops import registry
+from nnvk.ops.check import validate_model
+from nnvk.ops.flow import CONTROL_FLOW
+
+LIBRARY = ShaderLibrary()
+PACKED = LIBRARY.features - NATIVE_16
+PROFILES = {
+    "gpu": replace(GPU, features=LIBRARY.features),
+    "gpu, packed": replace(GPU, features=PACKED - {"shaderIntegerDotProduct"}),
+    "cpu": replace(EIGHT_LANES, features=LIBRARY.features, max_groups=65535),
+    "cpu, packed": replace(EIGHT_LANES, features=PACKED - {"shaderIntegerDotProduct"}, max_groups=65535),
+    "smallest": SMALLEST,
+}
+NOT_MET = {
+    "normalize_rows.f16.f16": "both ends of 16-bit floats are relaxed models'",
+    "normalize_rows.f32.f16": "the same",
+    "quantized_16bit_lstm.shared.dot.driven": "inputs of all steps at once are of unrolled layers",
+    "quantized_16bit_lstm.shared.none.driven": "the same",
+    "quantized_16bit_lstm.subgroup.dot.driven": "the same",
+    "quantized_16bit_lstm.subgroup.none.driven": "the same",
+}
+"""Variants that no case dispatches, with the reason. Of products there are more, see the test."""
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[tuple[Case, Row]]:
+    """All cases, parsed."""
+    return [(case, parse(case.text)) for case in cases()]
+
+
+@pytest.fixture(scope="module")
+def dispatched(rows: list[tuple[Case, Row]]) -> dict[str, set[str]]:
+    """The variants that all cases dispatch, by the profile; that each case is supported is tested with it."""
+    return {name: _dispatched(profile, rows) for name, profile in PROFILES.items()}
+
+
+def _dispatched(profile: DeviceProfile, rows: list[tuple[Case, Row]]) -> set[str]:
+    planner = Planner(profile, LIBRARY, "test")
+    found: set[str] = set()
+    for case, row in rows:
+        assert not any(planner.support(row.model)), case.text
+        found.update(shaders_of(planner, row))
+    return found
+
+
+def test_cases_are_valid_and_different(rows: list[tuple[Case, Row]]) -> None:
+    for case, row in rows:
+        validate_model(row.model)
+        assert row.model.operations[0].code == case.code, case.text
+        for array, index in zip(row.inputs, row.model.inputs, strict=True):
+            assert array.shape == row.model.operands[index].type.dimensions, case.text
+            assert array.dtype.kind != "f" or np.isfinite(array).all(), case.text
+    assert len({case.text for case, _ in rows}) == len(rows)
+
+
+def test_every_operation_has_cases_of_every_type() -> None:
+    found = {(case.code, case.leading) for case in cases()}
+    wanted = {
+        (code, leading)
+        for code, definition in registry.definitions().items()
+        for leading in definition.types
+        if code not in CONTROL_FLOW  # which has no shaders
+    }
+    assert wanted == found
+
+
+def test_the_most_used_types_come_first() -> None:
+    first, last = cases()[0], cases()[-1]
+    assert first.text.startswith("CONV_2D f32[")
+    assert last.leading.name not in ("TENSOR_FLOAT32", "TENSOR_FLOAT16", "TENSOR_QUANT8_ASYMM")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_shader_is_met(dispatched: dict[str, set[str]], name: str) -> None:
+    met = {variant.partition(".")[0] for variant in dispatched[name]}
+    wanted = {shader.name for shader in declared_shaders()} - {ASSUMPTIONS.name}
+    if PROFILES[name].is_cpu:
+        wanted.remove("fully_connected")  # a CPU has tiles for few rows that are thought to be faster
+    assert wanted <= met
+
+
+def test_every_variant_is_met_on_some_device(dispatched: dict[str, set[str]]) -> None:
+    """Products apart, of which a device has many that are slower than others at all usual sizes."""
+    met = set().union(*dispatched.values())
+    missing = {
+        variant.name
+        for shader in declared_shaders()
+        for variant in shader.variants
+        if shader.name not in ("product", ASSUMPTIONS.name) and variant.name not in met
+    }
+    assert missing - {twin for name in NOT_MET for twin in (name, f"{name}.native")} == set()
+    tiles = {tuple(name.split(".")[1:4]) for name in met if name.startswith("product.")}
+    assert {tile for _, tile, _ in tiles} == {"subgroup", "shared", "register", "quads"}
+    assert {arithmetic for *_, arithmetic in tiles} == {"none", "float", "dot", "half"}
+    assert {kind for kind, *_ in tiles} == {"f32", "f16", "i32", "q8", "q16"}
