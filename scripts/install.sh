@@ -23,7 +23,7 @@ bash scripts/packages.sh ${extra:+validation-layer}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"nnvk needs Python 3.10 or later, not {sys.version}")'
 
 # What the installed package is made from. The stamp holds its hash, and says whether the test tools are there too.
-sources=(pyproject.toml README.md CMakeLists.txt clib cmake native nnvk shaders tools)
+sources=(pyproject.toml README.md CMakeLists.txt clib cmake native nnvk shaders tools scripts/constraints.txt)
 fingerprint() {
     {
         "$python" -VV
@@ -61,7 +61,9 @@ xargs .venv/bin/pip install --quiet <<<"$requires"
     xargs --no-run-if-empty .venv/bin/pip install --quiet
 # Whoever has the test tools keeps them.
 extra=${extra:-${installed_extra:-}}
-# The shaders take longest: scripts/wheels.sh has the same folder for them.
+# The shaders take longest: scripts/wheels.sh has the same folder for them. With the test tools come the versions that the
+# tests are known to pass with.
 .venv/bin/pip install --quiet --no-build-isolation --config-settings "build-dir=build/{wheel_tag}" \
-    --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" ".${extra:+[$extra]}"
+    --config-settings "cmake.define.NNVK_SPIRV_DIR=$PWD/build/spirv" \
+    ${extra:+--constraint scripts/constraints.txt} ".${extra:+[$extra]}"
 echo "$wanted $extra" >"$stamp"

@@ -1,4 +1,4 @@
-"""What a check is, and how a list of them is run until the time is over."""
+"""Checks of a device. `run_checks` runs a list of them until the time is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnvk.api import NnapiError, ResultCode
 
 
 class Kind(Enum):
-    """What a check is about, in the order in which checks are run."""
+    """The kinds of checks, in the order in which they are run."""
 
     ASSUMPTION = "assumption"
     """Something that the Vulkan driver takes for granted of every device."""
@@ -29,16 +29,16 @@ class Status(Enum):
     UNSUPPORTED = "unsupported"
     """The device does not run the operation; models run it on the CPU."""
     NOT_RUN = "not run"
-    """The time was over before, or the device was lost."""
+    """The time was over before, the device was lost, or the outcome has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check has found."""
+    """The result of one run of a check."""
 
     status: Status
     reason: str = ""
-    """What is wrong, or why the device does not run the operation."""
+    """Why it failed, or was not run, or why the device does not run the operation."""
     shaders: tuple[str, ...] = ()
     """The shader variants that were dispatched; empty where that is not known."""
     is_lost: bool = False
@@ -78,7 +78,7 @@ def passed_or(reason: str, shaders: tuple[str, ...] = ()) -> Outcome:
 
 
 def failure(error: Exception, shaders: tuple[str, ...] = ()) -> Outcome:
-    """What an error is the outcome of."""
+    """The outcome of a check that raised this error."""
     if isinstance(error, NnapiError):
         text, is_lost = f"{error.code.name}: {error.reason}", error.code is ResultCode.DEAD_OBJECT
     else:

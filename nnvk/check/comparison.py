@@ -13,7 +13,7 @@ _TOLERANCES = {
 
 
 def difference(want: np.ndarray, got: np.ndarray) -> str:
-    """What is wrong with a result, by its first element that is off, and by how much others are; empty where it passes.
+    """Describe the first wrong element of a result and the largest difference; empty where the result passes.
 
     Floats pass to 1e-5 and 5 units in the last place, as Android's tests ask; 16-bit ones to a unit; the rest must be
     equal. NaN is equal to NaN.

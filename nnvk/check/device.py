@@ -37,7 +37,7 @@ class Checked:
         self.device = device
         self._is_remote = isinstance(device.driver, RemoteDevice)
         self.vulkan = _vulkan_of(device)
-        """What makes the device's plans, or the same plans; None for a device that is no Vulkan device."""
+        """The Vulkan device in this process that makes the same plans; None for a device that is no Vulkan device."""
 
     def checks(self) -> list[Check]:
         """All checks, in the order in which they are run."""
@@ -122,7 +122,7 @@ class Checked:
         return () if self.vulkan is None else shaders_of(self.vulkan.planner, row)
 
     def facts(self) -> dict[str, Any]:
-        """What a report says of the device, as JSON has it: nothing that tells who uses it."""
+        """The device as a report describes it, in JSON's types. Nothing in it tells who uses the device."""
         about: dict[str, Any] = {"name": self.device.name, "type": self.device.type.name, "driver": self.device.version}
         if self.vulkan is not None:
             about |= {**self.vulkan.facts(), "profile": described(self.vulkan.profile)}
@@ -154,7 +154,7 @@ def _vulkan_of(device: Device) -> VulkanDevice | None:
 
 
 def _difference(device: Device, row: Row) -> str:
-    """What is wrong with the results of a row; empty where nothing is."""
+    """Describe the first wrong result of a row; empty where all are right."""
     expected = reference(row)
     outputs = empty_like(expected)
     result = execute(device.driver, row, outputs)

@@ -1,4 +1,4 @@
-"""What was found, as JSON that can be attached to a report: it has no paths, and no name of who uses the device."""
+"""The results of `nnvk check` as JSON. A bug report may have it attached: it has no paths and no user's name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Report:
     """The results of all checks of a device."""
 
     device: Mapping[str, Any]
-    """What the device is."""
+    """The device's name, driver, limits and features."""
     avoided: tuple[str, ...]
     """The shader variants that plans did without."""
     results: Sequence[Result]

@@ -17,7 +17,7 @@ _CASTS = {"F": "f32", "Q": "u8*0.031+117"}
 
 
 def _quantised(type_: str, zero: int, lowest: int) -> dict[str, str]:
-    """Of 8 bits: T's zero point, and the lowest number that there is."""
+    """The letters for a type of 8 bits, with T's zero point and the type's lowest number."""
     middle = lowest + 128
     return {
         "T": f"{type_}{{}}*0.031{zero:+}",

@@ -67,9 +67,10 @@ def _print(checked: Checked, report: Report) -> None:
         if rows:
             print_table([column, *statuses], rows, right=" ".join(status.replace(" ", "_") for status in statuses))
     _print_reasons(report)
-    if report.count(Status.NOT_RUN):
+    left = sum(not result.outcome.reason for result in report.with_status(Status.NOT_RUN))
+    if left:
         why = "because the device was lost" if report.is_lost else "for lack of time: --minutes gives more"
-        print_line(f"{plural(report.count(Status.NOT_RUN), 'check')} not run {why}")
+        print_line(f"{plural(left, 'check')} not run {why}")
     if report.avoided:
         print_line(f"avoided (NNVK_AVOID_SHADERS): {', '.join(report.avoided)}")
     if report.suspects:
@@ -77,16 +78,17 @@ def _print(checked: Checked, report: Report) -> None:
 
 
 def _print_reasons(report: Report) -> None:
-    """What failed, and what the device does not run."""
+    """Print the failures, and the reasons for which checks were not run."""
     failed = report.with_status(Status.FAILED)
     rows = [
         [each.check.name, " ".join(each.outcome.shaders), each.check.details, each.outcome.reason] for each in failed
     ]
     if rows:
         print_table(["operations", "shaders", "types and sizes", "first difference"], rows, title="Failed")
-    reasons: dict[str, list[str]] = {}
-    for each in report.with_status(Status.UNSUPPORTED):
-        names = reasons.setdefault(each.outcome.reason, [])
-        names += [each.check.name] if each.check.name not in names else []
-    for reason, names in reasons.items():
-        print_line(f"unsupported: {', '.join(names)}: {reason}")
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in report.with_status(Status.UNSUPPORTED, Status.NOT_RUN):
+        if each.outcome.reason:
+            names = reasons.setdefault((each.status.value, each.outcome.reason), [])
+            names += [each.check.name] if each.check.name not in names else []
+    for (status, reason), names in reasons.items():
+        print_line(f"{status}: {', '.join(names)}: {reason}")

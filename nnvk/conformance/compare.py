@@ -60,7 +60,7 @@ def first_difference(expected: np.ndarray, actual: np.ndarray, code: OperandCode
 def difference_beyond(
     allowed: Tolerance, expected: np.ndarray, actual: np.ndarray, *, nan_is_equal: bool = False
 ) -> str | None:
-    """What is wrong with an array, by its first element that is off by more than is allowed; None where none is.
+    """Describe the first element that is off by more than is allowed; None where there is none.
 
     Both arrays have the same dtype. An infinity passes only for itself, NaN never, or for NaN where ``nan_is_equal``.
     """

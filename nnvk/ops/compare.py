@@ -28,8 +28,11 @@ def comparable_scales(first: Tensor, second: Tensor) -> tuple[float, float]:
     other one is enlarged to a size at which it matters as little.
     """
     exponent = math.frexp(max(first.scale, second.scale))[1]
-    scales = (max(math.ldexp(tensor.scale, -exponent), _LEAST_SCALE) for tensor in (first, second))
-    return next(scales), next(scales)
+
+    def comparable(scale: float) -> float:
+        return max(math.ldexp(scale, -exponent), _LEAST_SCALE)
+
+    return comparable(first.scale), comparable(second.scale)
 
 
 def _infer(call: Call) -> list[Shape]:

@@ -16,6 +16,7 @@ from lying import lying_device
 from nnvk import get_devices
 from nnvk.check import device as check_device
 from nnvk.check.cases import Case, cases
+from nnvk.check.checks import Check, Kind, Outcome, Status
 from nnvk.check.device import shaders_of
 from nnvk.check.rows import parse
 from nnvk.cli import check as command
@@ -171,3 +172,13 @@ def test_an_unknown_device_is_an_error(nnvk_command: Any) -> None:
     result = nnvk_command("check", "--device", "vulkan-99")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no device 'vulkan-99'" in result.stderr
+
+
+def test_a_reason_for_not_running_is_not_lack_of_time(nnvk_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "the driver runs in a process of its own"
+    skipped = Check(Kind.ASSUMPTION, "order", "", lambda: Outcome(Status.NOT_RUN, reason))
+    monkeypatch.setattr(check_device.Checked, "checks", lambda self: [skipped])
+    result = nnvk_command("check", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert f"not run: order: {reason}\n" in result.stdout
+    assert "lack of time" not in result.stdout

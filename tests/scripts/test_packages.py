@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from nnvk.driver.vulkan.running import missing
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -132,3 +135,13 @@ def test_install_ends_where_packages_are_missing(machine: Machine, tmp_path: Pat
     assert done.returncode == 1
     assert "    pacman -S python gcc" in done.stderr
     assert not (tmp_path / "project" / ".venv").exists()
+
+
+def test_the_driver_names_the_same_packages() -> None:
+    """`nnvk devices` names the packages of the loader and of a driver where the scripts are not there."""
+    table = (SCRIPTS / "packages.sh").read_text()
+    for family, column in (("debian", 0), ("fedora", 1), ("arch", 2), ("suse", 3)):
+        known = missing.DISTRIBUTIONS[family]
+        for what, name in (("libvulkan.so.1", known.loader), ("vulkan-driver", known.software)):
+            (row,) = re.findall(rf"^{re.escape(what)} +(.*)$", table, re.MULTILINE)
+            assert row.split()[column] == name

@@ -77,7 +77,7 @@ class VulkanDevice(IDevice):
         return self.gpu.profile
 
     def facts(self) -> dict[str, Any]:
-        """What Vulkan says of the device and its driver, as JSON has it."""
+        """The device, its driver and its limits as Vulkan reports them, in JSON's types."""
         physical = self._physical
         return {
             "device_name": physical.name,

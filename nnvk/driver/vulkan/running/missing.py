@@ -43,7 +43,7 @@ class _Distribution:
 
 _APT = _Distribution("apt install", "libvulkan1", "mesa-vulkan-drivers")
 _DNF = _Distribution("dnf install", "vulkan-loader", "mesa-vulkan-drivers")
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "debian": _APT,
     "ubuntu": _APT,
     "fedora": _DNF,
@@ -72,7 +72,7 @@ def _distribution() -> _Distribution | None:
     except OSError:
         return None
     names = [release["ID"], *release.get("ID_LIKE", "").split()]
-    return next((_DISTRIBUTIONS[name] for name in names if name in _DISTRIBUTIONS), None)
+    return next((DISTRIBUTIONS[name] for name in names if name in DISTRIBUTIONS), None)
 
 
 def has_software_device(manifests: Iterable[Path]) -> bool:

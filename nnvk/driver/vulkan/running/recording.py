@@ -163,7 +163,7 @@ class Recording:
         key = (shader.name, command.specialization, *map(id, buffers))
         if key not in self._algorithms:
             self._algorithms[key] = self._device.create_algorithm(
-                shader.module(command.specialization, self._device.features), buffers, (), shader.push_constant_size
+                shader.frozen(command.specialization, self._device.features), buffers, (), shader.push_constant_size
             )
         return self._algorithms[key]
 

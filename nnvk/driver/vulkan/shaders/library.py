@@ -89,8 +89,8 @@ class CompiledShader:
             self._spirv = self.path.read_bytes()
         return self._spirv
 
-    def module(self, specialization: tuple[int, ...], features: Collection[str] = ()) -> bytes:
-        """What a device with these features gets for these values of the specialisation constants."""
+    def frozen(self, specialization: tuple[int, ...], features: Collection[str] = ()) -> bytes:
+        """The module for these values of the specialisation constants, with the float controls among ``features``."""
         key = specialization, FLOAT_CONTROLS.intersection(features)
         known = self._modules.get(key)
         if known is None:
