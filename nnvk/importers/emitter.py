@@ -188,7 +188,7 @@ def dequantized(value: Value) -> np.ndarray:
     real = value.array.astype(np.float32)  # and then in place: a large constant's copies are large
     real -= np.float32(value.type.zero_point)
     channels = value.type.channel_quant
-    scale = np.float32(value.type.scale)
+    scale: np.ndarray = np.array(value.type.scale, np.float32)
     if channels is not None:
         shape = [1] * len(value.shape)
         shape[channels.channel_dim] = -1

@@ -9,7 +9,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,10 @@ _BROKEN = (
 """What NumPy and zipfile raise for files that are broken, encrypted, or compressed in a way they don't know."""
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
 _LONGEST_HEADER = 16 << 10
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 """Readers by version; version 3 is for structures whose fields have names beyond Latin-1."""
 _PARSING = Lock()
 """Held while a header is parsed: CPython 3.11 and 3.12 may raise SystemError where two threads parse (gh-106905)."""

@@ -224,7 +224,7 @@ def output_multipliers(
     channels = filter_.type.channel_quant
     scales = np.array(channels.scales if channels else [filter_.scale], np.float32)
     precision = np.float32 if code in _SCALES_IN_SINGLE and channels is None else np.float64
-    products = scales.astype(precision) * precision(float32(source.scale))
+    products = scales.astype(precision) * np.array(float32(source.scale), precision)
     return quantize_multipliers(products.astype(np.float64) / float32(output.scale))
 
 
@@ -345,7 +345,7 @@ def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: 
     if nhwc.dtype == np.float32 and batches * vertical.out * horizontal.out * filters.size <= _SUMMED_WIDE:
         wide = convolve(nhwc.astype(np.float64), filters.astype(np.float64), vertical, horizontal, groups)
         return wide.astype(np.float32)
-    sums = np.empty((batches, vertical.out, horizontal.out, outputs), nhwc.dtype)
+    sums: np.ndarray = np.empty((batches, vertical.out, horizontal.out, outputs), nhwc.dtype)
     # [groups, terms, outputs of a group]
     weights = filters.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
     taps = vertical.window * horizontal.window
@@ -355,7 +355,7 @@ def convolve(nhwc: np.ndarray, filters: np.ndarray, vertical: Axis, horizontal: 
         return sums
     views = windows(nhwc, vertical, horizontal, 0)
     for images, rows in _blocks(batches, vertical.out, horizontal.out * taps * channels):
-        columns = views[images, rows].reshape(-1, taps, groups, depth)
+        columns: np.ndarray = views[images, rows].reshape(-1, taps, groups, depth)
         columns = columns.transpose(2, 0, 1, 3).reshape(groups, -1, taps * depth)
         products = np.matmul(columns, weights).transpose(1, 0, 2)
         block = sums[images, rows]

@@ -30,6 +30,7 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _l2(call: Call) -> np.ndarray:
+    smallest: float | np.float32
     if is_quantised(call.input.code):  # the scale cancels out, and TFLite has no smallest norm then
         values, smallest = call.input.data.astype(np.float64) - call.input.zero_point, 1.0
     else:

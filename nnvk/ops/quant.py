@@ -213,7 +213,7 @@ def quantised_activation_range(activation: int, tensor: Tensor) -> tuple[int, in
 
     def step(real: float) -> int:
         with np.errstate(over="ignore"):
-            steps = round_half_away(np.float32(real) / np.float32(tensor.scale))
+            steps = round_half_away(np.array(real, np.float32) / np.float32(tensor.scale))
         return tensor.zero_point + int(np.clip(steps, INT32_MIN, INT32_MAX))
 
     if activation == FuseCode.RELU:

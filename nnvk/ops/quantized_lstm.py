@@ -95,7 +95,7 @@ def projection_multiplier(call: Call) -> tuple[int, int]:
 
 def clip_range(threshold: float, scale: float, limits: tuple[int, int]) -> tuple[int, int]:
     """The steps between which clipping at a real threshold keeps numbers; all where it is 0, or less than a step."""
-    bound = int(min(np.float32(threshold) / np.float32(scale), limits[1])) if threshold > 0 else 0
+    bound = int(min(float(np.float32(threshold) / np.float32(scale)), limits[1])) if threshold > 0 else 0
     return (-bound, bound) if bound else limits
 
 

@@ -113,7 +113,8 @@ def _read_operand(reader: Reader, models: list[Model]) -> Operand:
     has_value, has_subgraph = reader.u8(), reader.u8()
     if lifetime >= len(_LIFETIMES):
         raise Malformed(f"there is no lifetime {lifetime}")
-    value, subgraph = None, None
+    value: np.ndarray | None = None
+    subgraph = None
     if has_value:
         dtype, shape, nbytes = read_dtype(reader)
         value = np.ndarray(shape, dtype, reader.aligned(nbytes))

@@ -204,7 +204,7 @@ def _input(session: Session, segment: int, reader: Reader) -> InputArgument:
     if not reader.u8():
         return InputArgument(None)
     (dtype, shape, nbytes), offset = read_dtype(reader), reader.u64()
-    array = np.ndarray(shape, dtype, session.segment(segment, offset, nbytes))
+    array: np.ndarray = np.ndarray(shape, dtype, session.segment(segment, offset, nbytes))
     array.flags.writeable = False
     return InputArgument(array)
 

@@ -38,7 +38,8 @@ def densified(values: np.ndarray, shape: Shape, sparsity: Sparsity) -> np.ndarra
     strides = _strides(shape, sparsity)
     # Each element of a level has one of the next level's segments, or a value: all of them are in the file.
     most = max(values.size, *(0 if level.segments is None else level.segments.size for level in sparsity.levels))
-    nodes = offsets = np.zeros(1, np.int64)
+    nodes: np.ndarray = np.zeros(1, np.int64)
+    offsets: np.ndarray = nodes
     for level, (stride, size) in zip(sparsity.levels, strides, strict=True):
         if level.segments is None or level.indices is None:
             if level.size != size:

@@ -88,7 +88,7 @@ def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 def _picked(call: Call, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the boxes that are picked of one class, and their scores."""
-    left = np.arange(len(scores))
+    left: np.ndarray = np.arange(len(scores))
     if call.score_threshold is not None:
         left = left[scores > call.score_threshold.data]
     rule, scale, threshold = rule_of(call), decay_scale(call), call.iou_threshold.data

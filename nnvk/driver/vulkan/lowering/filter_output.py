@@ -141,7 +141,7 @@ def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:
         return int(np.abs(filters.weights(), dtype=np.int64).sum((2, 3)).max(initial=0))
 
     products = g.once((tensor.index, "largest sum", filters.shape, filters.strides), largest) << 15
-    numbers = np.zeros(1, np.int64)
+    numbers: np.ndarray = np.zeros(1, np.int64)
     if bias is not None:
         numbers = np.ascontiguousarray(bias.data)
         numbers = numbers.view(np.int64) if has_wide_bias(bias, channels) else numbers.astype(np.int64)

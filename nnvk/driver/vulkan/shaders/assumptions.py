@@ -85,7 +85,7 @@ def _drawn(count: int, low: int, high: int, seed: int) -> np.ndarray:
     """Floats of either sign whose exponents are drawn from ``low`` to ``high``."""
     rng = np.random.default_rng(seed)
     size = rng.uniform(1, 2, count) * 2.0 ** rng.integers(low, high, count)
-    return np.float32(size * rng.choice([-1, 1], count))
+    return (size * rng.choice([-1, 1], count)).astype(np.float32)
 
 
 def _bits(*columns: np.ndarray | int) -> np.ndarray:

@@ -213,7 +213,7 @@ def matmul_n_bits(c: Context) -> Tensor:
         raise Unmapped(f"weights of {bits} bits in blocks of {block} are unknown here, or are not {units} x {size}")
     c.graph.budget.charge(units * blocks * block * 8)
     steps = _unpacked(packed.reshape(units, -1), bits).reshape(units, blocks, block).astype(np.float32)
-    points = np.float32(1 << (bits - 1))
+    points: np.ndarray = np.array(1 << (bits - 1), np.float32)
     if c.has(3):
         given = c.array(3, "the zero points")
         rows = given.reshape(units, -1)

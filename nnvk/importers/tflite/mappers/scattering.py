@@ -33,7 +33,7 @@ def _scattered(c: Context, base: Value, places: Value, updates: Value, reduction
 # --- segments ------------------------------------------------------------------------------------------------
 
 
-def _segments(c: Context, count: int, reduction: Reduction, first: float) -> Value:
+def _segments(c: Context, count: int, reduction: Reduction, first: float | np.ndarray) -> Value:
     """Rows of input 0 combined by the numbers in input 1; those of negative numbers are left out."""
     data, numbers = c.input(0), c.input(1)
     rank = len(numbers.shape)
@@ -79,8 +79,8 @@ def unsorted_segments(c: Context) -> Value:
     if count < 1:
         raise Unmapped(f"there must be a segment, got {count}")
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    firsts = {Reduction.MUL: 1, Reduction.MAX: limits.min, Reduction.MIN: limits.max}
-    return _segments(c, count, reduction, firsts.get(reduction, 0))
+    firsts = {Reduction.ADD: 0, Reduction.MUL: 1, Reduction.MAX: limits.min, Reduction.MIN: limits.max}
+    return _segments(c, count, reduction, np.array(firsts[reduction], dtype))
 
 
 # --- at places -----------------------------------------------------------------------------------------------

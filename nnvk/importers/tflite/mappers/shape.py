@@ -184,7 +184,8 @@ def space_to_batch(c: Context) -> Value:
 @builtin("BATCH_TO_SPACE_ND")
 def batch_to_space(c: Context) -> Value:
     """NNAPI crops nothing: a SLICE does so after."""
-    source, block, crops = c.input(0), c.ints(1, "the block"), np.array(c.ints(2, "the crops")).reshape(-1, 2)
+    source, block = c.input(0), c.ints(1, "the block")
+    crops: np.ndarray = np.array(c.ints(2, "the crops")).reshape(-1, 2)
     image = _as_image(c, source)
     if image is not source:
         block, crops = [*block, 1], np.concatenate([crops, [[0, 0]]])
