@@ -169,7 +169,7 @@ limited 20 bash scripts/wheels.sh "$work_there/wheel" "$wheel" || code=$?
 [ -d ../shared ] || echo "Neither vectors nor models are tested: there is no $(realpath ..)/shared"
 inside 30 bash -c 'set -e
     python3 -m venv .venv
-    .venv/bin/pip install --quiet -c scripts/constraints.txt ../wheel/nnvk-*.whl pytest pytest-timeout pytest-xdist
+    .venv/bin/pip install -qq -c scripts/constraints.txt ../wheel/nnvk-*.whl pytest pytest-timeout pytest-xdist
     devices=$(.venv/bin/nnvk devices)
     echo "$devices"
     grep -q vulkan-0 <<<"$devices"

