@@ -155,10 +155,6 @@ ACC4 combine(ACC4 a, ACC4 b) {
 
 #endif
 
-#ifndef RESCALED
-const ACC lhs_zero = ACC(0), rhs_zero = ACC(0);
-#endif
-
 ACC4 finish(ACC4 x) {
 #ifdef RESCALED
     x += dst_zero;
@@ -186,5 +182,9 @@ void main() {
     LOAD_OPERANDS(i, elements - 1, left, right)
     uint to = i;
     if (COLUMNS) to += divide(4 * i, size_3, magic_3) * ((dst_pitch - size_3) / 4);
-    STORE4(dst, to, finish(combine(left - lhs_zero, right - rhs_zero)));
+#ifdef RESCALED
+    left -= lhs_zero;
+    right -= rhs_zero;
+#endif
+    STORE4(dst, to, finish(combine(left, right)));
 }

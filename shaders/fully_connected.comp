@@ -52,10 +52,6 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-#ifdef IS_FLOAT
-const ACC input_zero = 0.0;
-#endif
-
 #include "include/filter_output.glsl"
 
 shared ACC4 partial_sums[MAX_SLICES][QUADS];
@@ -65,7 +61,11 @@ ACC4 load_input(uint row, uint k) {
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) {
         uint at = row * src_pitch + min(k + i, inputs - 1u);
+#ifdef IS_FLOAT
+        values[i] = k + i < inputs ? LOAD(src, at) : ACC(0);
+#else
         values[i] = k + i < inputs ? LOAD(src, at) - input_zero : ACC(0);
+#endif
     }
     return values;
 }

@@ -81,12 +81,16 @@ uint folded(uint index) {
     return index / fold_size_1 * fold_stride_0 + index % fold_size_1 * fold_stride_1 + y * fold_stride_2 + z * fold_stride_3;
 }
 
+#ifdef IS_FLOAT
 ACC4 load(uvec4 at) { return ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at); }
+#else
+// From the zero point.
+ACC4 load(uvec4 at) { return (ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at)) - zero; }
+#endif
 
 #endif
 
 #ifdef IS_FLOAT
-const ACC zero = 0.0;
 vec4 finish(vec4 sum) { return sum / float(reduced); }
 #else
 // Rounded about the zero point, halves away from it.
@@ -122,13 +126,13 @@ void main() {
                 ACC4 some[4];
                 [[unroll]] for (uint j = 0; j < 4; ++j) {
                     uint l = k + j * LANES;
-                    some[j] = load(at + folded(min(l, end - 1))) - zero;
+                    some[j] = load(at + folded(min(l, end - 1)));
                     if (l >= end) some[j] = ACC4(0);
                 }
                 block += (some[0] + some[1]) + (some[2] + some[3]);
             }
         } else {
-            for (; k < stop; ++k) block += load(at + folded(k)) - zero;
+            for (; k < stop; ++k) block += load(at + folded(k));
         }
         sum += block;
     }
