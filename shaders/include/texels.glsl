@@ -3,7 +3,9 @@
 //
 // Where TEXELS, elements come out of the same memory as a texel buffer, of texels of four words: some devices load these
 // far faster. llvmpipe gathers texels for all lanes at once, and loads from storage buffers lane by lane, with a store and
-// a load that waits for it in each. Every buffer is bound in both ways (native/dispatch.hpp).
+// a load that waits for it in each. From Mesa 25 on it calls a function by a pointer for each fetch, which returns the
+// texels in memory: a fetch takes twice as long as before, and still less than the loads. Every buffer is bound in both
+// ways (native/dispatch.hpp).
 
 #ifndef NNVK_TEXELS_GLSL
 #define NNVK_TEXELS_GLSL
