@@ -24,7 +24,7 @@ constexpr size_t kSmallestBlock = kAlignment;
 constexpr size_t kLargestSmallBlock = 64 * 1024;
 constexpr size_t kChunk = 1024 * 1024;
 constexpr size_t kMostIdleBytes = 64 * 1024 * 1024;
-constexpr int kMillisecondsToStart = 120 * 1000;
+constexpr int kPatiencesToStart = 12;  // a server that starts has much to read, and the machine may be slow
 constexpr int kMillisecondsToEnd = 200;
 
 // What belongs to this process alone. A child that is forked gets a new one; the old one is left as it is, since
@@ -93,8 +93,37 @@ struct Unlimited : Patience {
   void look() override {}
 } unlimited;
 
+constexpr int kPatience = 10;
+
+int patienceInSeconds() {
+  const char* text = secure_getenv("NNVK_PATIENCE");
+  char* end = nullptr;
+  const long value = text == nullptr || *text == '\0' ? kPatience : strtol(text, &end, 10);
+  return value < 0 || value > INT_MAX || (end != nullptr && *end != '\0') ? kPatience : static_cast<int>(value);
+}
+
+// Waits until a process that starts has something to say. False: it does not, and nothing more is to be expected.
+bool awaitGreeting(int socket, pid_t process) {
+  const int patience = patienceInSeconds();
+  const int64_t most = patience * int64_t{1000};
+  int64_t waited = 0, stopped = 0;
+  while (!isReady(socket, kSliceMilliseconds)) {
+    waited += kSliceMilliseconds;
+    stopped = isStopped(process) ? stopped + kSliceMilliseconds : 0;
+    if (patience > 0 && (stopped >= most || waited >= kPatiencesToStart * most)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::shared_ptr<Server> start() {
   const std::string command = findServer();
+  if (command.empty() && hasMoreRightsThanCaller()) {
+    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE,
+         "there is no command nnvk beside the library that only root can change; NNVK_SERVER and PATH don't count in a "
+         "program with more rights than its caller");
+  }
   if (command.empty()) {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE,
          "there is no command nnvk beside the library or in PATH; NNVK_SERVER can name it");
@@ -104,10 +133,13 @@ std::shared_ptr<Server> start() {
     Descriptor& socket;
     ~Closing() { closeSocket(socket); }
   } closing{mine};
-  const pid_t number = startServer(command, its.get());
+  auto [life, its_life] = socketPair();
+  Closing closing_life{life};
+  const pid_t number = startServer(command, its.get(), its_life.get());
+  continueAtEnd(its_life.get(), number);
   its.close();
   uint32_t greeting[3] = {};
-  if (!isReady(mine.get(), kMillisecondsToStart)) {
+  if (!awaitGreeting(mine.get(), number)) {
     kill(number, SIGKILL);
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s does not answer", command.c_str());
   }
@@ -131,9 +163,11 @@ std::shared_ptr<Server> start() {
   } catch (const Lane::Broken& broken) {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s ends at once: %s", command.c_str(), broken.reason.c_str());
   }
+  const pid_t server = static_cast<pid_t>(greeting[2]);
+  continueAtEnd(its_life.get(), server);
   // What the command has started in its turn is not ours to end.
-  const bool is_it = static_cast<pid_t>(greeting[2]) == number;
-  return std::make_shared<Server>(std::move(mine), std::move(watched), generation.load(), is_it ? number : 0);
+  return std::make_shared<Server>(std::move(mine), std::move(life), std::move(watched), generation.load(),
+                                  server == number ? number : 0);
 }
 
 }  // namespace
@@ -211,19 +245,6 @@ Lane::Received Borrowed::receive() {
 
 // --- whether it lives ---
 
-namespace {
-
-constexpr int kPatience = 10;
-
-int patienceInSeconds() {
-  const char* text = getenv("NNVK_PATIENCE");
-  char* end = nullptr;
-  const long value = text == nullptr || *text == '\0' ? kPatience : strtol(text, &end, 10);
-  return value < 0 || value > INT_MAX || (end != nullptr && *end != '\0') ? kPatience : static_cast<int>(value);
-}
-
-}  // namespace
-
 Watch::Watch(Descriptor lane) : lane_(std::move(lane)), patience_(patienceInSeconds()) {}
 
 bool Watch::isSilent() {
@@ -282,12 +303,17 @@ std::shared_ptr<Server> Server::running() {
   return here.server;
 }
 
-Server::Server(Descriptor control, Descriptor watched, unsigned process, pid_t number)
-    : control_(std::move(control)), process_(process), number_(number), watch_(std::move(watched)) {}
+Server::Server(Descriptor control, Descriptor life, Descriptor watched, unsigned process, pid_t number)
+    : control_(std::move(control)),
+      life_(std::move(life)),
+      process_(process),
+      number_(number),
+      watch_(std::move(watched)) {}
 
 Server::~Server() {
   if (!isOurs()) {
     control_.release();
+    life_.release();
     watch_.lane().release();
     for (auto& lane : idle_) {
       lane.release();  // the descriptors are closed already, and their numbers may be others'
@@ -295,6 +321,7 @@ Server::~Server() {
     return;
   }
   closeSocket(control_);
+  closeSocket(life_);
   closeSocket(watch_.lane());
   for (auto& lane : idle_) {
     lane->closeWith(closeSocket);

@@ -94,8 +94,9 @@ class Server final : public std::enable_shared_from_this<Server>, private Patien
   // The server of this process; it is started where there is none, or the last one has died. Throws.
   static std::shared_ptr<Server> running();
 
-  // `number`: the process to end where it does not answer any more, or 0.
-  Server(Descriptor control, Descriptor watched, unsigned process, pid_t number);
+  // `life`: a socket whose end continues the server where it is stopped. `number`: the process to end where it does not
+  // answer any more, or 0.
+  Server(Descriptor control, Descriptor life, Descriptor watched, unsigned process, pid_t number);
   ~Server();
 
   Borrowed lane();
@@ -125,6 +126,7 @@ class Server final : public std::enable_shared_from_this<Server>, private Patien
   void forget(const std::shared_ptr<Segment>& segment) noexcept;
 
   Descriptor control_;
+  Descriptor life_;
   const unsigned process_;  // in which it was started: a child that was forked has none of it
   const pid_t number_;
   Watch watch_;

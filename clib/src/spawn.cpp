@@ -4,15 +4,19 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -30,11 +34,31 @@ namespace {
 // keep their marks of it.
 #define NNVK_OTHER_STACK __attribute__((no_sanitize("address", "thread")))
 
-constexpr int kSocket = 3;
+constexpr int kSocket = 3, kLife = 4;
 constexpr size_t kStack = 256 * 1024;
 
 bool isExecutable(const std::string& path) {
   return access(path.c_str(), X_OK) == 0;
+}
+
+// Whether nobody but root and the user whose rights this program has can put something else in a file's place: it and
+// all folders above it are theirs alone. In a folder with the sticky bit others can't replace what is not theirs.
+bool isTheirsAlone(std::string path) {
+  for (bool is_file = true;; is_file = false) {
+    struct stat status;
+    if (lstat(path.empty() ? "/" : path.c_str(), &status) != 0 || S_ISLNK(status.st_mode) ||
+        (status.st_uid != 0 && status.st_uid != geteuid())) {
+      return false;
+    }
+    const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    if (others_write && (is_file || (status.st_mode & S_ISVTX) == 0)) {
+      return false;
+    }
+    if (path.empty()) {
+      return true;
+    }
+    path.resize(path.rfind('/'));
+  }
 }
 
 // The library lies in <prefix>/lib/python3.x/site-packages/nnvk/lib, the command in <prefix>/bin.
@@ -55,7 +79,7 @@ std::string besideLibrary() {
     }
     folder.resize(slash);
     std::string command = folder + "/bin/nnvk";
-    if (isExecutable(command)) {
+    if (isExecutable(command) && (!hasMoreRightsThanCaller() || isTheirsAlone(command))) {
       return command;
     }
   }
@@ -80,12 +104,34 @@ bool isForServer(std::string_view variable) {
   return variable.rfind("PYTHON", 0) != 0 && variable.rfind("LD_PRELOAD=", 0) != 0;
 }
 
+// What a server is told that has more rights than the caller of its application: nothing of the caller's. It keeps
+// nothing, as it would in the caller's home folder.
+char* kOwnEnvironment[] = {
+    const_cast<char*>("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    const_cast<char*>("HOME=/nonexistent"), const_cast<char*>("LANG=C.UTF-8"), const_cast<char*>("NNVK_CACHE_DIR=0")};
+
+std::vector<char*> environmentOfServer() {
+  std::vector<char*> environment;
+  if (hasMoreRightsThanCaller()) {
+    environment.assign(std::begin(kOwnEnvironment), std::end(kOwnEnvironment));
+  } else {
+    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+      if (isForServer(*variable)) {
+        environment.push_back(*variable);
+      }
+    }
+  }
+  environment.push_back(nullptr);
+  return environment;
+}
+
 struct Start {
   const char* command;
   char* const* arguments;
   char* const* environment;
   char* stack;  // of the process that becomes the server: its upper end
   int socket;
+  int life;
   volatile int error;
   volatile pid_t server;
 };
@@ -95,23 +141,24 @@ struct Start {
 NNVK_OTHER_STACK int become(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   const int null = open("/dev/null", O_RDWR);
-  const int socket = fcntl(start.socket, F_DUPFD, kSocket + 1);
+  const int socket = fcntl(start.socket, F_DUPFD, kLife + 1);
+  const int life = fcntl(start.life, F_DUPFD, kLife + 1);
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
   if (fcntl(STDERR_FILENO, F_GETFD) < 0) {
     dup2(null, STDERR_FILENO);
   }
-  if (socket < 0 || dup2(socket, kSocket) < 0) {
+  if (socket < 0 || life < 0 || dup2(socket, kSocket) < 0 || dup2(life, kLife) < 0) {
     start.error = errno;
     _exit(127);
   }
 #ifdef SYS_close_range
-  const bool closed = syscall(SYS_close_range, kSocket + 1, ~0U, 0) == 0;
+  const bool closed = syscall(SYS_close_range, kLife + 1, ~0U, 0) == 0;
 #else
   const bool closed = false;
 #endif
   if (!closed) {
-    for (int number = kSocket + 1; number < 65536; ++number) {
+    for (int number = kLife + 1; number < 65536; ++number) {
       close(number);
     }
   }
@@ -144,7 +191,12 @@ NNVK_OTHER_STACK int between(void* argument) {
 
 }  // namespace
 
+bool hasMoreRightsThanCaller() { return getauxval(AT_SECURE) != 0; }
+
 std::string findServer() {
+  if (hasMoreRightsThanCaller()) {
+    return besideLibrary();
+  }
   const char* chosen = getenv("NNVK_SERVER");
   if (chosen != nullptr && *chosen != '\0') {
     return chosen;
@@ -153,14 +205,25 @@ std::string findServer() {
   return found.empty() ? inPath() : found;
 }
 
-pid_t startServer(const std::string& command, int socket) {
-  std::vector<char*> environment;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    if (isForServer(*variable)) {
-      environment.push_back(*variable);
-    }
+void continueAtEnd(int life, pid_t process) noexcept {
+  // Where the kernel refuses one of these, a stopped process stays until somebody continues or kills it.
+  if (fcntl(life, F_SETOWN, process) == 0 && fcntl(life, F_SETSIG, SIGCONT) == 0) {
+    fcntl(life, F_SETFL, fcntl(life, F_GETFL) | O_ASYNC);
   }
-  environment.push_back(nullptr);
+}
+
+bool isStopped(pid_t process) {
+  const std::string path = "/proc/" + std::to_string(process) + "/stat";
+  const std::unique_ptr<FILE, decltype(&fclose)> file(fopen(path.c_str(), "re"), &fclose);
+  char text[256];  // "123 (name) T ...", with a name of 15 characters at most
+  const size_t size = file == nullptr ? 0 : fread(text, 1, sizeof text, file.get());
+  const std::string_view read(text, size);
+  const size_t end = read.rfind(')');
+  return end != std::string_view::npos && end + 2 < size && (read[end + 2] == 'T' || read[end + 2] == 't');
+}
+
+pid_t startServer(const std::string& command, int socket, int life) {
+  std::vector<char*> environment = environmentOfServer();
   std::string name = command;
   char serve[] = "serve", option[] = "--socket", number[] = {'0' + kSocket, '\0'};
   char* arguments[] = {name.data(), serve, option, number, nullptr};
@@ -168,7 +231,7 @@ pid_t startServer(const std::string& command, int socket) {
   if (stack == MAP_FAILED) {
     failSystem("there is no memory for a new process", errno);
   }
-  Start start{command.c_str(), arguments, environment.data(), static_cast<char*>(stack) + kStack / 2, socket, 0, 0};
+  Start start{command.c_str(), arguments, environment.data(), static_cast<char*>(stack) + kStack / 2, socket, life, 0, 0};
   // No handler of the application may run in the new processes, which share its memory.
   sigset_t all, before;
   sigfillset(&all);

@@ -168,6 +168,22 @@ def test_a_server_that_is_stopped_is_ended(tmp_path: Path) -> None:
     run_application(STOPPED, tmp_path, NNVK_PATIENCE="2")
 
 
+def test_a_server_that_is_stopped_while_it_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Adding()
+    kill_server()
+    pids, command = tmp_path / "pids", tmp_path / "server"
+    command.write_text(f'#!/bin/sh\necho $$ > "{pids}"\nkill -STOP $$\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("NNVK_SERVER", str(command))
+    monkeypatch.setenv("NNVK_PATIENCE", "1")
+    began = time.monotonic()
+    assert code_of("Model_create", ctypes.byref(ctypes.c_void_p())) is ResultCode.UNAVAILABLE_DEVICE
+    assert time.monotonic() - began < 10
+    await_end(int(pids.read_text()))
+    monkeypatch.undo()
+    Adding()
+
+
 PATIENT = """
 import os, signal, threading, time
 import numpy as np
@@ -309,6 +325,35 @@ def test_the_server_ends_with_its_application(seed: int, tmp_path: Path) -> None
     application.wait()
     for pid in pids.read_text().split():
         await_end(int(pid))
+
+
+SLEEPING = """
+import os, signal, time
+from c_library import Adding, servers
+adding = Adding()
+os.kill(servers()[-1], signal.SIGSTOP)
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_stopped_server_ends_with_its_application(end: signal.Signals, tmp_path: Path) -> None:
+    application, pids = start_application(SLEEPING, tmp_path)
+    assert application.stdout is not None
+    assert application.stdout.readline() == "ready\n"
+    application.send_signal(end)
+    application.wait()
+    await_end(int(pids.read_text()))
+
+
+def test_a_server_that_is_stopped_while_it_starts_ends_with_its_application(tmp_path: Path) -> None:
+    application, pids = start_application(APPLICATION, tmp_path)
+    await_that(lambda: pids.exists() and bool(pids.read_text().strip()), 60, "no server was started")
+    os.kill(int(pids.read_text()), signal.SIGSTOP)
+    application.kill()
+    application.wait()
+    await_end(int(pids.read_text()))
 
 
 def test_the_server_ends_when_the_application_dies_while_it_starts(tmp_path: Path) -> None:

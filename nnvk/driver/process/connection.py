@@ -32,7 +32,8 @@ from nnvk.hal import settle_dropped
 _log = logger("driver")
 SLICE_SECONDS = 0.25
 """How long a wait lasts before it asks whether the process lives."""
-_SECONDS_TO_START = 120.0
+_PATIENCES_TO_START = 12
+"""A process that starts has much to read, and the machine may be slow."""
 _SECONDS_TO_END = 0.2
 """Between the first socket that a dying process closes, and the last."""
 _MOST_IDLE_LANES = 8
@@ -136,7 +137,8 @@ class Connection:
         self._large: defaultdict[int, list[Segment]] = defaultdict(list)
         self._large_bytes = 0
         self._control, its = self._socket_pair()
-        self._process = self._start(command, its)
+        self._life, its_life = self._socket_pair()
+        self._process = self._start(command, its, its_life)
         self._control.setblocking(False)
         self._watch = _Watch(self._new_lane())
         forks.renew_in_child(self)
@@ -157,22 +159,23 @@ class Connection:
         self._sockets.add(mine)
         return mine, its
 
-    def _start(self, command: Command, its: socket.socket) -> subprocess.Popen[bytes]:
+    def _start(self, command: Command, its: socket.socket, life: socket.socket) -> subprocess.Popen[bytes]:
         """Start the process; it is up once it has sent its greeting."""
         try:
-            with its:
+            with its, life:
                 process = subprocess.Popen(
                     command(its.fileno()),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    pass_fds=[its.fileno()],
+                    pass_fds=[its.fileno(), life.fileno()],
                     env={**os.environ, **settings().environment()},
                     start_new_session=True,  # Ctrl-C is for this process to decide on
                 )
+                _continue_at_end(life, process.pid)
         except (OSError, ValueError) as error:
             raise _unavailable(f"the driver's process can't be started: {error}") from error
         try:
-            self._control.settimeout(_SECONDS_TO_START)
+            _await_greeting(self._control, process.pid)
             greeting = self._control.recv(GREETING.size)
         except BaseException as error:
             end = _end_of(process)
@@ -416,6 +419,36 @@ class Connection:
         finally:
             segment.close()
         return segment
+
+
+def _continue_at_end(life: socket.socket, pid: int) -> None:
+    """Have the kernel continue a stopped process, which then ends, when the other end of its socket is closed."""
+    with contextlib.suppress(OSError):  # else it stays until somebody continues or kills it
+        fcntl.fcntl(life, fcntl.F_SETOWN, pid)
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGCONT)
+        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | fcntl.FASYNC)
+
+
+def _await_greeting(control: socket.socket, pid: int) -> None:
+    """Wait until a process that starts says something. TimeoutError: nothing is to be expected of it any more."""
+    patience = settings().patience
+    waited = stopped = 0.0
+    while not _is_readable(control, SLICE_SECONDS):
+        waited += SLICE_SECONDS
+        stopped = stopped + SLICE_SECONDS if _is_stopped(pid) else 0.0
+        if patience and stopped >= patience:
+            raise TimeoutError(f"it has been stopped for {patience} seconds")
+        if patience and waited >= _PATIENCES_TO_START * patience:
+            raise TimeoutError(f"it has not answered for {_PATIENCES_TO_START * patience} seconds")
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, by SIGSTOP or a debugger."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except OSError:
+        return False
 
 
 class _Watch:

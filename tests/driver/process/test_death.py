@@ -6,9 +6,12 @@ import os
 import random
 import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from samples import add_model, added, compiled, device_memory, execution, f32, r
 import nnvk
 from nnvk import ResultCode
 from nnvk.base.settings import override
+from nnvk.driver.process.connection import Connection
 from nnvk.types.request import InputArgument, OutputArgument, PrepareOptions, Request
 
 DEAD = ResultCode.DEAD_OBJECT
@@ -142,6 +146,38 @@ def test_a_process_that_is_stopped_is_ended(own: Remote) -> None:
     again, output = added(own.device)
     again.compute()
     assert (output == 3).all()
+
+
+def test_one_that_is_stopped_while_it_starts_is_given_up(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = (
+        "import os, sys, signal; open(sys.argv[1], 'w').write(str(os.getpid())); os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    began = time.monotonic()
+    with override(patience=1), raises(ResultCode.UNAVAILABLE_DEVICE, "it has been stopped for 1 seconds"):
+        Connection(lambda _: [sys.executable, "-c", script, str(file)])
+    assert time.monotonic() - began < 10
+    assert not is_running(int(file.read_text()))
+
+
+PARENT = """
+import os, signal, time
+from remote import remote
+made = remote()
+os.kill(made.pid, signal.SIGSTOP)
+print(made.pid, flush=True)
+time.sleep(100)
+"""
+
+
+def test_one_that_is_stopped_ends_with_its_parent() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd="/") as parent:
+        assert parent.stdout is not None
+        stopped = int(parent.stdout.readline())
+        parent.kill()
+    await_end(stopped)
 
 
 def test_objects_that_are_dropped_while_it_is_stopped_hold_nobody_up(own: Remote) -> None:
