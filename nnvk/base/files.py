@@ -1,11 +1,14 @@
-"""Files that keep what can be made again: nobody finds a part of one, and a damaged one is found out.
+"""Files that keep what can be made again: nobody finds a part of one, and one that was changed is found out.
 
-A file is a magic number, its format's number, the lengths of two parts, the parts, and a SHA-256 of all that.
+A file is a magic number, its format's number, the lengths of two parts, the parts, and an HMAC-SHA-256 of all that (RFC
+2104). Its key is in a file beside it, which only its owner can read: who can write files there, but has not the owner's
+rights, can make none that counts.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import stat
@@ -25,6 +28,9 @@ from nnvk.base.settings import settings
 _START = struct.Struct("<8sIQQ")
 """Magic number, format, bytes of the header and of the body."""
 _DIGEST_BYTES = hashlib.sha256().digest_size
+KEY_NAME = ".nnvk-key"
+"""The file of the key, in the folder of the files that it is for."""
+_KEY_BYTES = 32
 _ABANDONED_S = 3600
 """Age from which a temporary file is one of a process that died."""
 
@@ -46,15 +52,11 @@ class FileKind:
         """Header and body of a file, which are not read where they are longer than ``most_header`` and ``most_body``.
 
         Raises OSError (FileNotFoundError) where it can't be read, and `UnusableFileError` where it is no whole file of
-        this kind, or somebody else may have written it.
+        this kind, or was not written by this user.
         """
-        # Neither a link nor a pipe: the one would read something else, the other wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise UnusableFileError("it is no regular file")
-            if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+        with _regular(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
                 raise UnusableFileError("others may have written it")
             start = file.read(_START.size)
             if len(start) < _START.size:
@@ -68,14 +70,15 @@ class FileKind:
             if header > most_header or body > most_body:
                 raise UnusableFileError(f"{header} and {body} bytes are more than {most_header} and {most_body}")
             content = memoryview(start + file.read(expected - _START.size))
-        if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
-            raise UnusableFileError("it is damaged")
+        digest = hmac.digest(_key(path.parent), content[:-_DIGEST_BYTES], "sha256")
+        if not hmac.compare_digest(digest, content[-_DIGEST_BYTES:]):
+            raise UnusableFileError("it is damaged, or was made with another key")
         end = _START.size + header
         return bytes(content[_START.size : end]), content[end:-_DIGEST_BYTES]
 
     def write(self, path: Path, header: bytes, body: Sequence[bytes | memoryview]) -> None:
         """Put a file in its place in one step. OSError where that can't be done."""
-        digest = hashlib.sha256()
+        digest = hmac.new(_key_or_new(path.parent), digestmod="sha256")
         with replacing(path) as file:
             nbytes = sum(memoryview(part).nbytes for part in body)
             start = _START.pack(self.magic, self.format, len(header), nbytes)
@@ -83,6 +86,45 @@ class FileKind:
                 digest.update(part)
                 file.write(part)
             file.write(digest.digest())
+
+
+def _regular(path: Path) -> BinaryIO:
+    """A file to read, open. UnusableFileError: it is no regular file."""
+    # Neither a link nor a pipe: the one would read something else, the other wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnusableFileError("it is no regular file")
+    return open(descriptor, "rb")
+
+
+def _key(folder: Path) -> bytes:
+    """The key of the files in a folder. UnusableFileError: there is none, or others may know it."""
+    try:
+        file = _regular(folder / KEY_NAME)
+    except (OSError, UnusableFileError) as error:
+        raise UnusableFileError(f"its key, {KEY_NAME}, can't be read: {error}") from error
+    with file:
+        status = os.fstat(file.fileno())
+        key = file.read(_KEY_BYTES + 1)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UnusableFileError(f"others may know its key, {KEY_NAME}")
+    if len(key) != _KEY_BYTES:
+        raise UnusableFileError(f"its key, {KEY_NAME}, has not {_KEY_BYTES} bytes")
+    return key
+
+
+def _key_or_new(folder: Path) -> bytes:
+    """The key of the files in a folder; a new one where there is none that can be used. OSError: it can't be made."""
+    try:
+        return _key(folder)
+    except UnusableFileError:
+        with replacing(folder / KEY_NAME) as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+    try:
+        return _key(folder)  # another process may have made one at the same time
+    except UnusableFileError as error:  # on a file system without owners, say
+        raise OSError(str(error)) from error
 
 
 @contextmanager

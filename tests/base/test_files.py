@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from unprivileged import locked, unprivileged
 
-from nnvk.base.files import FileKind, UnusableFileError, cache_folder, is_folder, replacing
+from nnvk.base.files import KEY_NAME, FileKind, UnusableFileError, cache_folder, is_folder, replacing
 from nnvk.base.settings import override
 
 KIND = FileKind(b"testkind", 3)
@@ -35,7 +35,7 @@ def test_what_is_written_is_read(path: Path) -> None:
     assert (header, bytes(body)) == (HEADER, b"first second")
     KIND.write(path, b"", [])
     assert read(path) == (b"", b"")
-    assert [other.name for other in path.parent.iterdir()] == [path.name]
+    assert {other.name for other in path.parent.iterdir()} == {path.name, KEY_NAME}
 
 
 def test_every_damaged_byte_is_noticed(path: Path) -> None:
@@ -47,6 +47,46 @@ def test_every_damaged_byte_is_noticed(path: Path) -> None:
         path.write_bytes(content[:place])
         with pytest.raises(UnusableFileError):
             read(path)
+
+
+def test_what_was_made_with_another_key_is_noticed(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Its content may be anything: who made it knows how digests are made, but not the key."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / path.name
+    KIND.write(elsewhere, HEADER, [b"other content"])
+    assert read(elsewhere)
+    path.write_bytes(elsewhere.read_bytes())
+    with pytest.raises(UnusableFileError, match="made with another key"):
+        read(path)
+
+
+@pytest.mark.parametrize("change", ["gone", "short", "readable", "a link", "a folder", "another's"])
+def test_a_key_that_others_may_know_is_not_used(path: Path, change: str) -> None:
+    key = path.parent / KEY_NAME
+    content = key.read_bytes()
+    assert (len(content), key.stat().st_mode & 0o777) == (32, 0o600)
+    if change in ("gone", "a link", "a folder"):
+        key.rename(path.parent / "elsewhere")
+    if change == "short":
+        key.write_bytes(content[:-1])
+    elif change == "readable":
+        key.chmod(0o640)
+    elif change == "a link":
+        key.symlink_to("elsewhere")
+    elif change == "a folder":
+        key.mkdir()
+    elif change == "another's":
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(key, 12345, 12345)
+    with pytest.raises(UnusableFileError, match=r"its key, \.nnvk-key"):
+        read(path)
+    if change == "a folder":
+        with pytest.raises(OSError, match=KEY_NAME):
+            KIND.write(path, HEADER, BODY)
+        return
+    KIND.write(path, HEADER, BODY)
+    assert read(path)[0] == HEADER
+    assert key.read_bytes() != content
 
 
 @pytest.mark.parametrize("kind", [FileKind(b"otherknd", 3), FileKind(b"testkind", 4)])

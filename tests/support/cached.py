@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +22,7 @@ from nnvk.types.request import ExecuteOptions, PrepareOptions
 BATCH = 2
 MODEL = classifier(BATCH).frozen
 SHAPES = [(BATCH, 6, 6, 4)]
+_KEY = bytes(range(32))
 
 
 Load = Callable[..., "Plan | None"]
@@ -34,11 +35,23 @@ def compute(device: VulkanDevice, path: Path | None, model: Model = MODEL) -> np
     return output
 
 
+def keyed(folder: Path) -> Path:
+    """A folder, whose files are made with a key that the tests know."""
+    (folder / files.KEY_NAME).touch(0o600)
+    (folder / files.KEY_NAME).write_bytes(_KEY)
+    return folder
+
+
+def signed(content: bytes) -> bytes:
+    """A file in such a folder, whatever is in it."""
+    return content + hmac.digest(_KEY, content, "sha256")
+
+
 def sealed(header: Any, constants: bytes) -> bytes:
-    """A file with a good digest, whatever is in it."""
+    """A file of a plan in such a folder, whatever is in it."""
     text = json.dumps(header).encode()
     start = files._START.pack(cache.KIND.magic, cache.KIND.format, len(text), len(constants))
-    return (content := start + text + constants) + hashlib.sha256(content).digest()
+    return signed(start + text + constants)
 
 
 def parts(entry: bytes) -> tuple[dict[str, Any], bytes]:

@@ -70,7 +70,7 @@ def test_what_one_process_compiles_another_has(folder: Path) -> None:
     device.compile(b"a", b"b")
     cache.keep(device)  # type: ignore[arg-type]
     assert pipelines(cache_of()) == {b"a", b"b"}
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("[!.]*")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
@@ -84,7 +84,7 @@ def test_nothing_is_written_where_nothing_is_new(folder: Path) -> None:
     cache.keep(device)  # type: ignore[arg-type]
     cache.keep(device)  # type: ignore[arg-type]
     assert device.asked == 1
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("[!.]*")
     before = file.stat().st_mtime_ns, file.stat().st_ino
     again = cache_of()
     known = Device(again.load())

@@ -20,6 +20,7 @@ import numpy as np
 
 from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
+from nnvk.base.text import printable
 from nnvk.driver.vulkan.lowering.columns import Columns
 from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
@@ -31,7 +32,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 7)
+KIND = FileKind(b"nnvkplan", 8)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What the reading of a file that holds something else may raise."""
 
@@ -63,7 +64,7 @@ class PlanCache:
             _log.info("cache file %s is not used: %s", self.path, reason)
             return None
         except _WRONG as error:
-            _log.warning("cache file %s is not used: %r", self.path, error)
+            _log.warning("cache file %s is not used: %s: %s", self.path, type(error).__name__, printable(str(error)))
             return None
         _log.debug("the plan comes from cache file %s", self.path)
         return plan

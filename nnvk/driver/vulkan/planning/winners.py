@@ -22,7 +22,7 @@ _log = logger("driver")
 MOST_BYTES = 16 << 20
 """Larger files are neither written nor read."""
 MOST_KEY_BYTES = 1 << 16
-KIND = FileKind(b"nnvktune", 1)
+KIND = FileKind(b"nnvktune", 2)
 
 
 class Winners:

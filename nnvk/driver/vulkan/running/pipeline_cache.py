@@ -23,7 +23,7 @@ _log = logger("driver")
 MOST_BYTES = 256 << 20
 """Larger data is neither kept nor read."""
 MOST_KEY_BYTES = 1 << 12
-KIND = FileKind(b"nnvkpipe", 1)
+KIND = FileKind(b"nnvkpipe", 2)
 _HEADER_BYTES = 32
 """Of VkPipelineCacheHeaderVersionOne; data that ends with it holds no pipelines."""
 

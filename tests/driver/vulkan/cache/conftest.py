@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cached import MODEL, SHAPES, Load, parts
+from cached import MODEL, SHAPES, Load, keyed, parts
 
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import planner
@@ -19,7 +19,7 @@ from nnvk.types.request import PrepareOptions
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "entry.nnvk"
+    return keyed(tmp_path) / "entry.nnvk"
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def load(own: VulkanDevice, library: ShaderLibrary, key: dict[str, str]) -> Load
 @pytest.fixture(scope="module")
 def entry(own: VulkanDevice, library: ShaderLibrary, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A good file."""
-    path = tmp_path_factory.mktemp("cache") / "entry.nnvk"
+    path = keyed(tmp_path_factory.mktemp("cache")) / "entry.nnvk"
     own.prepare_model(MODEL, PrepareOptions(cache=path))
     return path.read_bytes()
 
