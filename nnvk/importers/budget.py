@@ -1,4 +1,4 @@
-"""The memory that an import may take: a file of a few hundred bytes can describe gigabytes."""
+"""What an import may take of memory and time: a file of a few hundred bytes can describe gigabytes, and years."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ PART_COST = 1024
 """Bytes that an operand or an operation of the model takes, and its share of what builds and checks the model."""
 SCALE_COST = 64
 """Bytes that a scale of a channel takes in an operand."""
+BASE_WORK, WORK_FACTOR = 1 << 27, 256
+"""Elements that an import may compute, in the same way. One takes some 20 ns."""
 
 
 class Budget:
-    """What an import may still take for constants, states and the parts of the model.
+    """What an import may still take for constants, states and the parts of the model, and what it may still compute.
 
     Everything whose size is a number out of the file is charged before it is allocated: constants when they are read
-    or computed, and again as operands, because devices pack each of them anew.
+    or computed, and again as operands, because devices pack each of them anew. What is computed is charged before, too.
     """
 
     def __init__(self, file_size: int) -> None:
         self._left = self._limit = BASE + FACTOR * file_size
+        self._work_left = self._work_limit = BASE_WORK + WORK_FACTOR * file_size
 
     def check(self, nbytes: int) -> None:
         """Raise `OverBudget` where ``nbytes`` are too many, before what may take less is computed."""
@@ -33,3 +36,11 @@ class Budget:
         """Take ``nbytes`` off. Raises `OverBudget` where they are too many."""
         self.check(nbytes)
         self._left -= max(nbytes, 0)  # shapes that make no sense, which are refused later, pay nothing back
+
+    def work(self, elements: int) -> None:
+        """Take off what computes so many elements. Raises `OverBudget` where they are too many."""
+        if elements > self._work_left:
+            raise OverBudget(
+                f"more is computed at import than the {self._work_limit} elements that a file of this size may have"
+            )
+        self._work_left -= max(elements, 0)

@@ -73,6 +73,7 @@ class Builder:
         """Map all nodes of a graph or function in another node, the one at ``index``."""
         if self.shared.depth >= _MAX_DEPTH:
             raise Unmapped(f"graphs and functions are nested more than {_MAX_DEPTH} deep")
+        self.shared.budget.charge(NODE_COST)
         self.shared.depth += 1
         try:
             for position in scope.order:

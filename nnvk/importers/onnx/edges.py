@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from nnvk.importers.onnx.scope import Scope
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.types.operand import OperandType, Shape
 
+_LARGEST_SIZE, _MOST_ELEMENTS = (1 << 31) - 1, 1 << 59
+"""Sizes are INT32 in NNAPI's shapes; NumPy's arrays can't be of more elements, not even where a size is 0."""
 _OPEN = 1
 """What a size that the file leaves open is taken for."""
 _MOVING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
@@ -78,6 +81,8 @@ def resized(edges: Sequence[Edge], shapes: Shapes) -> list[Edge]:
     for edge, shape in zip(edges, wanted, strict=True):
         if edge.name not in shapes:
             shape = tuple(sizes.get(name, size) for name, size in zip(edge.symbols, shape, strict=True))
+        if max(shape, default=0) > _LARGEST_SIZE or math.prod(size or 1 for size in shape) > _MOST_ELEMENTS:
+            raise Malformed(f"input '{printable(edge.name, NAME_SHOWN)}' can't be of shape {list(shape)}")
         bound.append(replace(edge, shape=shape))
     return bound
 
@@ -88,17 +93,19 @@ def input_types(edges: Sequence[Edge], scope: Scope, constants: Mapping[str, np.
     for edge in edges:
         if edge.dtype.kind not in "iu" or edge.dtype.itemsize != 1:
             continue
-        pending = [edge.name]
+        pending, seen = [edge.name], {edge.name}
         while pending and edge.name not in types:
             name = pending.pop()
             for position in scope.readers(name):
                 node = scope.nodes[position]
-                if node.op_type in _MOVING:
-                    pending += node.output
-                places = _QUANTISED.get(node.op_type, {}).get(list(node.input).index(name), ())
-                given = [constants.get(node.input[place]) if place < len(node.input) else None for place in places]
-                if given and given[0] is not None:
-                    type_ = steps_of(edge.dtype, given[0], given[1])
+                if node.op_type in _MOVING and node.input[0] == name:
+                    moved = [one for one in node.output if one not in seen]
+                    pending += moved
+                    seen.update(moved)
+                places = _QUANTISED.get(node.op_type, {})
+                for place in (places.get(at, ()) for at, read in enumerate(node.input) if read == name):
+                    given = [constants.get(node.input[one]) if one < len(node.input) else None for one in place]
+                    type_ = None if not given or given[0] is None else steps_of(edge.dtype, given[0], given[1])
                     if type_ is not None:
                         types[edge.name] = type_
     return types

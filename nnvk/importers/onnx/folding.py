@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from nnvk.importers.budget import Budget
@@ -135,14 +135,11 @@ _KEEPING = frozenset(
 """Operators that give no more elements than they take."""
 _MULTIPLYING = frozenset(
     [
-        "BlackmanWindow",
         "Einsum",
         "Gather",
         "GatherElements",
         "GatherND",
         "Gemm",
-        "HammingWindow",
-        "HannWindow",
         "MatMul",
     ]
 )
@@ -152,6 +149,16 @@ _LARGEST = 1 << 24
 """Elements that a node's outputs may have, to be computed here."""
 _LARGEST_ELEMENT = 8
 """Bytes."""
+_NODE_WORK = 1 << 13
+"""What the reference takes for a node of few elements, in elements."""
+_PASSES_OF_WINDOWS = 4
+"""Arrays of 64-bit floats that a window's formula goes through."""
+_PASSES: Mapping[str, int] = {
+    **dict.fromkeys(("GatherElements", "GatherND", "ScatterElements", "ScatterND"), 64),  # loops in Python
+    **dict.fromkeys(("TopK", "Unique"), 16),
+    "Einsum": 4,
+}
+"""How many times longer an element takes with an operator than with most."""
 _DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
 """What the reference raises for inputs that an operator does not take."""
 
@@ -165,14 +172,39 @@ def _of_range(arrays: Sequence[np.ndarray]) -> int:
     return math.ceil((limit - start) / delta) if delta else 0
 
 
+def _of_window(arrays: Sequence[np.ndarray]) -> int:
+    return _PASSES_OF_WINDOWS * int(arrays[0].reshape(()))
+
+
 _SIZES: Mapping[str, Callable[[Sequence[np.ndarray]], int]] = {
+    "BlackmanWindow": _of_window,
     "ConstantOfShape": _of_shape,
     "Expand": lambda arrays: arrays[0].size * _of_shape(arrays[1:]),
+    "HammingWindow": _of_window,
+    "HannWindow": _of_window,
     "OneHot": lambda arrays: arrays[0].size * int(arrays[1].reshape(-1)[0]),
     "Pad": lambda arrays: math.prod(size + int(np.abs(arrays[1]).max(initial=0)) * 2 for size in arrays[0].shape),
     "Range": _of_range,
     "Tile": lambda arrays: arrays[0].size * _of_shape(arrays[1:]),
 }
+
+
+_INDEXED: Mapping[str, tuple[int, int]] = {"Gather": (0, 1), "GatherElements": (0, 1), "ScatterElements": (0, 1)}
+"""Operators that take elements along an axis by indices: the inputs of these."""
+
+
+def _check(node: Node, arrays: Sequence[np.ndarray]) -> None:
+    """`Unmapped` where an operator does not take its inputs, and the reference would not say so."""
+    if node.op_type in _INDEXED and len(arrays) > 1:
+        source, indices = (arrays[place] for place in _INDEXED[node.op_type])
+        axis = node.integer("axis", 0)
+        size = source.shape[axis] if -source.ndim <= axis < source.ndim else 0
+        if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
+            raise Unmapped(
+                f"its indices must lie between {-size} and {size - 1}, got {indices.min()} to {indices.max()}"
+            )
+    if node.op_type == "Split" and node.integer("num_outputs", 0) > len(node.outputs):
+        raise Unmapped(f"it has {len(node.outputs)} outputs, num_outputs says {node.integer('num_outputs', 0)}")
 
 
 def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
@@ -188,6 +220,11 @@ def _most(op_type: str, arrays: Sequence[np.ndarray]) -> int | None:
     return None
 
 
+def _gives_texts(node: Node) -> bool:
+    """Whether a node makes texts of numbers, which are no tensors here and take hundreds of bytes each."""
+    return node.op_type == "Cast" and node.integer("to", 0) == TensorProto.STRING
+
+
 def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[Tensor] | None:
     """The outputs of a node whose inputs are constants; None where it has to be mapped."""
     arrays = [tensor.array for tensor in inputs if tensor is not None and tensor.array is not None]
@@ -196,12 +233,15 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     if not arrays and node.op_type not in _SOURCES:
         return None
     try:
+        _check(node, arrays)
         most = _most(node.op_type, arrays)
     except _DAMAGED as error:
         raise Unmapped(f"its inputs do not fit together ({error})") from error
-    if most is None or most > _LARGEST:
+    if most is None or most > _LARGEST or _gives_texts(node):
         return None
     budget.check(max(most, 0) * _LARGEST_ELEMENT)
+    elements = max(most, 0) + sum(array.size for array in arrays)
+    budget.work(_NODE_WORK + elements * _PASSES.get(node.op_type, 1))
     proto = type(node.proto)()
     proto.CopyFrom(node.proto)
     del proto.attribute[:]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
-from onnx.shape_inference import InferenceError, infer_shapes
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.text import printable
@@ -23,10 +22,11 @@ from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, made_of, reason
 from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
-from nnvk.importers.onnx.errors import Malformed, OnnxImportError
+from nnvk.importers.onnx.errors import OnnxImportError
 from nnvk.importers.onnx.functions import Functions
+from nnvk.importers.onnx.inference import inferred
 from nnvk.importers.onnx.node import Node, domain_of
-from nnvk.importers.onnx.reader import Arrays, dtype_of, parse, read_file, versions
+from nnvk.importers.onnx.reader import Arrays, file_beside, parse, read_file, versions
 from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.tensors import Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
@@ -61,7 +61,7 @@ def load(
     try:
         data = source if isinstance(source, bytes) else read_file(Path(source))
         model = parse(data)
-        budget = Budget(len(data) + _beside(model, folder))
+        budget = Budget(len(data) + bytes_beside(model, folder))
         shared = Shared(model, versions(model), Functions(model), Arrays(folder, budget), budget, relaxed)
         return _Import(shared, name).run(shapes or {}, constants or {})
     except errors.Malformed as error:
@@ -70,16 +70,15 @@ def load(
         raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{name}: there is too little memory to import it") from error
 
 
-def _beside(model: ModelProto, folder: Path | None) -> int:
+def bytes_beside(model: ModelProto, folder: Path | None) -> int:
     """Bytes of the files beside the model that keep constants."""
+    if folder is None:
+        return 0
     names = {entry.value for one in model.graph.initializer for entry in one.external_data if entry.key == "location"}
     total = 0
-    for name in names if folder is not None else ():
-        path = folder / name
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except (OSError, ValueError):
-            continue  # which whoever reads it says
+    for name in names:
+        with suppress(OSError, ValueError, RuntimeError, Unmapped):  # which whoever reads it says
+            total += file_beside(folder, name).stat().st_size
     return total
 
 
@@ -186,7 +185,7 @@ class _Import:
         """Whether a lost tensor has a value that its readers can be mapped with; makes one where its shape is known."""
         if name not in self._scope.tensors:
             if self._inferred is None:
-                self._inferred = _inferred(self._shared.model, [edge for edge, _ in self._inputs])
+                self._inferred = inferred(self._shared.model, {edge.name: edge.shape for edge, _ in self._inputs})
             known = self._inferred.get(name)
             if known is None or 0 in known.shape:
                 return False
@@ -309,27 +308,3 @@ def _known(tensor: Tensor) -> Shape:
 def _port(name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = ()) -> Port:
     type_ = value.type if -1 in shape else value.type.with_dimensions(edge_shape(at_least_1d(shape)))
     return Port(name, type_, dtype.name.upper(), shape, signature)
-
-
-def _inferred(model: ModelProto, edges: list[Edge]) -> dict[str, Tensor]:
-    """What ONNX's shape inference knows of tensors, with inputs of these shapes."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    shapes = {edge.name: edge.shape for edge in edges}
-    for port in copy.graph.input:
-        for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
-            dim.dim_value = size
-    try:
-        known = infer_shapes(copy).graph  # without data_prop, which lays out whatever sizes a file names
-    except (InferenceError, RuntimeError, ValueError, TypeError):
-        return {}
-    found = {}
-    for one in (*known.value_info, *known.output):
-        type_ = one.type.tensor_type
-        if type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim):
-            try:
-                dtype = dtype_of(type_.elem_type, "")
-            except (Unmapped, Malformed):
-                continue
-            found[one.name] = Tensor(dtype, tuple(dim.dim_value for dim in type_.shape.dim))
-    return found

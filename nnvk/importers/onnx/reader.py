@@ -92,6 +92,15 @@ def dtype_of(element_type: int, what: str) -> np.dtype:
     return dtype
 
 
+def file_beside(folder: Path, location: str) -> Path:
+    """A file beside a model, by its name there. `Unmapped`: it is elsewhere, or no file. OSError, ValueError."""
+    inside = location and not PurePosixPath(location).is_absolute() and ".." not in PurePosixPath(location).parts
+    path = folder / location if inside else folder
+    if not inside or not path.resolve(strict=True).is_relative_to(folder.resolve()) or not path.is_file():
+        raise Unmapped(f"it must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
+    return path
+
+
 class Arrays:
     """Reads the elements of tensors, those in files beside the model too."""
 
@@ -128,15 +137,8 @@ class Arrays:
             raise Unmapped(
                 f"{what} is in the file '{printable(location, NAME_SHOWN)}' beside the model: load it from its path"
             )
-        if not location or PurePosixPath(location).is_absolute() or ".." in PurePosixPath(location).parts:
-            raise Unmapped(f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
-        path = self._folder / location
         try:
-            inside = path.resolve(strict=True).is_relative_to(self._folder.resolve())
-            if not inside or not path.is_file():
-                raise Unmapped(
-                    f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'"
-                )
+            path = file_beside(self._folder, location)
             offset, length = int(where.get("offset", 0)), int(where.get("length", math.prod(shape) * dtype.itemsize))
             if length != math.prod(shape) * dtype.itemsize:
                 raise Unmapped(
@@ -149,6 +151,8 @@ class Arrays:
                     f"which has {path.stat().st_size}"
                 )
             array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
+        except Unmapped as error:
+            raise Unmapped(f"{what}: {error}") from error
         except (OSError, ValueError, RuntimeError) as error:
             raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error
         return array.astype(dtype, copy=False).reshape(shape)

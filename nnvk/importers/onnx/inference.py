@@ -1,0 +1,81 @@
+"""What ONNX's shape inference knows of a model's tensors: in a process of its own, with limits.
+
+Files of a few hundred bytes make it run for ever, take all memory, or crash.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.onnx.errors import Malformed
+from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.operand import Shape
+
+_SECONDS, _BYTES = 2, 512 << 20
+"""What the process may take, beside what it takes to start."""
+_LARGEST_CONSTANT = 1 << 10
+"""Bytes of a constant beyond which its elements are not looked at: they are neither shapes nor axes."""
+_INFER = """
+import resource, sys
+from onnx.shape_inference import infer_shapes
+from onnx import ModelProto
+seconds, nbytes = map(int, sys.argv[1:])
+with open("/proc/self/statm") as file:
+    nbytes += int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+model = ModelProto.FromString(sys.stdin.buffer.read())
+known = infer_shapes(model)  # without data_prop, which lays out whatever sizes a file names
+del known.graph.initializer[:], known.graph.node[:], known.functions[:]
+sys.stdout.buffer.write(known.SerializeToString())
+"""
+
+
+def inferred(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+    """The types and shapes of a graph's tensors as far as they are known, for inputs of these shapes."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for tensor in copy.graph.initializer:
+        if tensor.ByteSize() > _LARGEST_CONSTANT:
+            del tensor.float_data[:], tensor.int32_data[:], tensor.int64_data[:], tensor.double_data[:]
+            tensor.ClearField("raw_data")
+    for port in copy.graph.input:
+        for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
+            dim.dim_value = size
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "OPENBLAS_NUM_THREADS": "1",  # whose stacks would count
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _INFER, str(_SECONDS), str(_BYTES)],
+            input=copy.SerializeToString(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=3 * _SECONDS,
+            env=environment,
+            check=True,
+        )
+        known = ModelProto.FromString(done.stdout).graph
+    except (OSError, ValueError, subprocess.SubprocessError, DecodeError):
+        return {}
+    found = {}
+    for one in (*known.value_info, *known.output):
+        type_ = one.type.tensor_type
+        if type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim):
+            try:
+                dtype = dtype_of(type_.elem_type, "")
+            except (Unmapped, Malformed):
+                continue
+            found[one.name] = Tensor(dtype, tuple(dim.dim_value for dim in type_.shape.dim))
+    return found
