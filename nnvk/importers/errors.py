@@ -16,6 +16,14 @@ NAME_SHOWN = 80
 """Characters of a name that messages show. Converters join names with ``;`` into very long ones."""
 
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def pointer_of(data: bytes) -> str:
+    """What a file that is no model is, if it begins as Git LFS's pointers do; else empty."""
+    return "it is a pointer of Git LFS, and `git lfs pull` brings the file" if data.startswith(_LFS_POINTER) else ""
+
+
 class Unmapped(Exception):
     """Raised while one operator is mapped: why NNAPI can't express it. The importer adds which operator it is."""
 

@@ -58,6 +58,10 @@ def test_other_files(data: bytes) -> None:
     assert "not an .onnx file" in refused(data).reason
 
 
+def test_a_pointer_of_git_lfs() -> None:
+    assert "a pointer of Git LFS" in refused(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\n").reason
+
+
 def test_a_truncated_file() -> None:
     data = net().SerializeToString()
     for end in range(0, len(data), 37):

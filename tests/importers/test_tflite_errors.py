@@ -10,6 +10,7 @@ from pathlib import Path
 import flatbuffers
 import numpy as np
 import pytest
+import tflite
 import tflite_net
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -301,6 +302,25 @@ def test_a_custom_operator_of_a_long_name_many_times_over() -> None:
 def test_what_is_no_model_is_not_read() -> None:
     with pytest.raises(TfliteImportError, match=r"not a \.tflite file"):
         load("/dev/zero")
+
+
+def test_a_pointer_of_git_lfs(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n")
+    with pytest.raises(
+        TfliteImportError, match=r"not a \.tflite file.*a pointer of Git LFS, and `git lfs pull` brings"
+    ):
+        load(path)
+
+
+def test_codes_without_the_older_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some writers leave it out, and say by its default that it is ADD."""
+    add = tflite.OperatorCodeAddDeprecatedBuiltinCode
+    monkeypatch.setattr(tflite, "OperatorCodeAddDeprecatedBuiltinCode", lambda builder, code: add(builder, 0))
+    source, result = floats(2, 3), floats(2, 3)
+    net = Net([source], [result])
+    net.op("MAXIMUM", [source, source], result)
+    assert [one.code.name for one in load(write(net)).model.frozen.operations] == ["MAXIMUM"]
 
 
 def test_too_little_memory_has_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

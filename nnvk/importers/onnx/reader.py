@@ -14,7 +14,7 @@ from onnx.defs import onnx_opset_version
 
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
-from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, Unmapped, pointer_of
 from nnvk.importers.onnx.errors import Malformed, NoModel
 from nnvk.importers.onnx.node import domain_of
 
@@ -40,6 +40,9 @@ def read_file(path: Path) -> bytes:
 
 def parse(data: bytes) -> ModelProto:
     """The model in a file's bytes."""
+    pointer = pointer_of(data)
+    if pointer:
+        raise NoModel(pointer)
     model = ModelProto()
     try:
         model.ParseFromString(data)

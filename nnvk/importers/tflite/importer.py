@@ -32,7 +32,7 @@ from nnvk.importers.tflite.metadata import read_metadata
 from nnvk.importers.tflite.operands import constant, operand_type
 from nnvk.importers.tflite.registry import Mapper, find
 from nnvk.importers.tflite.resizing import resized
-from nnvk.importers.tflite.schema import HEAD, File, Operator, SignatureDef, Subgraph, Tensor, is_model
+from nnvk.importers.tflite.schema import HEAD, HEAD_OF_OTHERS, File, Operator, SignatureDef, Subgraph, Tensor, is_model
 from nnvk.importers.tflite.variables import Kept, Variables
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import STEP_CODES, Shape
@@ -85,7 +85,7 @@ def _read(path: Path) -> bytes:
     """A file, or what begins it where that is no model: other files may be endless."""
     with path.open("rb") as file:
         head = file.read(HEAD)
-        return head + file.read() if is_model(head) else head
+        return head + (file.read() if is_model(head) else file.read(HEAD_OF_OTHERS))
 
 
 class Subgraphs(Protocol):

@@ -20,17 +20,22 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers.number_types import Int32Flags
 
 from nnvk.base.text import printable
-from nnvk.importers.errors import NAME_SHOWN, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, Unmapped, pointer_of
 from nnvk.importers.tflite.errors import Malformed, NoModel
 from nnvk.importers.tflite.sparse import Level, Sparsity
 from nnvk.types.operand import Shape
 
 FILE_IDENTIFIER = b"TFL3"
 METADATA_NAME = b"TFLITE_METADATA"
+_BUILTIN_CODE = 10
+"""Where a table of OperatorCode has the place of its field builtin_code."""
 HEAD = 8
 """Bytes up to the end of the identifier."""
+HEAD_OF_OTHERS = 64
+"""Bytes more that say what a file is which is no model."""
 SCHEMA_VERSION = 3
 MAX_RANK = 8
 """The largest rank that TFLite's kernels know."""
@@ -199,7 +204,7 @@ class File:
 
     def __init__(self, data: bytes) -> None:
         if not is_model(data):
-            raise NoModel(f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
+            raise NoModel(pointer_of(data) or f"bytes 4 to 8 must be {FILE_IDENTIFIER!r}, got {bytes(data[4:8])!r}")
         self.data = data
         self._budget = 2 * len(data) + 4096
         self._subgraphs: dict[int, Subgraph] = {}
@@ -252,8 +257,11 @@ class File:
 
     def _code(self, index: int) -> tuple[str, bool, int]:
         code = self._model.OperatorCodes(index)
-        # Files older than schema 3a have only the one-byte field, younger ones put 127 there.
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        # Files older than schema 3a have only the one-byte field, younger ones put 127 there, or leave it out. For all
+        # small codes the accessor of the package gives that field.
+        at = code._tab.Offset(_BUILTIN_CODE)
+        own = int(code._tab.Get(Int32Flags, at + code._tab.Pos)) if at else 0
+        number = max(own, code.DeprecatedBuiltinCode())
         is_custom = number == tflite.BuiltinOperator.CUSTOM
         name = self._text(code.CustomCode()) if is_custom else _BUILTINS.get(number, f"builtin {number}")
         return name, is_custom, code.Version()
