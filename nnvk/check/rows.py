@@ -87,6 +87,18 @@ _NAMES = {
 }
 
 
+_TERMS = {
+    "CONV_2D": slice(1, 4),
+    "DEPTHWISE_CONV_2D": slice(1, 3),
+    "FULLY_CONNECTED": slice(1, 2),
+    "GROUPED_CONV_2D": slice(1, 4),
+    "TRANSPOSE_CONV_2D": slice(1, 4),
+}
+"""Operations that sum products with weights, and the axes of these that a sum goes along. Weights are drawn as those of
+trained networks are: sums keep the size of what is summed. Larger ones, where they happen to be near 0, would be as far
+off as the order in which a device sums makes them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """A model with its inputs."""
@@ -114,7 +126,7 @@ def parse(text: str) -> Row:
             if earlier is not None:
                 own.append(operations[int(earlier["number"] or -1)].outputs[0])
                 continue
-            operand, data = _operand(word, [operands[index] for index in own], rng)
+            operand, data = _operand(name, word, [operands[index] for index in own], rng)
             own.append(len(operands))
             if operand.lifetime is Lifetime.SUBGRAPH_INPUT:
                 given.append(len(operands))
@@ -158,10 +170,12 @@ def code_of(name: str) -> KnownCode:
     return OperationCode[name] if name in OperationCode.__members__ else ExtendedOperationCode[name]
 
 
-def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tuple[Operand, np.ndarray | None]:
-    """An input's operand, and its data where that is an input of the model."""
+def _operand(
+    name: str, word: str, before: list[Operand], rng: np.random.Generator
+) -> tuple[Operand, np.ndarray | None]:
+    """An input's operand of an operation, and its data where that is an input of the model."""
     if word.startswith("@"):
-        given, _ = _operand(word[1:], before, rng)
+        given, _ = _operand(name, word[1:], before, rng)
         return Operand(given.type, Lifetime.SUBGRAPH_INPUT), given.value
     if word == "none":
         return Operand(before[0].type.with_dimensions(()), Lifetime.NO_VALUE), None
@@ -187,7 +201,8 @@ def _operand(word: str, before: list[Operand], rng: np.random.Generator) -> tupl
     if match["type"] == "i32" and not match["scale"] and len(before) > 1 and is_quantised(before[0].type.code):
         product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
         type_ = replace(type_, scale=float(product))
-    data = _draw(type_, rng, match)
+    spread = 2 / np.sqrt(np.prod(shape[_TERMS[name]])) if len(before) == 1 and name in _TERMS else 2
+    data = _draw(type_, rng, match, spread)
     if match["constant"]:
         return Operand(type_, Lifetime.CONSTANT, data), None
     declared = tuple(0 if size.endswith("?") else int(size) for size in sizes)
@@ -210,7 +225,7 @@ def _type(match: re.Match[str], shape: tuple[int, ...]) -> OperandType:
     return OperandType(TYPES[match["type"]], shape, float(match["scale"] or 0), int(match["zero"] or 0))
 
 
-def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) -> np.ndarray:
+def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str], spread: float) -> np.ndarray:
     shape, dtype = type_.dimensions, type_.dtype
     if match["all"] is not None:
         return np.full(shape, float(match["all"]), dtype)
@@ -225,7 +240,7 @@ def _draw(type_: OperandType, rng: np.random.Generator, match: re.Match[str]) ->
         steps = rng.integers(-int(most), int(most) + 1, shape) + type_.zero_point
         return (steps / int(match["by"]) if match["by"] else steps).astype(dtype)
     if dtype.kind == "f":
-        return (rng.standard_normal(shape, np.float32) * np.float32(2)).astype(dtype)
+        return (rng.standard_normal(shape, np.float32) * np.float32(spread)).astype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
     if type_.code is OperandCode.TENSOR_INT32:
