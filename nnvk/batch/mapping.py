@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from nnvk.api import Device, DeviceTypeCode, get_devices
@@ -78,19 +79,20 @@ def map_files(
         raise ModuleNotFoundError("to map on Ray, install it: pip install nnvk[ray]")
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
     ports = task.load().inputs
-    rows = list(dict.fromkeys(find_rows(paths, ports, folder)))
+    files = list(find_rows(paths, ports, folder))
     failures: list[Failure] = []
     with Results(folder, task.about()) as results:
-        left = [row for row in rows if row.name not in results.done]
-        advance = begin(len(left)) if begin is not None else lambda count: None
-        batches = list(_batches(left, task.batch))
+        before = sum(map(results.before.count, files))
+        left = sum(rows.count for rows in files) - before
+        advance = begin(left) if begin is not None else lambda count: None
+        batches = _batches((row for rows in files for row in rows if row.name not in results.before), task.batch)
         if engine == "ray":
             named = devices[0].name if devices else None
             answered = import_module("nnvk.batch.on_ray").run(task, batches, workers, named)
         else:
             answered = threads.run(task, batches, devices or default_devices(), in_flight)
         with closing(answered):
-            for batch, answers in answered if batches else ():
+            for batch, answers in answered if left else ():
                 for row, answer in zip(batch, answers, strict=True):
                     if isinstance(answer, str):
                         failures.append(Failure(row.name, answer))
@@ -98,12 +100,12 @@ def map_files(
                         results.add(row.name, answer)
                 advance(len(batch))
     _keep_failures(folder / ERRORS, failures)
-    return Outcome(len(left) - len(failures), len(rows) - len(left), tuple(failures))
+    return Outcome(left - len(failures), before, tuple(failures))
 
 
-def _batches(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    for first in range(0, len(rows), size):
-        yield rows[first : first + size]
+def _batches(rows: Iterator[Row], size: int) -> Iterator[Sequence[Row]]:
+    while batch := list(islice(rows, size)):
+        yield batch
 
 
 def _keep_failures(path: Path, failures: Sequence[Failure]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from nnvk.api import Device, DeviceTypeCode, NnapiError, ResultCode, get_devices
 from nnvk.batch.rows import Row
 from nnvk.batch.task import Answer, Task, Worker
 from nnvk.batch.threads import Batch
+
+_AT_ONCE = 1 << 16
+"""Batches that Ray is given together: it wants all of them before the first is computed."""
 
 
 class Actor:
@@ -39,27 +43,35 @@ def run(
     and the files at the same paths.
     """
     if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+        try:
+            ray.init(log_to_driver=False)
+        except Exception as error:  # whatever it meets on this machine, or does not on another one
+            raise NnapiError(ResultCode.UNAVAILABLE_DEVICE, f"Ray does not start: {_last_line(error)}") from error
     there = ray.cluster_resources()
     gpus = int(there.get("GPU", 0))
     count = workers or gpus or int(there.get("CPU", 1))
     # Workers have other working folders.
     task = replace(task, model=Path(task.model).resolve())
-    items = [{"batch": pickle.dumps([replace(row, path=row.path.resolve()) for row in batch])} for batch in batches]
-    if not items:
-        return
+    items = ({"batch": pickle.dumps([replace(row, path=row.path.resolve()) for row in batch])} for batch in batches)
     ray.data.DataContext.get_current().enable_progress_bars = False
     needs: dict[str, Any] = (
         {"num_gpus": min(1.0, gpus / count)} if gpus else {"num_cpus": min(1.0, there["CPU"] / count)}
     )
-    data = ray.data.from_items(items, override_num_blocks=max(1, min(len(items), 4 * count)))
-    answered = data.map(Actor, fn_constructor_args=(task, device), concurrency=count, **needs)
-    try:
-        for item in answered.iter_rows():
-            yield pickle.loads(item["batch"]), pickle.loads(item["answers"])
-    except ray.exceptions.RayError as error:
-        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
-        raise NnapiError(ResultCode.OP_FAILED, f"a worker of Ray has failed: {lines[-1]}") from error
+    while some := list(islice(items, _AT_ONCE)):
+        data = ray.data.from_items(some, override_num_blocks=min(len(some), 4 * count))
+        answered = data.map(Actor, fn_constructor_args=(task, device), concurrency=count, **needs)
+        try:
+            for item in answered.iter_rows():
+                yield pickle.loads(item["batch"]), pickle.loads(item["answers"])
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            raise NnapiError(ResultCode.OP_FAILED, f"a worker of Ray has failed: {_last_line(cause)}") from error
+
+
+def _last_line(error: BaseException) -> str:
+    """What an error says in the end: before, Ray's have what happened where."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1]
 
 
 def _device(name: str | None) -> Device:

@@ -6,21 +6,63 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nnvk.base.files import replacing
+from nnvk.batch.rows import Rows
+from nnvk.inputs.arrays import BROKEN
 
 _ABOUT = "map.json"
 _NAMES = "name"
 """The array of rows' names in a file; the outputs are arrays ``0``, ``1``, ...."""
 _ROWS = 1024
 _BYTES = 64 << 20
+_DIGITS = 18
+"""Of a place, at most."""
+_NONE = np.zeros(0, np.int64)
 _SECONDS = 30.0
 """Rows, bytes and time after which a file is written: what a crash loses at most."""
+
+
+class Names:
+    """A set of rows' names, of which there may be millions: 8 bytes for each that is a place in a file."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._others: set[str] = set()
+        places: dict[str, list[int]] = {}
+        for name in names:
+            path, place = _place(name)
+            if place < 0:
+                self._others.add(name)
+            else:
+                places.setdefault(path, []).append(place)
+        self._places = {path: np.unique(np.array(found, np.int64)) for path, found in places.items()}
+
+    def __contains__(self, name: str) -> bool:
+        path, place = _place(name)
+        if place < 0:
+            return name in self._others
+        found = self._places.get(path, _NONE)
+        at = np.searchsorted(found, place)
+        return bool(at < found.size and found[at] == place)
+
+    def count(self, rows: Rows) -> int:
+        """How many of a file's rows are named."""
+        if not rows.has_places:
+            return int(str(rows.path) in self)
+        return int(np.searchsorted(self._places.get(str(rows.path), _NONE), rows.count))
+
+
+def _place(name: str) -> tuple[str, int]:
+    """The file and the place of a row's name; -1 where it is all the name of a file."""
+    path, _, place = name.rpartition("#")
+    is_place = path and place.isascii() and place.isdecimal() and len(place) < _DIGITS and str(int(place)) == place
+    return (path, int(place)) if is_place else (name, -1)
 
 
 class Results:
@@ -65,8 +107,8 @@ class Results:
             left.unlink(missing_ok=True)
         files = _files(folder)
         self._number = 1 + max((int(file.stem) for file in files), default=-1)
-        self.done = {name for file in files for name in _names_in(file)}
-        """Names of the rows whose results are there."""
+        self.before = Names(name for file in files for name in _names_in(file))
+        """Of the rows whose results were there when the folder was opened."""
 
     def __enter__(self) -> Results:
         return self
@@ -94,7 +136,6 @@ class Results:
             with replacing(self._folder / f"{self._number:06}.npz", 0o666) as file:
                 np.savez(file, **{_NAMES: np.array(self._names)}, **arrays)  # type: ignore[arg-type]
             self._number += 1
-            self.done.update(self._names)
         self._names, self._rows, self._bytes, self._since = [], [], 0, time.monotonic()
 
 
@@ -104,9 +145,11 @@ def read_results(folder: Path | str) -> Iterator[tuple[str, list[np.ndarray]]]:
     A first dimension of 1 that outputs have for one row is left out. Raises OSError, and ValueError for a damaged file.
     """
     for path in _files(Path(folder)):
-        with np.load(path, allow_pickle=False) as arrays:
+        with _reading(path), np.load(path, allow_pickle=False) as arrays:
             names = arrays[_NAMES]
             columns = [arrays[str(place)] for place in range(len(arrays.files) - 1)]
+            if any(len(column) != len(names) for column in columns):
+                raise ValueError("its arrays are of different lengths")
         for row, name in enumerate(names):
             yield str(name), [column[row] for column in columns]
 
@@ -116,5 +159,15 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _names_in(path: Path) -> list[str]:
-    with np.load(path, allow_pickle=False) as arrays:
+    with _reading(path), np.load(path, allow_pickle=False) as arrays:
         return [str(name) for name in arrays[_NAMES]]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever NumPy and zipfile raise for a damaged file becomes a ValueError that names it, and says what to do."""
+    try:
+        yield
+    except (*BROKEN, KeyError, TypeError, MemoryError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"damaged results, without which the rows are computed again: {path} ({why})") from error

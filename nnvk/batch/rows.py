@@ -41,13 +41,29 @@ class Row:
     """The place in the file; -1 where the file is one row."""
 
 
-def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> Iterator[Row]:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All rows of a file, of which there may be millions."""
+
+    path: Path
+    count: int
+    has_places: bool
+    """Whether the file has rows by their places; else it is one."""
+
+    def __iter__(self) -> Iterator[Row]:
+        if self.has_places:
+            return (Row(f"{self.path}#{place}", self.path, place) for place in range(self.count))
+        return iter([Row(str(self.path), self.path)])
+
+
+def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> Iterator[Rows]:
     """The rows of files, and of the images, arrays and Parquet files in folders, in the order of their names.
 
-    What lies in the folder ``without``, that of the results, is no row of a folder around it. A file that can't be read
-    is one row, whose error comes when it is read. Raises FileNotFoundError, and ModuleNotFoundError for Parquet without
-    pyarrow.
+    A file that is given twice has its rows once. What lies in the folder ``without``, that of the results, is no row of
+    a folder around it. A file that can't be read is one row, whose error comes when it is read. Raises
+    FileNotFoundError, and ModuleNotFoundError for Parquet without pyarrow.
     """
+    seen: set[Path] = set()
     suffixes = {*Image.registered_extensions(), ".npy", ".npz", PARQUET}
     for path in paths:
         if not path.exists():
@@ -57,10 +73,12 @@ def find_rows(paths: Sequence[Path], ports: Sequence[Port], without: Path) -> It
             found = (each for each in path.rglob("*") if each.suffix.lower() in suffixes and each.is_file())
             files = sorted(each for each in found if without.resolve() not in each.resolve().parents)
         for file in files:
-            yield from _rows_of(file, ports)
+            if file not in seen:
+                seen.add(file)
+                yield _rows_of(file, ports)
 
 
-def _rows_of(path: Path, ports: Sequence[Port]) -> Iterator[Row]:
+def _rows_of(path: Path, ports: Sequence[Port]) -> Rows:
     count = None
     if path.suffix.lower() == PARQUET:
         if parquet is None:
@@ -68,18 +86,13 @@ def _rows_of(path: Path, ports: Sequence[Port]) -> Iterator[Row]:
         try:
             count = parquet.ParquetFile(path).metadata.num_rows
         except (OSError, arrow.ArrowException):
-            yield Row(str(path), path, 0)
-            return
+            count = None
     elif path.suffix.lower() == ".npy" and len(ports) == 1:
         try:
             count = _rows_in(array_shape(path), ports[0])
         except (OSError, ValueError):
             count = None
-    if count is None:
-        yield Row(str(path), path)
-    else:
-        for place in range(count):
-            yield Row(f"{path}#{place}", path, place)
+    return Rows(path, 1 if count is None else count, has_places=count is not None)
 
 
 def _rows_in(shape: Sequence[int], port: Port) -> int | None:
@@ -124,7 +137,10 @@ class Reader:
         (port,), (normalization,) = self._ports, self._normalizations
         if suffix != ".npy":
             return [load_image(row.path, port.type, normalization)]
-        return [load_array(row.path, port) if row.place < 0 else load_array_rows(row.path, port, row.place)]
+        if row.place >= 0:
+            return [load_array_rows(row.path, port, row.place)]
+        array_shape(row.path)  # one that is cut off may say anything of its shape
+        return [load_array(row.path, port)]
 
     # --- Parquet -------------------------------------------------------------------------------------------------
 
@@ -142,15 +158,16 @@ class Reader:
             table = self._tables.get(row.path)
             if table is None:
                 table = self._tables[row.path] = self._table(row.path)
-            if row.place >= table.starts[-1]:
-                raise ValueError(f"there is no row {row.place}: {row.path}")
-            key = row.path, bisect_right(table.starts, row.place) - 1
+            place = max(row.place, 0)
+            if place >= table.starts[-1]:
+                raise ValueError(f"there is no row {place}: {row.path}")
+            key = row.path, bisect_right(table.starts, place) - 1
             if key not in self._groups:
                 self._groups[key] = parquet.ParquetFile(row.path).read_row_group(key[1], columns=list(table.columns))
                 if len(self._groups) > _MOST_GROUPS:
                     self._groups.popitem(last=False)
             group = self._groups[key]
-        (values,) = group.slice(row.place - table.starts[key[1]], 1).to_pylist()
+        (values,) = group.slice(place - table.starts[key[1]], 1).to_pylist()
         return {name: values[name] for name in table.columns}
 
     def _table(self, path: Path) -> _Table:

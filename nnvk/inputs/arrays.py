@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import math
+import os
 import struct
 import tokenize
 import zipfile
@@ -21,7 +22,7 @@ import numpy as np
 from nnvk.base.text import dimensions
 from nnvk.importers.ports import Port
 
-_BROKEN = (
+BROKEN = (
     ValueError,
     EOFError,
     SyntaxError,
@@ -79,9 +80,13 @@ def load_array(path: Path, port: Port) -> np.ndarray:
 
 
 def array_shape(path: Path) -> tuple[int, ...]:
-    """The shape of the array in a ``.npy``. Errors as `load_arrays`."""
+    """The shape of the array in a ``.npy``, all of which must be there. Errors as `load_arrays`."""
     with path.open("rb") as file, _reading(path):
-        return _header(file, "").shape
+        header = _header(file, "")
+        wanted, there = math.prod(header.shape) * header.dtype.itemsize, os.fstat(file.fileno()).st_size - header.length
+        if wanted > there:
+            raise ValueError(f"{wanted:,} bytes of an array, of which there are {there:,}")
+        return header.shape
 
 
 def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
@@ -107,7 +112,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Whatever NumPy and zipfile raise becomes a ValueError that names the file."""
     try:
         yield
-    except (OSError, *_BROKEN) as error:
+    except (OSError, *BROKEN) as error:
         raise ValueError(f"not an array file of NumPy: {path} ({error})") from error
 
 

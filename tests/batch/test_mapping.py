@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import pytest
 
 import nnvk
 from nnvk import NnapiError, ResultCode
-from nnvk.batch import map_files, read_results, results
+from nnvk.batch import map_files, mapping, read_results, results
 from nnvk.batch.results import Results
+from nnvk.batch.rows import Rows
 from nnvk.batch.task import Worker
 
 CPU = [nnvk.get_device("nnapi-reference")]
@@ -208,6 +210,85 @@ def test_files_are_written_as_time_goes_on(tmp_path, monkeypatch) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert (tmp_path / "out" / "map.json").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut off", "text", "of another kind", "without names", "a huge header"])
+def test_damaged_results_are_named(task, digits, tmp_path, damage) -> None:
+    out = tmp_path / "out"
+    map_files(task, digits[:3], out, devices=CPU)
+    (path,) = out.glob("*.npz")
+    content = path.read_bytes()
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "cut off":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "text":
+        path.write_text("no archive")
+    elif damage == "of another kind":
+        with path.open("wb") as file:
+            np.savez(file, name=np.array([{}], object))
+    elif damage == "without names":
+        with path.open("wb") as file:
+            np.savez(file, **{"0": np.zeros(3)})
+    else:
+        head = b"{'descr': '<U9', 'fortran_order': False, 'shape': (99999999999999,), }".ljust(117) + b"\n"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("name.npy", b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
+    for use in (lambda: map_files(task, digits, out, devices=CPU), lambda: list(read_results(out))):
+        with pytest.raises(ValueError, match=r"damaged results, without which the rows are computed again: .*\.npz"):
+            use()
+    path.unlink()
+    assert map_files(task, digits[:3], out, devices=CPU).done == 3
+
+
+def test_rows_are_not_listed_before_the_first_is_run(task, tmp_path, monkeypatch) -> None:
+    """There may be more than fit into memory."""
+    begun: list[int] = []
+
+    def stop(*_: object) -> list[np.ndarray]:
+        raise NnapiError(ResultCode.DEAD_OBJECT, "it has died")
+
+    monkeypatch.setattr(mapping, "find_rows", lambda *_: [Rows(tmp_path / "many.npy", 10**15, has_places=True)])
+    monkeypatch.setattr(Worker, "run", stop)
+    with pytest.raises(NnapiError, match="it has died"):
+        map_files(task, [], tmp_path / "out", devices=CPU, begin=lambda count: begun.append(count) or print)
+    assert begun == [10**15]
+
+
+def test_names_of_rows() -> None:
+    places = ["a#0", "a#2", "a#70", "b#c#1"]
+    others = ["a", "a#", "a#-1", "a#01", "#3", "a#٣", "a#1.npy", f"a#{10**30}", "no\udcffname#x"]
+    names = results.Names([*places, *others])
+    assert all(name in names for name in (*places, *others))
+    assert not any(name in names for name in ("a#1", "a#71", "b", "b#c", "b#c#2", "c#0", "#4", "", "a#1e2"))
+    assert [names.count(Rows(Path("a"), count, has_places=True)) for count in (0, 1, 3, 70, 71)] == [0, 1, 2, 2, 3]
+    assert names.count(Rows(Path("c"), 5, has_places=True)) == 0
+    assert [names.count(Rows(Path(name), 1, has_places=False)) for name in ("a", "b", "a#2")] == [1, 0, 1]
+
+
+RAY = """
+class exceptions:
+    class RayError(Exception): pass
+def is_initialized(): return False
+def init(**_): raise {error}
+"""
+
+
+@pytest.mark.parametrize("error", ["ConnectionError('a long story\\nno cluster at 1.2.3.4')", "RuntimeError()"])
+def test_a_ray_that_does_not_start(task, digits, tmp_path, monkeypatch, error) -> None:
+    package = tmp_path / "packages" / "ray"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(RAY.format(error=error))
+    (package / "data.py").touch()
+    (package / "exceptions.py").write_text("class RayError(Exception): pass\n")
+    monkeypatch.syspath_prepend(package.parent)
+    for name in [name for name in sys.modules if name.split(".")[0] == "ray" or name == "nnvk.batch.on_ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    said = "no cluster at 1.2.3.4" if "story" in error else "RuntimeError"
+    with pytest.raises(NnapiError, match=f"Ray does not start: {said}") as raised:
+        map_files(task, digits, tmp_path / "out", engine="ray")
+    assert raised.value.code is ResultCode.UNAVAILABLE_DEVICE
+    monkeypatch.delitem(sys.modules, "nnvk.batch.on_ray")
 
 
 def test_names_that_are_no_unicode(task, digits, tmp_path) -> None:

@@ -99,6 +99,26 @@ def test_arrays(tmp_path) -> None:
     assert "got float64" in outcome.failures[1].reason
 
 
+def test_a_header_that_lies_is_not_believed(tmp_path) -> None:
+    """128 bytes that say that there are 1,000,000,000 rows behind them are one failure."""
+    model = negated(tmp_path / "negate.tflite")
+    for number, rows in enumerate((1_000_000_000, 1)):
+        head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 1, 3), }}".encode().ljust(117) + b"\n"
+        path = tmp_path / f"{number}.npy"
+        path.write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
+        outcome = map_files(Task(model), [path], tmp_path / f"out{number}", devices=CPU)
+        (failure,) = outcome.failures
+        assert failure.name == str(path)
+        assert f"({12 * rows:,} bytes of an array, of which there are 0)" in failure.reason
+
+
+def test_a_file_that_is_given_twice_has_its_rows_once(tmp_path) -> None:
+    model = negated(tmp_path / "negate.tflite")
+    np.save(tmp_path / "many.npy", np.zeros((4, 1, 3), np.float32))
+    given = [tmp_path / "many.npy", tmp_path, tmp_path / "many.npy"]
+    assert map_files(Task(model), given, tmp_path / "out", devices=CPU).done == 4
+
+
 def added(path: Path) -> Path:
     net = Net([T("FLOAT32", RECTANGLE, name=name) for name in "xy"], [T("FLOAT32", RECTANGLE)])
     net.op("ADD", net.inputs, net.outputs, "AddOptions")
