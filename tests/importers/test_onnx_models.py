@@ -455,6 +455,22 @@ def test_resize(name: str, size: tuple[int, int]) -> None:
         assert operations(imported) == ["RESIZE_BILINEAR"]
 
 
+@pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
+@pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+def test_resize_by_scales_that_are_no_binary_fractions(mode: str, nearest: str) -> None:
+    """What is nearly whole, or nearly in the middle of two, depends on the type that places are computed in."""
+    rng = np.random.default_rng(0)
+    scales = [rng.integers(1, 70) / rng.integers(1, 40) for _ in range(25)]
+    known = [(26, 64 / 26), (46, 2.153846263885498), (31, 1.3), (5, 1.06), (20, 2 / 7)]
+    for size, scale in [*known, *((int(rng.integers(2, 60)), scale) for scale in scales if 0.1 < scale < 4)]:
+        if int(F(size) * F(scale)) < 1:
+            continue
+        node = op("Resize", "x - scales", "y", coordinate_transformation_mode=mode, nearest_mode=nearest)
+        net = model([node], {"x": (F, [1, 1, 1, size])}, ["y"], {"scales": np.array([1, 1, 1, scale], F)})
+        x = np.arange(size, dtype=F).reshape(1, 1, 1, size)
+        check(net, {"x": x}, tolerance=0, devices=["nnapi-reference"])
+
+
 def test_half_precision() -> None:
     nodes = [op("MatMul", "x w", "m"), op("Softmax", "m", "s", axis=-1), op("MatMul", "s v", "y")]
     constants = {"w": drawn(7, 5, dtype=np.float16)}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import actual, boolean, check, f32, f32c, i32, i32c, out, q8, q8c
+from tflite_oracle import actual, boolean, check, compare, f32, f32c, i32, i32c, out, q8, q8c
 
 from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import load
@@ -293,3 +293,10 @@ def test_requantize(source: str, result: str) -> None:
 def test_constants_are_folded() -> None:
     imported = check("ADD", [i32c(1, 2), i32c(3, 4)], out("INT32"), "AddOptions")
     assert [operation.code for operation in imported.model.frozen.operations] == [Op.RESHAPE]
+
+
+def test_the_sign_of_nan_is_nan() -> None:
+    source, result = f32(5), T()
+    net = Net([source], [result])
+    net.op("SIGN", [source], result)
+    compare(write(net), [np.float32([np.nan, -0.0, 0, np.inf, -2])])

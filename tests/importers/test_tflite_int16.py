@@ -63,6 +63,18 @@ def test_conv_2d_of_many_products() -> None:
         check("CONV_2D", inputs, q16(scale=0.5), "Conv2DOptions", version=4, steps=0, feed=feed, **options)
 
 
+@pytest.mark.parametrize("value", [-32768, -300, 32767])
+def test_sums_without_a_bias_have_64_bits(value: int) -> None:
+    """LiteRT takes such a DEPTHWISE_CONV_2D, and no such CONV_2D."""
+    options = {"Padding": VALID, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    options |= {"DepthMultiplier": 2}
+    weights = T("INT8", data=np.full((1, 29, 23, 4), 127), scale=[0.0003, 0.0004, 0.0005, 0.0006], dim=3)
+    inputs, feed = [q16(1, 29, 23, 2), weights], [np.full((1, 29, 23, 2), value, np.int16)]
+    check(
+        "DEPTHWISE_CONV_2D", inputs, q16(scale=0.5), "DepthwiseConv2DOptions", version=4, steps=0, feed=feed, **options
+    )
+
+
 def test_conv_2d_dilated_and_grouped() -> None:
     options = {"Padding": SAME, "StrideW": 1, "StrideH": 1, "DilationWFactor": 2, "DilationHFactor": 3}
     check("CONV_2D", [q16(1, 7, 5, 4), q8c(3, 3, 3, 4), bias(1, 2, 3)], q16(), "Conv2DOptions", steps=0, **options)

@@ -179,6 +179,15 @@ def test_top_k() -> None:
     check("TOPK_V2", [q8(3, 7), scalar(4)], [q8(), out("INT32")], "TopKV2Options")
 
 
+def test_top_k_of_equal_elements() -> None:
+    """The first comes first."""
+    source, values, places = f32(2, 9), T(), out("INT32")
+    net = Net([source], [values, places])
+    net.op("TOPK_V2", [source, scalar(6)], [values, places], "TopKV2Options")
+    rows = np.float32([[1, 3, 3, 2, 3, 1, 0, 2, 1], [5] * 9])
+    compare(write(net), [rows])
+
+
 @pytest.mark.parametrize("name", ["ARG_MAX", "ARG_MIN"])
 @pytest.mark.parametrize("type_", ["INT32", "INT64"])
 def test_arg_extreme(name: str, type_: str) -> None:

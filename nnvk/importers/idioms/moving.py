@@ -231,3 +231,16 @@ def merged(shape: Shape, folded: set[int]) -> tuple[list[int], list[int]]:
         if axis in folded:
             runs.append(len(sizes) - 1)
     return sizes, runs
+
+
+# --- the best ------------------------------------------------------------------------------------------------
+
+
+def largest(c: Emitter, source: Value, k: int) -> tuple[Value, Value]:
+    """The ``k`` largest elements along the last axis, and their places.
+
+    Of equal ones the first comes first, as in TFLite and ONNX. NNAPI takes the last one first: rows are turned round.
+    """
+    turned = c.keep(Op.REVERSE, source, np.array([len(source.shape) - 1]))
+    best, places = c.emit_many(Op.TOPK_V2, turned, k, outs=[source.type, I32])
+    return best, c.emit(Op.SUB, c.constant(source.shape[-1] - 1, I32), places, NONE, out=I32)

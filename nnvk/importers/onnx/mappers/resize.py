@@ -19,6 +19,9 @@ from nnvk.ops.resize import linear_taps, nearest_indices
 from nnvk.types.codes import OperationCode
 
 Op = OperationCode
+F = np.float32
+"""Sizes and places are computed in this type, as onnxruntime does: what is nearly whole, or nearly in the middle of two
+numbers, would be another place in another type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +88,19 @@ def _axes(c: Context) -> list[Axis]:
         factors = list(scales or ())
         if not all(math.isfinite(factor) and factor > 0 for factor in factors):
             raise Unmapped(f"scales must be positive, got {factors}")
-        sizes = [math.floor(size * factor) for size, factor in zip(spans, factors, strict=True)]
+        sizes = [math.floor(F(size) * F(factor)) for size, factor in zip(spans, factors, strict=True)]
     if min(sizes) < 1:
         raise Unmapped(f"the sizes must be positive, got {sizes}")
-    crops = c.node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    crops = _crops(c)
     found = [Axis(size, size, 1.0) for size in source.shape]
     for position, (place, out, factor) in enumerate(zip(places, sizes, factors, strict=True)):
         ends = (regions[position], regions[position + len(places)]) if crops and regions else (0.0, 1.0)
         found[place] = Axis(source.shape[place], out, factor, *ends)
     return found
+
+
+def _crops(c: Context) -> bool:
+    return c.node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
 
 def _reals(c: Context, position: int) -> list[float] | None:
@@ -104,36 +111,43 @@ def _reals(c: Context, position: int) -> list[float] | None:
 
 
 def _positions(c: Context, axis: Axis) -> np.ndarray:
-    """Where each element of the output is in the input."""
+    """Where each element of the output is in the input, in 32-bit floats."""
     kind = c.node.text("coordinate_transformation_mode", "half_pixel")
     if c.node.op_type == "Upsample" or (c.node.version < 11 and not c.node.has("coordinate_transformation_mode")):
         kind = "asymmetric"
-    x = np.arange(axis.out, dtype=np.float64)
+    x = np.arange(axis.out, dtype=F)
+    scale, last = F(axis.scale), F(axis.size - 1)
     if kind == "asymmetric":
-        return x / axis.scale
+        return x / scale
     if kind == "align_corners":
-        full = axis.scale * axis.size  # which need not be whole
-        return x * (axis.size - 1) / (full - 1) if full != 1 else x * 0
+        full = scale * F(axis.size)  # which need not be whole
+        if c.node.text("mode", "nearest") == "nearest" or abs(full - F(axis.out)) < _NEARLY_WHOLE:
+            full = F(axis.out)
+        return x * last / (full - F(1)) if full != 1 else x * F(0)
     if kind == "tf_crop_and_resize":
+        start, end = F(axis.start), F(axis.end)
         if axis.out > 1:
-            return axis.start * (axis.size - 1) + x * (axis.end - axis.start) * (axis.size - 1) / (axis.out - 1)
-        return 0.5 * (axis.start + axis.end) * (axis.size - 1) + x * 0
+            return start * last + x * (end - start) * last / F(axis.out - 1)
+        return F(0.5) * (start + end) * last + x * F(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
-        return np.full(1, -0.5)
+        return np.full(1, -0.5, F)
     if kind == "half_pixel_symmetric":
-        adjustment = axis.out / (axis.scale * axis.size)
-        centre = axis.size / 2
-        return centre * (1 - adjustment) + (x + 0.5) / axis.scale - 0.5
+        adjustment = F(axis.out) / (scale * F(axis.size))
+        return F(axis.size) / F(2) * (F(1) - adjustment) + (x + F(0.5)) / scale - F(0.5)
     if kind not in ("half_pixel", "pytorch_half_pixel"):
         raise Unmapped(f"attribute 'coordinate_transformation_mode' is '{kind}', which is unknown here")
-    return (x + 0.5) / axis.scale - 0.5
+    return (x + F(0.5)) / scale - F(0.5)
 
 
+_NEARLY_WHOLE = 1e-4
+"""How far the product of a scale and a size may be off the whole number that is meant, because scales are rounded."""
+_NEARLY_HALF = 1e-6
+"""How far from the middle of two a place may be to be taken for it. Measured on onnxruntime 1.32."""
 _ROUNDED: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor,
     "ceil": np.ceil,
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x.astype(np.float64) - 0.5 - _NEARLY_HALF),
+    "round_prefer_ceil": lambda x: np.floor(x.astype(np.float64) + 0.5 + _NEARLY_HALF),
 }
 
 
@@ -142,9 +156,7 @@ def _nearest_places(c: Context, axis: Axis) -> np.ndarray:
     if c.node.op_type == "Upsample" or c.node.version < 11:
         kind = "floor"
     position = _positions(c, axis)
-    if c.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and np.any(
-        (position < 0) | (position > axis.size - 1)
-    ):
+    if _crops(c) and np.any((position < 0) | (position > axis.size - 1)):
         raise Unmapped("NNAPI extrapolates no nearest elements")
     if kind not in _ROUNDED:
         raise Unmapped(f"attribute 'nearest_mode' is '{kind}', which is unknown here")
@@ -161,6 +173,8 @@ _FLAGS = ((False, False), (True, False), (False, True))
 
 
 def _nearest(c: Context, value: Value, axes: list[Axis]) -> Value:
+    if all(axis.size == axis.out for axis in axes) and not _crops(c):
+        return value  # whatever the scales are, as in onnxruntime
     places = [_nearest_places(c, axis) for axis in axes]
     if _is_image(value, axes) and value.type.dtype != np.int32:
         for flags in _FLAGS:

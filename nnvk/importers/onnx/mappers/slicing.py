@@ -11,7 +11,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import each, joint, with_number
-from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, sliced, strided, transposed
+from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, largest, sliced, strided, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import flat_picked, joined
 from nnvk.importers.onnx.mappers.windows import numbers_of
@@ -279,10 +279,7 @@ def one_hot(c: Context) -> Tensor:
 
 @operator("TopK")
 def top_k(c: Context) -> list[Tensor]:
-    """Along the last axis, to which another one goes; the smallest are the largest upside down.
-
-    Of equal elements NNAPI takes the last one first, and ONNX the first one: rows are turned round.
-    """
+    """Along the last axis, to which another one goes; the smallest are the largest upside down."""
     source = c.tensor()
     k = c.node.integer("k", 0) if c.node.has("k") else int(c.scalar(1, "k"))
     axis = axis_of(c.node.integer("axis", -1), source.rank)
@@ -295,9 +292,7 @@ def top_k(c: Context) -> list[Tensor]:
     is_smallest = not c.node.integer("largest", 1)
     if is_smallest:
         rows = each(c, Op.NEG, rows)
-    rows = c.keep(Op.REVERSE, rows, np.array([1]))
-    best, places = c.emit_many(Op.TOPK_V2, rows, k, outs=[value.type, I32])
-    places = joint(c, Op.SUB, c.constant(source.shape[axis] - 1, I32), places, NONE, out=I32)
+    best, places = largest(c, rows, k)
     if is_smallest:
         best = each(c, Op.NEG, best)
     back = [order.index(one) for one in range(source.rank)]

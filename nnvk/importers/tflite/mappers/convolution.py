@@ -33,6 +33,10 @@ def check_rank(name: str, value: Value, rank: int) -> None:
         raise Unmapped(f"{name} must have rank {rank}, got shape {list(value.shape)}")
 
 
+_WIDE_WITHOUT_BIAS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+"""Operators whose sums of 16-bit steps have 64 bits where there is no bias, as with one of INT64."""
+
+
 def bias(c: Context, source: Value, weights: Value, position: int, channels: int) -> Value:
     """The bias, which NNAPI wants always and in the product of the scales; zeros where the operator has none.
 
@@ -52,7 +56,8 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
         return c.constant(words, type_)
     value = c.optional(position)
     if value is None:
-        return c.filled(0, type_, (channels,))
+        is_wide = source.code is OperandCode.TENSOR_QUANT16_SYMM and c.operator.name in _WIDE_WITHOUT_BIAS
+        return c.filled(0, type_, (2 * channels if is_wide else channels,))
     value = c.reshape(c.like(value, source), (channels,))
     if value.array is None or value.code is not type_.code:
         return value

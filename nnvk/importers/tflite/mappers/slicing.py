@@ -13,7 +13,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import axis_of, gathered, packed, sliced
+from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.registry import builtin
@@ -285,8 +285,7 @@ def where(c: Context) -> Value:
 @builtin("TOPK_V2")
 def top_k(c: Context) -> list[Value]:
     """The largest elements of each row, and where they were."""
-    source = c.input(0)
-    return c.emit_many(Op.TOPK_V2, source, c.integer(1, "k"), outs=[source.type, I32])
+    return list(largest(c, c.input(0), c.integer(1, "k")))
 
 
 # --- by key --------------------------------------------------------------------------------------------------
