@@ -358,6 +358,11 @@ class Execution:
             for what, given in (("input", self._inputs), ("output", self._outputs)):
                 if None in given:
                     raise bad_data(f"{what} {given.index(None)} was not set")
+            used = {id(memory) for (what, _), memory in self._device_memory.items() if what == "input"}
+            for (what, index), memory in self._device_memory.items():
+                if what == "output" and id(memory) in used:
+                    raise bad_data(f"output {index} is device memory that the same execution uses already")
+                used.add(id(memory))
             inputs = [argument for argument in self._inputs if argument is not None]
             outputs = [argument for argument in self._outputs if argument is not None]
             self._bound = BoundPlan(self._plan, Request(inputs, outputs))

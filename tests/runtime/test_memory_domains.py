@@ -206,6 +206,18 @@ def test_it_must_hold_something_to_be_an_input(device: nnvk.Device, kind: str) -
     assert (output == 8).all()
 
 
+@pytest.mark.parametrize("is_initialised", [False, True])
+def test_it_is_no_input_and_output_at_once(device: nnvk.Device, is_initialised: bool) -> None:
+    compilation = compiled(increment_model(), device)
+    memory = device_memory(inputs=[(compilation, 0)], outputs=[(compilation, 0)])
+    if is_initialised:
+        Memory.copy(shared_memory(np.zeros(4, np.float32)), memory)
+    run = execution(compilation, [memory], [memory], reusable=True)
+    for compute in (run.compute, run.start_compute, lambda: run.start_compute_with_dependencies([])):
+        with raises(ResultCode.BAD_DATA, "output 0 is device memory that the same execution uses already"):
+            compute()
+
+
 def test_an_output_that_fails_holds_nothing(cpu: nnvk.Device) -> None:
     driver = Failing(cpu.driver)
     compilation = compiled(increment_model(), nnvk.Device(driver))
