@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 import onnx
 from onnx import helper, numpy_helper
 from onnx_net import model, op, subgraph
-from onnx_oracle import actual, check, expected, operations
+from onnx_oracle import DEVICES, actual, check, expected, operations
 
 from nnvk import NnapiError, OperandCode
 from nnvk.importers.onnx import OnnxImportError, load, supported_operators
@@ -469,6 +469,15 @@ def test_resize_by_scales_that_are_no_binary_fractions(mode: str, nearest: str) 
         net = model([node], {"x": (F, [1, 1, 1, size])}, ["y"], {"scales": np.array([1, 1, 1, scale], F)})
         x = np.arange(size, dtype=F).reshape(1, 1, 1, size)
         check(net, {"x": x}, tolerance=0, devices=["nnapi-reference"])
+
+
+@pytest.mark.parametrize(("dtype", "of_nan"), [(F, np.nan), (np.float16, 0)])
+def test_the_sign_of_nan_is_that_of_onnxruntime(dtype: Any, of_nan: float) -> None:
+    net = model([op("Sign", "x", "y")], {"x": (dtype, [4])}, ["y"])
+    feeds = {"x": np.array([np.nan, 0, np.inf, -3], dtype)}
+    imported = load(net.SerializeToString())
+    for result in (expected(net, feeds)[0], *(actual(imported, feeds, device)[0] for device in DEVICES)):
+        np.testing.assert_array_equal(result, [of_nan, 0, 1, -1])
 
 
 def test_half_precision() -> None:

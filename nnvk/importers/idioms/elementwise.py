@@ -111,12 +111,13 @@ def ceiling(c: Emitter, value: Value) -> Value:
     return value
 
 
-def sign(c: Emitter, source: Value) -> Value:
-    """1, 0 or -1, and NaN of NaN: what is neither above 0 nor below stays what it is."""
+def sign(c: Emitter, source: Value, *, keeps_nan: bool = True) -> Value:
+    """1, 0 or -1, and of NaN itself or 0."""
     flat = c.reshape(source, (source.size,))
     zero = c.constant(0, OperandType(source.code))
-    ones, minus = (c.filled(number, flat.type, flat.shape) for number in (1, -1))
-    negative = c.emit(Op.SELECT, c.emit(Op.LESS, flat, zero, out=BOOL8), minus, flat, out=flat.type)
+    ones, zeros, minus = (c.filled(number, flat.type, flat.shape) for number in (1, 0, -1))
+    neither = flat if keeps_nan else zeros
+    negative = c.emit(Op.SELECT, c.emit(Op.LESS, flat, zero, out=BOOL8), minus, neither, out=flat.type)
     positive = c.emit(Op.GREATER, flat, zero, out=BOOL8)
     return c.reshape(c.emit(Op.SELECT, positive, ones, negative, out=flat.type), source.shape)
 

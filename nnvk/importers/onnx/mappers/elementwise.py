@@ -86,8 +86,8 @@ def composed(c: Context) -> Value:
 
 @operator("Sign")
 def sign(c: Context) -> Value:
-    """1, 0 or -1."""
-    return idioms.sign(c, c.number())
+    """1, 0 or -1; of NaN, onnxruntime gives NaN in 32 bits and 0 in 16."""
+    return idioms.sign(c, c.number(), keeps_nan=c.tensor().dtype != np.float16)
 
 
 @operator("Reciprocal")
