@@ -136,7 +136,6 @@ std::shared_ptr<Server> start() {
   auto [life, its_life] = socketPair();
   Closing closing_life{life};
   const pid_t number = startServer(command, its.get(), its_life.get());
-  continueAtEnd(its_life.get(), number);
   its.close();
   uint32_t greeting[3] = {};
   if (!awaitGreeting(mine.get(), number)) {
@@ -164,7 +163,9 @@ std::shared_ptr<Server> start() {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s ends at once: %s", command.c_str(), broken.reason.c_str());
   }
   const pid_t server = static_cast<pid_t>(greeting[2]);
-  continueAtEnd(its_life.get(), server);
+  if (server != number) {
+    continueAtEnd(its_life.get(), server);
+  }
   // What the command has started in its turn is not ours to end.
   return std::make_shared<Server>(std::move(mine), std::move(life), std::move(watched), generation.load(),
                                   server == number ? number : 0);

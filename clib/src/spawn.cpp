@@ -152,6 +152,7 @@ NNVK_OTHER_STACK int become(void* argument) {
     start.error = errno;
     _exit(127);
   }
+  continueAtEnd(kLife, getpid());
 #ifdef SYS_close_range
   const bool closed = syscall(SYS_close_range, kLife + 1, ~0U, 0) == 0;
 #else
@@ -205,7 +206,7 @@ std::string findServer() {
   return found.empty() ? inPath() : found;
 }
 
-void continueAtEnd(int life, pid_t process) noexcept {
+NNVK_OTHER_STACK void continueAtEnd(int life, pid_t process) noexcept {
   // Where the kernel refuses one of these, a stopped process stays until somebody continues or kills it.
   if (fcntl(life, F_SETOWN, process) == 0 && fcntl(life, F_SETSIG, SIGCONT) == 0) {
     fcntl(life, F_SETFL, fcntl(life, F_GETFL) | O_ASYNC);

@@ -120,7 +120,10 @@ def test_a_server_that_others_can_replace_is_not_run(prefix: Path, change: str) 
     assert not (prefix / "environment").read_text()
 
 
-@pytest.mark.skipif(not (LIBRARY.parents[5] / "bin" / "nnvk").exists(), reason="nnvk is not installed")
+@pytest.mark.skipif(
+    not any((folder / "bin" / "nnvk").exists() for folder in LIBRARY.parents),
+    reason="the library is in a source tree, without a command beside it",
+)
 def test_the_installed_server_works(prefix: Path) -> None:
     """As far as the folders it lies in are root's alone."""
     program = build_installed(prefix)
