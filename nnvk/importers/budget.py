@@ -1,4 +1,4 @@
-"""What an import may take of memory and time: a file of a few hundred bytes can describe gigabytes, and years."""
+"""The memory and time that an import may take: a file of a few hundred bytes can describe gigabytes, and years."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ BASE_WORK, WORK_FACTOR = 1 << 27, 256
 
 
 class Budget:
-    """What an import may still take for constants, states and the parts of the model, and what it may still compute.
+    """The memory that constants, states and the parts of the model may still take, and the work that is left.
 
     Everything whose size is a number out of the file is charged before it is allocated: constants when they are read
-    or computed, and again as operands, because devices pack each of them anew. What is computed is charged before, too.
+    or computed, and again as operands, because devices pack each of them anew. Work counts the elements that are read
+    and computed.
     """
 
     def __init__(self, file_size: int) -> None:

@@ -20,7 +20,7 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def pointer_of(data: bytes) -> str:
-    """What a file that is no model is, if it begins as Git LFS's pointers do; else empty."""
+    """Say of a file that begins as Git LFS's pointers do that it is one; empty for other files."""
     return "it is a pointer of Git LFS, and `git lfs pull` brings the file" if data.startswith(_LFS_POINTER) else ""
 
 

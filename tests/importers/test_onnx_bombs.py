@@ -22,6 +22,7 @@ from test_onnx_errors import beside
 import nnvk
 from nnvk.importers.onnx import OnnxImportError, load
 from nnvk.importers.onnx.importer import bytes_beside
+from nnvk.importers.onnx.inference import inferred
 
 F = np.float32
 SECONDS, MEBIBYTES = 10, 1024
@@ -83,7 +84,7 @@ def doubling(depth: int) -> list[FunctionProto]:
 
 
 def with_constants(nodes: Sequence[Any], **constants: np.ndarray) -> ModelProto:
-    """What nodes make of constants, in ``e``, is added to an input."""
+    """A model that adds to an input what nodes make of constants, in ``e``."""
     return file([*nodes, op("Add", "e x", "y")], {"x": (F, [1])}, constants)
 
 
@@ -206,6 +207,29 @@ def test_sizes_that_no_tensor_has(dtype: Any, shape: list[int]) -> None:
         load(file([op("Cast", "x", "y", to=TensorProto.FLOAT)], {"x": (dtype, shape)}).SerializeToString())
 
 
+def test_picking_from_a_large_constant_costs_what_is_picked() -> None:
+    """Exported models look up rows of a table of positions in each of their layers."""
+    nodes = [op("Gather", "table places", f"row{number}") for number in range(40)]
+    made = with_constants(
+        [*nodes, op("Slice", "row0 zero one", "e")],
+        table=np.zeros(1 << 20, F),
+        places=np.arange(8),
+        zero=np.array([0]),
+        one=np.array([1]),
+    )
+    assert load(made.SerializeToString()).model.frozen.operations
+
+
+def test_inference_takes_no_modules_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may lie beside files of whoever made it."""
+    for name in ("onnx", "resource", "subprocess"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    net = file([op("Neg", "x", "y")], {"x": (F, [2, 3])})
+    assert inferred(net, {"x": (5, 3)})["y"].shape == (5, 3)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_indices_out_of_range_are_an_error() -> None:
     made = with_constants([op("GatherElements", "c i", "e", axis=0)], c=np.zeros(3, F), i=np.array([3]))
     with pytest.raises(OnnxImportError, match="its indices must lie between -3 and 2, got 3 to 3"):
@@ -213,7 +237,7 @@ def test_indices_out_of_range_are_an_error() -> None:
 
 
 def test_files_elsewhere_do_not_raise_the_budget(tmp_path: Path) -> None:
-    """What a file may make of its size counts what is in the model's folder, and nothing else."""
+    """The budget counts the bytes of files in the model's folder, and of no others."""
     folder = tmp_path / "folder"
     folder.mkdir()
     for place in (tmp_path / "large.bin", folder / "own.bin"):

@@ -455,10 +455,20 @@ def test_resize(name: str, size: tuple[int, int]) -> None:
         assert operations(imported) == ["RESIZE_BILINEAR"]
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_to_the_same_size_changes_nothing(mode: str) -> None:
+    """So it is in onnxruntime, whatever the scales are."""
+    node = op("Resize", "x - scales", "y", mode=mode)
+    net = model(
+        [node, op("Neg", "y", "z")], {"x": (F, [1, 1, 5, 7])}, ["z"], {"scales": np.array([1, 1, 1.06, 1.1], F)}
+    )
+    check(net, {"x": drawn(1, 1, 5, 7)}, tolerance=0)
+
+
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
 @pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 def test_resize_by_scales_that_are_no_binary_fractions(mode: str, nearest: str) -> None:
-    """What is nearly whole, or nearly in the middle of two, depends on the type that places are computed in."""
+    """Whether a place is whole, or in the middle of two, depends on the type that it is computed in."""
     rng = np.random.default_rng(0)
     scales = [rng.integers(1, 70) / rng.integers(1, 40) for _ in range(25)]
     known = [(26, 64 / 26), (46, 2.153846263885498), (31, 1.3), (5, 1.06), (20, 2 / 7)]

@@ -150,15 +150,18 @@ _LARGEST = 1 << 24
 _LARGEST_ELEMENT = 8
 """Bytes."""
 _NODE_WORK = 1 << 13
-"""What the reference takes for a node of few elements, in elements."""
+"""The reference takes as long for a node of few elements as for so many elements."""
 _PASSES_OF_WINDOWS = 4
-"""Arrays of 64-bit floats that a window's formula goes through."""
+"""A window's formula goes through so many arrays of 64-bit floats."""
 _PASSES: Mapping[str, int] = {
     **dict.fromkeys(("GatherElements", "GatherND", "ScatterElements", "ScatterND"), 64),  # loops in Python
     **dict.fromkeys(("TopK", "Unique"), 16),
-    "Einsum": 4,
 }
-"""How many times longer an element takes with an operator than with most."""
+"""An element takes so many times longer with an operator than with most."""
+_PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Shape", "Size", "Slice"})
+"""Operators that don't go through all of their first input."""
+_EINSUM_STEPS = 8
+"""Steps of an Einsum that take as long as an element."""
 _DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
 """What the reference raises for inputs that an operator does not take."""
 
@@ -189,14 +192,14 @@ _SIZES: Mapping[str, Callable[[Sequence[np.ndarray]], int]] = {
 }
 
 
-_INDEXED: Mapping[str, tuple[int, int]] = {"Gather": (0, 1), "GatherElements": (0, 1), "ScatterElements": (0, 1)}
-"""Operators that take elements along an axis by indices: the inputs of these."""
+_INDEXED = frozenset({"Gather", "GatherElements", "ScatterElements"})
+"""Operators whose second input has indices along an axis of the first."""
 
 
 def _check(node: Node, arrays: Sequence[np.ndarray]) -> None:
     """`Unmapped` where an operator does not take its inputs, and the reference would not say so."""
     if node.op_type in _INDEXED and len(arrays) > 1:
-        source, indices = (arrays[place] for place in _INDEXED[node.op_type])
+        source, indices = arrays[:2]
         axis = node.integer("axis", 0)
         size = source.shape[axis] if -source.ndim <= axis < source.ndim else 0
         if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
@@ -240,8 +243,10 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
     if most is None or most > _LARGEST or _gives_texts(node):
         return None
     budget.check(max(most, 0) * _LARGEST_ELEMENT)
-    elements = max(most, 0) + sum(array.size for array in arrays)
-    budget.work(_NODE_WORK + elements * _PASSES.get(node.op_type, 1))
+    passes = _PASSES.get(node.op_type, 1)
+    steps = most // _EINSUM_STEPS if node.op_type == "Einsum" else 0
+    walked = arrays[1:] if node.op_type in _PICKING else arrays
+    budget.work(_NODE_WORK + steps + passes * sum(array.size for array in walked))
     proto = type(node.proto)()
     proto.CopyFrom(node.proto)
     del proto.attribute[:]
@@ -268,5 +273,6 @@ def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[
         if array.dtype == object:
             return None
         budget.charge(array.nbytes)
+        budget.work(passes * array.size)
         outputs.append(constant(array))
     return outputs

@@ -78,7 +78,7 @@ def bytes_beside(model: ModelProto, folder: Path | None) -> int:
     total = 0
     for name in names:
         with suppress(OSError, ValueError, RuntimeError, Unmapped):  # which whoever reads it says
-            total += file_beside(folder, name).stat().st_size
+            total += file_beside(folder, name, "a constant").stat().st_size
     return total
 
 

@@ -1,10 +1,11 @@
-"""What ONNX's shape inference knows of a model's tensors: in a process of its own, with limits.
+"""Shape inference by the onnx package, in a process of its own with limits.
 
-Files of a few hundred bytes make it run for ever, take all memory, or crash.
+Some files of a few hundred bytes make it run for ever, take all memory, or crash.
 """
 
 from __future__ import annotations
 
+import multiprocessing.spawn
 import os
 import subprocess
 import sys
@@ -20,14 +21,16 @@ from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.operand import Shape
 
 _SECONDS, _BYTES = 2, 512 << 20
-"""What the process may take, beside what it takes to start."""
+"""The process may take this processor time, and this memory beside what it takes to start."""
 _LARGEST_CONSTANT = 1 << 10
 """Bytes of a constant beyond which its elements are not looked at: they are neither shapes nor axes."""
 _INFER = """
-import resource, sys
+import sys
+sys.path[:] = sys.argv[3:]  # without the current folder, where a model may lie beside modules of somebody's
+import resource
 from onnx.shape_inference import infer_shapes
 from onnx import ModelProto
-seconds, nbytes = map(int, sys.argv[1:])
+seconds, nbytes = map(int, sys.argv[1:3])
 with open("/proc/self/statm") as file:
     nbytes += int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
@@ -51,19 +54,15 @@ def inferred(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, Tensor
     for port in copy.graph.input:
         for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
             dim.dim_value = size
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "OPENBLAS_NUM_THREADS": "1",  # whose stacks would count
-    }
+    python = os.fsdecode(multiprocessing.spawn.get_executable())
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _INFER, str(_SECONDS), str(_BYTES)],
+            [python, "-c", _INFER, str(_SECONDS), str(_BYTES), *map(str, sys.path)],
             input=copy.SerializeToString(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=3 * _SECONDS,
-            env=environment,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # the stacks of its threads would count
             check=True,
         )
         known = ModelProto.FromString(done.stdout).graph

@@ -95,12 +95,15 @@ def dtype_of(element_type: int, what: str) -> np.dtype:
     return dtype
 
 
-def file_beside(folder: Path, location: str) -> Path:
-    """A file beside a model, by its name there. `Unmapped`: it is elsewhere, or no file. OSError, ValueError."""
+def file_beside(folder: Path, location: str, what: str) -> Path:
+    """A file beside a model, by its name there, which has ``what``.
+
+    Raises `Unmapped` where it is elsewhere, or no file, and OSError, ValueError and RuntimeError of its path.
+    """
     inside = location and not PurePosixPath(location).is_absolute() and ".." not in PurePosixPath(location).parts
     path = folder / location if inside else folder
     if not inside or not path.resolve(strict=True).is_relative_to(folder.resolve()) or not path.is_file():
-        raise Unmapped(f"it must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
+        raise Unmapped(f"{what} must be in a file of the model's folder, got '{printable(location, NAME_SHOWN)}'")
     return path
 
 
@@ -141,7 +144,7 @@ class Arrays:
                 f"{what} is in the file '{printable(location, NAME_SHOWN)}' beside the model: load it from its path"
             )
         try:
-            path = file_beside(self._folder, location)
+            path = file_beside(self._folder, location, what)
             offset, length = int(where.get("offset", 0)), int(where.get("length", math.prod(shape) * dtype.itemsize))
             if length != math.prod(shape) * dtype.itemsize:
                 raise Unmapped(
@@ -154,8 +157,6 @@ class Arrays:
                     f"which has {path.stat().st_size}"
                 )
             array = np.fromfile(path, dtype.newbyteorder("<"), math.prod(shape), offset=offset)
-        except Unmapped as error:
-            raise Unmapped(f"{what}: {error}") from error
         except (OSError, ValueError, RuntimeError) as error:
             raise Unmapped(f"{what} can't be read from '{printable(location, NAME_SHOWN)}': {error}") from error
         return array.astype(dtype, copy=False).reshape(shape)

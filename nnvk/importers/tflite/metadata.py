@@ -33,7 +33,7 @@ _LARGEST_DIRECTORY = 1 << 20
 _END_OF_DIRECTORY = struct.Struct("<4s4H2IH")
 """APPNOTE of ZIP, 4.3.16."""
 _FIELD_WORK = 256
-"""What a field takes to be read, in elements of a constant that is computed."""
+"""A field takes as long to be read as so many elements take to be computed."""
 _TEXT_COST, _CHARACTER_COST = 64, 4
 """Bytes that a text takes, and each of its characters at most."""
 _AXIS_LABELS = 2

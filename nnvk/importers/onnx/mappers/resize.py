@@ -19,7 +19,7 @@ from nnvk.ops.resize import linear_taps, nearest_indices
 from nnvk.types.codes import OperationCode
 
 Op = OperationCode
-F = np.float32
+float32 = np.float32
 """Sizes and places are computed in this type, as onnxruntime does: what is nearly whole, or nearly in the middle of two
 numbers, would be another place in another type."""
 
@@ -46,6 +46,8 @@ def resize(c: Context) -> Tensor:
     source = c.tensor()
     axes = _axes(c)
     mode = c.node.text("mode", "nearest")
+    if all(axis.size == axis.out for axis in axes) and not _crops(c):
+        return source  # whatever the scales are, as in onnxruntime
     value = c.value()
     if mode == "nearest":
         return c.give(_nearest(c, value, axes), None, source.dtype)
@@ -88,7 +90,7 @@ def _axes(c: Context) -> list[Axis]:
         factors = list(scales or ())
         if not all(math.isfinite(factor) and factor > 0 for factor in factors):
             raise Unmapped(f"scales must be positive, got {factors}")
-        sizes = [math.floor(F(size) * F(factor)) for size, factor in zip(spans, factors, strict=True)]
+        sizes = [math.floor(float32(size) * float32(factor)) for size, factor in zip(spans, factors, strict=True)]
     if min(sizes) < 1:
         raise Unmapped(f"the sizes must be positive, got {sizes}")
     crops = _crops(c)
@@ -115,28 +117,28 @@ def _positions(c: Context, axis: Axis) -> np.ndarray:
     kind = c.node.text("coordinate_transformation_mode", "half_pixel")
     if c.node.op_type == "Upsample" or (c.node.version < 11 and not c.node.has("coordinate_transformation_mode")):
         kind = "asymmetric"
-    x = np.arange(axis.out, dtype=F)
-    scale, last = F(axis.scale), F(axis.size - 1)
+    x = np.arange(axis.out, dtype=float32)
+    scale, last = float32(axis.scale), float32(axis.size - 1)
     if kind == "asymmetric":
         return x / scale
     if kind == "align_corners":
-        full = scale * F(axis.size)  # which need not be whole
-        if c.node.text("mode", "nearest") == "nearest" or abs(full - F(axis.out)) < _NEARLY_WHOLE:
-            full = F(axis.out)
-        return x * last / (full - F(1)) if full != 1 else x * F(0)
+        full = scale * float32(axis.size)  # which need not be whole
+        if c.node.text("mode", "nearest") == "nearest" or abs(full - float32(axis.out)) < _NEARLY_WHOLE:
+            full = float32(axis.out)
+        return x * last / (full - float32(1)) if full != 1 else x * float32(0)
     if kind == "tf_crop_and_resize":
-        start, end = F(axis.start), F(axis.end)
+        start, end = float32(axis.start), float32(axis.end)
         if axis.out > 1:
-            return start * last + x * (end - start) * last / F(axis.out - 1)
-        return F(0.5) * (start + end) * last + x * F(0)
+            return start * last + x * (end - start) * last / float32(axis.out - 1)
+        return float32(0.5) * (start + end) * last + x * float32(0)
     if kind == "pytorch_half_pixel" and axis.out == 1:
-        return np.full(1, -0.5, F)
+        return np.full(1, -0.5, float32)
     if kind == "half_pixel_symmetric":
-        adjustment = F(axis.out) / (scale * F(axis.size))
-        return F(axis.size) / F(2) * (F(1) - adjustment) + (x + F(0.5)) / scale - F(0.5)
+        adjustment = float32(axis.out) / (scale * float32(axis.size))
+        return float32(axis.size) / float32(2) * (float32(1) - adjustment) + (x + float32(0.5)) / scale - float32(0.5)
     if kind not in ("half_pixel", "pytorch_half_pixel"):
         raise Unmapped(f"attribute 'coordinate_transformation_mode' is '{kind}', which is unknown here")
-    return (x + F(0.5)) / scale - F(0.5)
+    return (x + float32(0.5)) / scale - float32(0.5)
 
 
 _NEARLY_WHOLE = 1e-4
@@ -173,8 +175,6 @@ _FLAGS = ((False, False), (True, False), (False, True))
 
 
 def _nearest(c: Context, value: Value, axes: list[Axis]) -> Value:
-    if all(axis.size == axis.out for axis in axes) and not _crops(c):
-        return value  # whatever the scales are, as in onnxruntime
     places = [_nearest_places(c, axis) for axis in axes]
     if _is_image(value, axes) and value.type.dtype != np.int32:
         for flags in _FLAGS:
