@@ -69,7 +69,7 @@ def run(
 
 
 def _last_line(error: BaseException) -> str:
-    """What an error says in the end: before, Ray's have what happened where."""
+    """The last line of an error, which says what is wrong. Ray's errors begin with a traceback."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1]
 

@@ -23,7 +23,7 @@ _NAMES = "name"
 _ROWS = 1024
 _BYTES = 64 << 20
 _DIGITS = 18
-"""Of a place, at most."""
+"""A place has fewer digits."""
 _NONE = np.zeros(0, np.int64)
 _SECONDS = 30.0
 """Rows, bytes and time after which a file is written: what a crash loses at most."""
@@ -108,7 +108,7 @@ class Results:
         files = _files(folder)
         self._number = 1 + max((int(file.stem) for file in files), default=-1)
         self.before = Names(name for file in files for name in _names_in(file))
-        """Of the rows whose results were there when the folder was opened."""
+        """The names of the rows whose results were there when the folder was opened."""
 
     def __enter__(self) -> Results:
         return self

@@ -88,15 +88,16 @@ _NAMES = {
 
 
 _TERMS = {
+    "BATCH_MATMUL": slice(-2, -1),
     "CONV_2D": slice(1, 4),
     "DEPTHWISE_CONV_2D": slice(1, 3),
     "FULLY_CONNECTED": slice(1, 2),
     "GROUPED_CONV_2D": slice(1, 4),
     "TRANSPOSE_CONV_2D": slice(1, 4),
 }
-"""Operations that sum products with weights, and the axes of these that a sum goes along. Weights are drawn as those of
-trained networks are: sums keep the size of what is summed. Larger ones, where they happen to be near 0, would be as far
-off as the order in which a device sums makes them."""
+"""Operations that sum products, and the axes of their second input that a sum goes along. The second input is drawn as
+the weights of trained networks are, so that sums keep the size of what is summed. Larger sums that happen to be near 0
+differ by more than is allowed where a device sums in another order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What scripts/test_on.sh refuses, before it makes a system or mounts anything."""
+"""scripts/test_on.sh refuses some arguments and users before it makes a system or mounts anything."""
 
 from __future__ import annotations
 
