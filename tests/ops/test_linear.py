@@ -178,12 +178,6 @@ def test_scales_are_multiplied_in_single_or_in_double_precision(ops, code):
         pytest.param(1, lambda x: tensor(Q8, x[0], 0.25), "filter must have rank 4", id="filter_rank"),
         pytest.param(2, lambda x: tensor(I32, x[:3], 0.125), "bias must have shape", id="bias_shape"),
         pytest.param(2, lambda x: tensor(I32, x, 0.126), "bias must have scale 0.125", id="bias_scale"),
-        pytest.param(
-            1,
-            lambda x: tensor(CHANNELS, x - 128, channels=ChannelQuant((0.25,) * 4, 1)),
-            "bias must have scale 0 beside a filter with scales per channel, got 0.125",
-            id="bias_scale_beside_channels",
-        ),
     ],
 )
 def test_errors(ops, code, position, change, words):
@@ -195,6 +189,19 @@ def test_errors(ops, code, position, change, words):
     assert error.value.code is ResultCode.BAD_DATA
     assert error.value.reason.startswith(f"{code.name}: ")
     assert words in error.value.reason
+
+
+@CODES
+@pytest.mark.parametrize("scale", [0.125, 0.7])
+def test_a_bias_beside_scales_per_channel_may_have_any_scale(ops, code, scale):
+    """Android's CPU looks at the filter's scales alone."""
+    source, filter_, bias = random_steps(code)
+    dim = SETTINGS[code][1]
+    channels = ChannelQuant((0.25,) * filter_.shape[dim], dim)
+    parts = [tensor(Q8, source, 0.5, 120), tensor(CHANNELS, filter_ - 128, channels=channels)]
+    expected = run(ops, code, [*parts, tensor(I32, bias)])
+    assert np.ptp(expected) > 50
+    assert np.array_equal(run(ops, code, [*parts, tensor(I32, bias, scale)]), expected)
 
 
 @CODES
