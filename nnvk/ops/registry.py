@@ -161,6 +161,9 @@ def _bind_outputs(
 
 def _choose(definition: OpDef, operation: Operation, operands: Sequence[Operand]) -> tuple[Signature, OperandCode]:
     """The first overload that fits, else the complaint of the one that fitted furthest."""
+    count = len(operation.inputs)
+    if len(definition.signatures) > 1 and not any(each.takes(count) for each in definition.signatures):
+        raise bad_data(f"{operation}: expected {_counts(definition.signatures)} inputs, got {count}")
     furthest, complaint = -2, ""
     for signature in definition.signatures:
         matched, leading, reason = _match(definition, signature, operation, operands)
@@ -181,7 +184,7 @@ def _match(
     if count < least or (most is not None and count > most):
         return -1, nothing, f"expected {_range(least, most)} inputs, got {count}"
     params = signature.spread(count)
-    absent = [param.name for param in signature.params[count:] if not param.optional or param.listed]
+    absent = signature.required(count)
     if absent and not signature.variadic:
         return -1, nothing, f"{absent[0]} (input {count + len(absent) - 1}) is required, got {count} inputs"
     names = [param.name for param in params]
@@ -334,6 +337,18 @@ def feature_level(definition: OpDef, call_types: Sequence[OperandCode]) -> int:
 
 def _names(codes: Any) -> str:
     return " or ".join(sorted(code.name for code in codes))
+
+
+def _counts(signatures: Sequence[Signature]) -> str:
+    """All numbers of inputs that one of several overloads takes, none of them variadic."""
+    counts = [
+        count
+        for count in range(1 + max(len(signature.params) for signature in signatures))
+        if any(signature.takes(count) for signature in signatures)
+    ]
+    if counts == list(range(counts[0], counts[-1] + 1)):
+        return _range(counts[0], counts[-1])
+    return f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}"
 
 
 def _range(least: int, most: int | None) -> str:

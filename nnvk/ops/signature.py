@@ -88,6 +88,17 @@ class Signature:
         required = sum(1 for param in self.params if not param.optional or param.listed)
         return required, None if self.variadic else len(self.params)
 
+    def takes(self, count: int) -> bool:
+        """Whether so many inputs are an input for each parameter that can't be left out."""
+        least, most = self.arity()
+        if self.variadic:
+            return count >= least
+        return (most is None or count <= most) and not self.required(count)
+
+    def required(self, count: int) -> list[str]:
+        """Names of the parameters that ``count`` inputs lack, of a signature that is not variadic."""
+        return [param.name for param in self.params[count:] if not param.optional or param.listed]
+
     def spread(self, count: int) -> list[Param]:
         """The parameter of each of ``count`` inputs."""
         params: list[Param] = []

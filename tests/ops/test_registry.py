@@ -45,6 +45,18 @@ F32 = OperandType(OperandCode.TENSOR_FLOAT32, (2, 3))
         ),
         pytest.param(OperationCode.RESHAPE, (X,), "RESHAPE: expected 2 inputs, got 1", id="too_few"),
         pytest.param(OperationCode.SQUEEZE, (X, None, 1), "SQUEEZE: expected 1 to 2 inputs, got 3", id="too_many"),
+        pytest.param(
+            OperationCode.GROUPED_CONV_2D, (X,) * 4, "GROUPED_CONV_2D: expected 9 or 12 inputs, got 4", id="two_counts"
+        ),
+        pytest.param(
+            OperationCode.CONV_2D,
+            (X, X, X, *[0] * 9),
+            "CONV_2D: expected 7, 8, 10, 11 or 13 inputs, got 12",
+            id="many_counts",
+        ),
+        pytest.param(
+            OperationCode.RESIZE_BILINEAR, (X,), "RESIZE_BILINEAR: expected 3 to 6 inputs, got 1", id="run_of_counts"
+        ),
         pytest.param(OperationCode.CONCATENATION, (0,), "CONCATENATION: expected at least 2 inputs, got 1", id="none"),
         pytest.param(
             OperationCode.TILE, (X, None), r"TILE: multiples \(input 1\) can't be omitted", id="omitted_but_required"
