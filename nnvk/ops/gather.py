@@ -34,13 +34,13 @@ def _gather(call: Call) -> np.ndarray:
     return gathered
 
 
-def _check_lookup(call: Call) -> None:
-    if call.value.rank < 2:
-        raise bad_data(f"value must have rank 2 or more, got shape {list(call.value.shape)}")
+def _check_rows(call: Call, least: int) -> None:
+    if call.value.rank < least:
+        raise bad_data(f"value must have rank {least} or more, got shape {list(call.value.shape)}")
 
 
 def _embedding_shape(call: Call) -> list[Shape]:
-    _check_lookup(call)
+    _check_rows(call, 2)
     check_indices(call.lookup, call.value.shape[0])
     return [(*call.lookup.shape, *call.value.shape[1:])]
 
@@ -51,7 +51,7 @@ def _embedding_lookup(call: Call) -> np.ndarray:
 
 
 def _hashtable_shapes(call: Call) -> list[Shape]:
-    _check_lookup(call)
+    _check_rows(call, 1)
     check_shape(call.key, call.value.shape[:1])
     if call.key.is_constant:
         after_larger = call.key.data[1:][call.key.data[1:] < call.key.data[:-1]]

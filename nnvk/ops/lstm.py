@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.ops.call import Call
-from nnvk.ops.lstm_cell import LstmCell, check_cell, check_options, norm_params, state_params, weight_params
+from nnvk.ops.lstm_cell import (
+    LstmCell,
+    check_cell,
+    check_options,
+    norm_params,
+    state_params,
+    states,
+    weight_params,
+)
 from nnvk.ops.recurrent import floats, matrix
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Signature, i32, real, tensor
@@ -18,15 +26,14 @@ from nnvk.types.operand import Shape
 def _infer(call: Call) -> list[Shape]:
     check_options(call)
     batches, input_size = matrix(call, "input")
-    cell = check_cell(call, "", batches, input_size)
+    cell = check_cell(call, "", batches, input_size, any_shape=True)
     scratch = (batches, cell.units * (3 if cell.cifg else 4))
     return [scratch, (batches, cell.outputs), (batches, cell.units), (batches, cell.outputs)]
 
 
 def _reference(call: Call) -> list[np.ndarray]:
     sequence = floats(call, "input")[np.newaxis]
-    cell = LstmCell.of(call)
-    _, output_state, cell_state = cell.run(sequence, floats(call, "output_state_in"), floats(call, "cell_state_in"))
+    _, output_state, cell_state = LstmCell.of(call).run(sequence, *states(call, "", sequence.shape[1]))
     dtype = call.output.dtype
     output = output_state.astype(dtype)
     # Nothing is said of the scratch buffer's contents; zeros keep runs reproducible.
@@ -36,7 +43,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 _INPUTS = (
     tensor("input", rank=2),
     *weight_params(),
-    *state_params(),
+    *state_params(any_shape=True),
     i32("activation"),
     real("cell_clip"),
     real("proj_clip"),

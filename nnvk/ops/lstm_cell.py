@@ -19,7 +19,9 @@ from nnvk.ops.recurrent import (
     Activation,
     check,
     check_activation,
+    check_state,
     forbid,
+    initial_state,
     matrix,
     present,
     together,
@@ -55,9 +57,12 @@ def weight_params(
     ]
 
 
-def state_params(prefix: str = "", output: Accepts = same, cell: Accepts = same) -> list[Param]:
-    """Output state and cell state before the first step."""
-    return [tensor(prefix + "output_state_in", output, rank=2), tensor(prefix + "cell_state_in", cell, rank=2)]
+def state_params(
+    prefix: str = "", output: Accepts = same, cell: Accepts = same, *, any_shape: bool = False
+) -> list[Param]:
+    """Output state and cell state before the first step: matrices, or of ``any_shape``."""
+    rank = None if any_shape else 2
+    return [tensor(prefix + "output_state_in", output, rank=rank), tensor(prefix + "cell_state_in", cell, rank=rank)]
 
 
 def norm_params(prefix: str = "", accepts: Accepts = same) -> list[Param]:
@@ -93,8 +98,11 @@ class CellShape:
     layer_norm: bool
 
 
-def check_cell(call: Call, prefix: str, batches: int, input_size: int) -> CellShape:
-    """Sizes of a cell; BAD_DATA where its operands don't fit together, UnknownValue where that is not known yet."""
+def check_cell(call: Call, prefix: str, batches: int, input_size: int, *, any_shape: bool = False) -> CellShape:
+    """Sizes of a cell; BAD_DATA where its operands don't fit together, UnknownValue where that is not known yet.
+
+    States of ``any_shape`` need no more than the right number of elements.
+    """
     units, width = matrix(call, prefix + "input_to_output_weights")
     if width != input_size:
         raise bad_data(f"{prefix}input_to_output_weights must have {input_size} columns as the input has, got {width}")
@@ -124,8 +132,8 @@ def check_cell(call: Call, prefix: str, batches: int, input_size: int) -> CellSh
         check(call, prefix + "projection_weights", outputs, units)
     if present(call, prefix + "projection_bias"):
         check(call, prefix + "projection_bias", outputs)
-    check(call, prefix + "output_state_in", batches, outputs)
-    check(call, prefix + "cell_state_in", batches, units)
+    check_state(call, prefix + "output_state_in", batches, outputs, any_shape=any_shape)
+    check_state(call, prefix + "cell_state_in", batches, units, any_shape=any_shape)
     return CellShape(units, outputs, cifg, peephole, projection, layer_norm)
 
 
@@ -153,6 +161,13 @@ def check_options(call: Call) -> None:
 
 
 # --- operands ------------------------------------------------------------------------------------------------
+
+
+def states(call: Call, prefix: str, batches: int) -> tuple[np.ndarray, np.ndarray]:
+    """Output state [batches, outputs] and cell state [batches, units] before the first step, in float32."""
+    units, outputs = matrix(call, prefix + "recurrent_to_output_weights")
+    output_state = initial_state(call, prefix + "output_state_in", batches, outputs)
+    return output_state, initial_state(call, prefix + "cell_state_in", batches, units)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import check_shape
+from nnvk.ops.shapes import check_size
 from nnvk.ops.signature import F16, F32, I32, Signature, i32, one_of, tensor
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -51,7 +51,7 @@ def _infer(call: Call) -> list[Shape]:
         raise bad_data(f"input must have classes, got shape {[batches, classes]}")
     if call.samples < 1:
         raise bad_data(f"samples must be at least 1, got {call.samples}")
-    check_shape(call.seeds, (2,))
+    check_size(call.seeds, (2,))
     return [(batches, call.samples)]
 
 
@@ -63,7 +63,7 @@ def _reference(call: Call) -> np.ndarray:
     if without.size:
         raise bad_data(f"input must have a finite logit in every batch, got batch {without[0]} without")
     totals = np.cumsum(np.exp(logits - largest), axis=1)
-    seed, seed2 = call.seeds.data.tolist()
+    seed, seed2 = call.seeds.data.reshape(-1).tolist()
     if not seed and not seed2:
         seed, seed2 = secrets.randbits(64), secrets.randbits(64)
     draws = uniform(len(logits) * call.samples, seed, seed2).reshape(call.output.shape)
@@ -76,7 +76,7 @@ def _reference(call: Call) -> np.ndarray:
 define(
     OperationCode.RANDOM_MULTINOMIAL,
     types={F32: 3, F16: 3},
-    signatures=Signature(tensor("input", rank=2), i32("samples"), tensor("seeds", one_of(I32), rank=1)),
+    signatures=Signature(tensor("input", rank=2), i32("samples"), tensor("seeds", one_of(I32))),
     outputs=(tensor("output", one_of(I32)),),
     infer=_infer,
     reference=_reference,

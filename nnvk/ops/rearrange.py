@@ -42,14 +42,14 @@ def _transpose(call: Call) -> np.ndarray:
 
 def _tiled_shape(call: Call) -> list[Shape]:
     shape = call.input.shape
-    multiples = vector(call.multiples, len(shape))
+    multiples = vector(call.multiples, len(shape), any_rank=True)
     if any(multiple < 0 for multiple in multiples):
         raise bad_data(f"multiples must not be negative, got {multiples}")
     return [tuple(size * multiple for size, multiple in zip(shape, multiples, strict=True))]
 
 
 def _tile(call: Call) -> np.ndarray:
-    return np.tile(call.input.data, vector(call.multiples))
+    return np.tile(call.input.data, vector(call.multiples, any_rank=True))
 
 
 def reversed_axis(call: Call) -> int:
@@ -98,7 +98,7 @@ for _code, _types, _signature, _infer, _reference in (
     (
         OperationCode.TILE,
         MOVED_INT_3,
-        Signature(tensor("input"), tensor("multiples", _INTEGERS, rank=1)),
+        Signature(tensor("input"), tensor("multiples", _INTEGERS)),
         _tiled_shape,
         _tile,
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.ops.quant import dequantize
-from nnvk.ops.shapes import check_shape
+from nnvk.ops.shapes import check_shape, check_size
 from nnvk.ops.signature import F16, F32
 from nnvk.ops.unary import logistic
 from nnvk.types.codes import OperandCode
@@ -83,6 +83,16 @@ def optional_floats(call: Call, name: str) -> np.ndarray | None:
 def check(call: Call, name: str, *shape: int) -> None:
     """Raise BAD_DATA unless an operand has this shape."""
     check_shape(getattr(call, name), shape)
+
+
+def check_state(call: Call, name: str, batches: int, size: int, *, any_shape: bool) -> None:
+    """Raise BAD_DATA unless a state has the shape [batches, size]; or ``any_shape`` of as many elements."""
+    (check_size if any_shape else check_shape)(getattr(call, name), (batches, size))
+
+
+def initial_state(call: Call, name: str, batches: int, size: int) -> np.ndarray:
+    """The elements of a state, which may have another shape, in float32: [batches, size]."""
+    return floats(call, name).reshape(batches, size)
 
 
 def matrix(call: Call, name: str) -> tuple[int, int]:
@@ -161,5 +171,6 @@ def bidirectional_outputs(
     sequences = [np.concatenate((forward, backward), axis=2)] if call.merge_outputs else [forward, backward]
     outputs = [to_layout(call, data) for data in sequences]
     if len(call.outputs) > len(outputs):
-        outputs += [state.astype(call.output.dtype, copy=False) for state in states]
+        final = zip(call.outputs[len(outputs) :], states, strict=True)
+        outputs += [state.astype(result.dtype, copy=False).reshape(result.shape) for result, state in final]
     return outputs

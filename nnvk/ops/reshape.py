@@ -24,7 +24,7 @@ from nnvk.types.operand import Shape
 
 
 def _reshape(call: Call) -> list[Shape]:
-    sizes = vector(call.shape)
+    sizes = vector(call.shape, any_rank=True)
     elements = call.input.size
     wild = [position for position, size in enumerate(sizes) if size == -1]
     if len(wild) > 1 or any(size < -1 for size in sizes):
@@ -63,7 +63,7 @@ def reshaped(call: Call) -> np.ndarray:
 _INTEGERS = one_of(I32)
 
 for _code, _types, _rank, _parameter, _infer in (
-    (OperationCode.RESHAPE, {**MOVED, I32: 6}, (1, 4), tensor("shape", _INTEGERS, rank=1), _reshape),
+    (OperationCode.RESHAPE, {**MOVED, I32: 6}, (1, 4), tensor("shape", _INTEGERS), _reshape),
     (OperationCode.SQUEEZE, MOVED_2, (1, 4), optional_tensor("axes", _INTEGERS, rank=1), _squeeze),
     (OperationCode.EXPAND_DIMS, MOVED_INT_3, None, i32("axis"), _expand_dims),
 ):

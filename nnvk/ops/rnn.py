@@ -13,7 +13,9 @@ from nnvk.ops.recurrent import (
     bidirectional_shapes,
     check,
     check_activation,
+    check_state,
     floats,
+    initial_state,
     layout,
     linking,
     matrix,
@@ -34,19 +36,19 @@ def rnn_linking(call: Call) -> tuple[str, bool]:
     return linking(call, _AUX_WEIGHTS)
 
 
-def _cell_params(prefix: str = "") -> list[Param]:
-    ranks = {"weights": 2, "recurrent_weights": 2, "bias": 1, "hidden_state_in": 2}
+def _cell_params(prefix: str = "", *, any_shape: bool = False) -> list[Param]:
+    ranks = {"weights": 2, "recurrent_weights": 2, "bias": 1, "hidden_state_in": None if any_shape else 2}
     return [tensor(prefix + name, rank=rank) for name, rank in ranks.items()]
 
 
-def _check_cell(call: Call, prefix: str, batches: int, input_size: int) -> int:
-    """Units of a cell; BAD_DATA where its operands don't fit together."""
+def _check_cell(call: Call, prefix: str, batches: int, input_size: int, *, any_shape: bool = False) -> int:
+    """Units of a cell; BAD_DATA where its operands don't fit together. The state may be of ``any_shape``."""
     units, width = matrix(call, prefix + "weights")
     if width != input_size:
         raise bad_data(f"{prefix}weights must have {input_size} columns as the input has, got {width}")
     check(call, prefix + "recurrent_weights", units, units)
     check(call, prefix + "bias", units)
-    check(call, prefix + "hidden_state_in", batches, units)
+    check_state(call, prefix + "hidden_state_in", batches, units, any_shape=any_shape)
     return units
 
 
@@ -61,14 +63,14 @@ def _run(
     if aux is not None:
         driven = driven + aux @ floats(call, prefix + "aux_weights").T
     recurrent = floats(call, prefix + "recurrent_weights").T
-    state = floats(call, prefix + "hidden_state_in")
+    hidden = initial_state(call, prefix + "hidden_state_in", inputs.shape[1], len(recurrent))
     activate = ACTIVATIONS[call.activation]
-    outputs = np.empty((*inputs.shape[:2], state.shape[1]), np.float32)
+    outputs = np.empty((*inputs.shape[:2], hidden.shape[1]), np.float32)
     steps = range(len(inputs))
     for step in reversed(steps) if reverse else steps:
-        state = activate(driven[step] + state @ recurrent)
-        outputs[step] = state
-    return outputs, state
+        hidden = activate(driven[step] + hidden @ recurrent)
+        outputs[step] = hidden
+    return outputs, hidden
 
 
 # --- one step ------------------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ def _run(
 def _infer_step(call: Call) -> list[Shape]:
     check_activation(call.activation)
     batches, input_size = matrix(call, "input")
-    units = _check_cell(call, "", batches, input_size)
+    units = _check_cell(call, "", batches, input_size, any_shape=True)
     return [(batches, units)] * 2
 
 
@@ -90,7 +92,7 @@ def _reference_step(call: Call) -> list[np.ndarray]:
 define(
     OperationCode.RNN,
     types=FLOATS,
-    signatures=Signature(tensor("input", rank=2), *_cell_params(), activation()),
+    signatures=Signature(tensor("input", rank=2), *_cell_params(any_shape=True), activation()),
     outputs=(tensor("hidden_state_out"), tensor("result")),
     infer=_infer_step,
     reference=_reference_step,

@@ -14,6 +14,7 @@ from nnvk.ops.lstm_cell import (
     check_options,
     norm_params,
     state_params,
+    states,
     weight_params,
 )
 from nnvk.ops.recurrent import (
@@ -21,7 +22,6 @@ from nnvk.ops.recurrent import (
     bidirectional_outputs,
     bidirectional_shapes,
     check,
-    floats,
     layout,
     linking,
     sequence,
@@ -34,6 +34,7 @@ from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 _OPTIONS = (i32("activation"), real("cell_clip"), real("proj_clip"))
+_STATES = ("output_state_in", "cell_state_in")
 
 
 # --- one direction -------------------------------------------------------------------------------------------
@@ -50,9 +51,9 @@ def _infer(call: Call) -> list[Shape]:
 
 
 def _reference(call: Call) -> list[np.ndarray]:
-    cell = LstmCell.of(call)
-    outputs, *states = cell.run(sequence(call), floats(call, "output_state_in"), floats(call, "cell_state_in"))
-    results = [to_layout(call, outputs), *(state.astype(call.output.dtype, copy=False) for state in states)]
+    source = sequence(call)
+    outputs, *final = LstmCell.of(call).run(source, *states(call, "", source.shape[1]))
+    results = [to_layout(call, outputs), *(state.astype(call.output.dtype, copy=False) for state in final)]
     return results[: len(call.outputs)]
 
 
@@ -84,15 +85,16 @@ def _infer_bidirectional(call: Call) -> list[Shape]:
     check_options(call)
     _, batches, input_size = sequence_shape(call)
     backward_input, crossed = lstm_linking(call)
-    forward = check_cell(call, "fw_", batches, input_size)
-    backward = check_cell(call, "bw_", batches, sequence_shape(call, backward_input)[2])
+    forward = check_cell(call, "fw_", batches, input_size, any_shape=True)
+    backward = check_cell(call, "bw_", batches, sequence_shape(call, backward_input)[2], any_shape=True)
     if crossed:
         aux_size = sequence_shape(call, "aux_input")[2]
         for prefix, cell in (("fw_", forward), ("bw_", backward)):
             for name in aux_names(call, prefix):
                 check(call, name, cell.units, aux_size)
-    states = [(batches, size) for cell in (forward, backward) for size in (cell.outputs, cell.units)]
-    return bidirectional_shapes(call, forward.outputs, backward.outputs, states)
+    # As in Android, states come out in the shapes that they went in.
+    shapes = [getattr(call, prefix + name).shape for prefix in ("fw_", "bw_") for name in _STATES]
+    return bidirectional_shapes(call, forward.outputs, backward.outputs, shapes)
 
 
 def _reference_bidirectional(call: Call) -> list[np.ndarray]:
@@ -102,8 +104,9 @@ def _reference_bidirectional(call: Call) -> list[np.ndarray]:
     final: list[np.ndarray] = []
     for prefix, source in (("fw_", "input"), ("bw_", backward_input)):
         cell = LstmCell.of(call, prefix, aux=crossed)
-        states = floats(call, prefix + "output_state_in"), floats(call, prefix + "cell_state_in")
-        outputs, *states_out = cell.run(sequence(call, source), *states, aux, reverse=prefix == "bw_")
+        inputs = sequence(call, source)
+        before = states(call, prefix, inputs.shape[1])
+        outputs, *states_out = cell.run(inputs, *before, aux, reverse=prefix == "bw_")
         sequences.append(outputs)
         final += states_out
     forward, backward = sequences
@@ -117,8 +120,8 @@ define(
         tensor("input", rank=3),
         *weight_params("fw_"),
         *weight_params("bw_"),
-        *state_params("fw_"),
-        *state_params("bw_"),
+        *state_params("fw_", any_shape=True),
+        *state_params("bw_", any_shape=True),
         optional_tensor("aux_input", rank=3),
         *aux_params("fw_"),
         *aux_params("bw_"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from nnvk.base.errors import bad_data
@@ -25,6 +26,15 @@ def check_shape(tensor: Tensor, shape: Shape) -> None:
         raise bad_data(f"{tensor.name} must have shape {list(shape)}, got {list(tensor.shape)}")
 
 
+def check_size(tensor: Tensor, shape: Shape) -> None:
+    """Raise BAD_DATA unless a tensor has as many elements as one of this shape, all that Android asks of some."""
+    count = math.prod(shape)
+    if tensor.size != count:
+        raise bad_data(
+            f"{tensor.name} must have {count} elements, as {list(shape)} has, got shape {list(tensor.shape)}"
+        )
+
+
 def axis_index(name: str, axis: int, rank: int) -> int:
     """An axis that may count from the end, as one from 0; BAD_DATA unless it is in [-rank, rank)."""
     if not -rank <= axis < rank:
@@ -32,12 +42,15 @@ def axis_index(name: str, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def vector(tensor: Tensor, length: int | None = None) -> list[int]:
-    """The numbers of an integer tensor of rank 1; BAD_DATA unless it has that rank (and length)."""
-    if tensor.rank != 1 or length not in (None, tensor.size):
+def vector(tensor: Tensor, length: int | None = None, *, any_rank: bool = False) -> list[int]:
+    """The numbers of an integer tensor of rank 1; BAD_DATA unless it has that rank (and length).
+
+    ``any_rank``: the tensor's shape does not matter, only how many elements it has, in row-major order.
+    """
+    if (tensor.rank != 1 and not any_rank) or length not in (None, tensor.size):
         expected = "rank 1" if length is None else f"shape [{length}]"
         raise bad_data(f"{tensor.name} must have {expected}, got shape {list(tensor.shape)}")
-    numbers: list[int] = tensor.data.tolist()
+    numbers: list[int] = tensor.data.reshape(-1).tolist()
     return numbers
 
 

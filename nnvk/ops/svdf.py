@@ -6,7 +6,16 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.recurrent import ACTIVATIONS, check, check_activation, floats, matrix, optional_floats, present
+from nnvk.ops.recurrent import (
+    ACTIVATIONS,
+    check,
+    check_activation,
+    check_state,
+    floats,
+    matrix,
+    optional_floats,
+    present,
+)
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Signature, activation, i32, optional_tensor, tensor
 from nnvk.types.codes import OperationCode
@@ -26,7 +35,7 @@ def _infer(call: Call) -> list[Shape]:
     if call.rank < 1 or filters % call.rank:
         raise bad_data(f"rank must be a divisor of the {filters} rows of weights_feature, got {call.rank}")
     units = filters // call.rank
-    check(call, "state_in", batches, filters * memory)
+    check_state(call, "state_in", batches, filters * memory, any_shape=True)
     if present(call, "bias"):
         check(call, "bias", units)
     return [(batches, filters * memory), (batches, units)]
@@ -57,7 +66,7 @@ define(
         tensor("weights_feature", rank=2),
         tensor("weights_time", rank=2),
         optional_tensor("bias", rank=1),
-        tensor("state_in", rank=2),
+        tensor("state_in"),
         i32("rank"),
         activation(),
     ),

@@ -64,6 +64,14 @@ def test_hashtable_lookup_gives_zero_bytes_for_misses(ops, dtype, zero_point):
     assert np.array_equal(result, np.stack([rows.get(key, np.zeros(3, dtype)) for key in wanted.tolist()]))
 
 
+def test_hashtable_of_numbers(ops):
+    """Values of rank 1, as Android's CPU takes them: each key has one number."""
+    wanted, keys, values = ints(7, 2, 9, 3), ints(2, 7, 9), np.array([20, 70, 90], np.float32)
+    result, hits = ops.run(OperationCode.HASHTABLE_LOOKUP, wanted, keys, values, outputs=[F32, HITS])
+    assert result.tolist() == [70, 20, 90, 0]
+    assert hits.tolist() == [1, 1, 1, 0]
+
+
 def test_hashtable_without_entries_misses(ops):
     result, hits = ops.run(OperationCode.HASHTABLE_LOOKUP, ints(1, 2), ints(), counted(0, 3), outputs=[F32, HITS])
     assert not result.any()
@@ -103,6 +111,13 @@ def test_hashtable_without_entries_misses(ops):
             [F32],
             r"value must have rank 2 or more, got shape \[3\]",
             id="embedding_rank",
+        ),
+        pytest.param(
+            OperationCode.HASHTABLE_LOOKUP,
+            (ints(0), ints(1, 2), counted(3)),
+            [F32, HITS],
+            r"key must have shape \[3\], got \[2\]",
+            id="keys_count_of_numbers",
         ),
         pytest.param(
             OperationCode.HASHTABLE_LOOKUP,

@@ -185,6 +185,12 @@ def bidirectional(ops, x, forward, backward, aux=None, *, merge=False, time_majo
     )
 
 
+def with_states(operands, *shapes):
+    """The cell with its output state and its cell state in other shapes."""
+    given = zip(("output_state_in", "cell_state_in"), shapes, strict=True)
+    return {**operands, **{name: operands[name].reshape(shape) for name, shape in given}}
+
+
 # --- one step ------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +237,17 @@ def test_23_inputs_have_no_layer_norm(ops):
     operands = cell({"peephole"})
     x = sequence(time=1)[0]
     assert np.array_equal(lstm(ops, x, operands)[3], lstm(ops, x, operands, with_norms=False)[3])
+
+
+@pytest.mark.parametrize("shapes", [((6,), (14,)), ((6, 1), (2, 1, 7)), ((3, 1, 2), (7, 2))])
+def test_states_of_a_step_may_have_any_shape(ops, shapes):
+    """Android's CPU only reads their elements; in a sequence of one direction they are matrices there, too."""
+    operands, x = cell({"projection"}), sequence(time=1)
+    expected = lstm(ops, x[0], operands)
+    for result, wanted in zip(lstm(ops, x[0], with_states(operands, *shapes)), expected, strict=True):
+        assert np.array_equal(result, wanted)
+    with pytest.raises(NnapiError, match="_state_in must have rank 2"):
+        unidirectional(ops, x, with_states(operands, *shapes))
 
 
 @pytest.mark.parametrize("omitted", ["no_value", "empty"])
@@ -379,6 +396,20 @@ def test_cross_linking_widens_both_inputs(ops, options):
     )
 
 
+@pytest.mark.parametrize("merge", [False, True])
+def test_states_of_two_directions_may_have_any_shape(ops, merge):
+    """They come out in the shape that they went in, as in Android."""
+    shapes = [((6,), (14,)), ((3, 2), (1, 14))]
+    cells = [cell({"projection"}, seed=seed) for seed in (3, 4)]
+    x, count = sequence(), 5 if merge else 6
+    expected = bidirectional(ops, x, *cells, merge=merge, outputs=count)
+    others = [with_states(operands, *each) for operands, each in zip(cells, shapes, strict=True)]
+    results = bidirectional(ops, x, *others, merge=merge, outputs=count)
+    assert [result.shape for result in results[-4:]] == [(6,), (14,), (3, 2), (1, 14)]
+    for result, wanted in zip(results, expected, strict=True):
+        assert np.array_equal(result.reshape(-1), wanted.reshape(-1))
+
+
 # --- errors --------------------------------------------------------------------------------------------------
 
 
@@ -406,7 +437,7 @@ def zeros(*shape):
         pytest.param({}, {"input_to_output_weights": zeros(7, 4)}, "must have 5 columns", id="input_size"),
         pytest.param({}, {"recurrent_to_output_weights": zeros(7, 3)}, "without a projection", id="needs_projection"),
         pytest.param({}, {"forget_gate_bias": zeros(6)}, "forget_gate_bias must have shape [7], got [6]", id="bias"),
-        pytest.param({}, {"cell_state_in": zeros(3, 7)}, "cell_state_in must have shape [2, 7]", id="state"),
+        pytest.param({}, {"cell_state_in": zeros(3, 7)}, "cell_state_in must have 14 elements, as [2, 7]", id="state"),
         pytest.param({}, {"input_to_output_weights": zeros(35)}, "must have rank 2, got shape [35]", id="rank"),
     ],
 )

@@ -58,6 +58,14 @@ def test_tile(ops, shape, multiples, dtype):
     assert np.array_equal(ops.run(OperationCode.TILE, source, ints(*multiples))[0], expected)
 
 
+@pytest.mark.parametrize("shape", [(1, 2), (2, 1), (1, 2, 1)])
+def test_tile_takes_multiples_in_a_tensor_of_any_rank(ops, shape):
+    """Android's CPU reads them in their order."""
+    source = counted(2, 3)
+    (result,) = ops.run(OperationCode.TILE, source, ints(2, 1).reshape(shape))
+    assert np.array_equal(result, np.concatenate((source, source)))
+
+
 def test_tile_of_nothing(ops):
     (result,) = ops.run(OperationCode.TILE, counted(0, 2), ints(1, 2**31 - 1))
     assert result.shape == (0, 2**32 - 2)

@@ -101,6 +101,20 @@ def test_float16_rounds_once(ops):
         assert np.array_equal(result, wanted.astype(np.float16))
 
 
+@pytest.mark.parametrize("shape", [(21,), (21, 1), (1, 3, 7), (7, 3)])
+def test_the_state_of_a_step_may_have_any_shape(ops, shape):
+    """As with Android's CPU, which asks for matrices only where there are sequences."""
+    operands, x = cell(), sequence(time=1)
+    expected = ops.run(OperationCode.RNN, x[0], *operands, TANH, outputs=[F32, F32])
+    operands[3] = operands[3].reshape(shape)
+    results = ops.run(OperationCode.RNN, x[0], *operands, TANH, outputs=[F32, F32])
+    assert np.array_equal(results, expected)
+    with pytest.raises(NnapiError, match="hidden_state_in must have"):
+        unidirectional(ops, x, operands)
+    with pytest.raises(NnapiError, match="fw_hidden_state_in must have"):
+        bidirectional(ops, x, operands, cell())
+
+
 @pytest.mark.parametrize(("time", "batches"), [(0, 3), (4, 0)])
 def test_nothing_to_do(ops, time, batches):
     operands = cell(batches=batches)
@@ -155,21 +169,23 @@ def test_cross_linking_widens_both_inputs(ops):
         (0, (7, 4), "weights must have 5 columns as the input has, got 4"),
         (1, (7, 6), "recurrent_weights must have shape [7, 7], got [7, 6]"),
         (2, (1, 7), "bias must have rank 1, got shape [1, 7]"),
-        (3, (2, 7), "hidden_state_in must have shape [3, 7], got [2, 7]"),
+        (3, (2, 7), "hidden_state_in must have "),
     ],
 )
 def test_operands_that_do_not_fit(ops, position, shape, words):
     operands = cell()
     operands[position] = np.zeros(shape, np.float32)
-    for run in (
-        lambda: ops.run(OperationCode.RNN, sequence()[0], *operands, 0, outputs=[F32, F32]),
-        lambda: unidirectional(ops, sequence(), operands),
-        lambda: bidirectional(ops, sequence(), operands, cell()),
-        lambda: bidirectional(ops, sequence(), cell(), operands),
+    got = "21 elements, as [3, 7] has, got shape [2, 7]", "shape [3, 7], got [2, 7]"
+    for any_shape, run in (
+        (True, lambda: ops.run(OperationCode.RNN, sequence()[0], *operands, 0, outputs=[F32, F32])),
+        (False, lambda: unidirectional(ops, sequence(), operands)),
+        (False, lambda: bidirectional(ops, sequence(), operands, cell())),
+        (False, lambda: bidirectional(ops, sequence(), cell(), operands)),
     ):
         with pytest.raises(NnapiError) as error:
             run()
-        assert error.value.code == ResultCode.BAD_DATA and words in error.value.reason
+        expected = words + got[not any_shape] if position == 3 else words
+        assert error.value.code == ResultCode.BAD_DATA and expected in error.value.reason
 
 
 def test_options_out_of_range(ops):

@@ -64,6 +64,15 @@ def test_memory_is_a_window_of_past_inputs(ops):
     np.testing.assert_allclose(response, [*time[0, ::-1], 0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(462,), (3, 14, 11), (462, 1), (154, 3)])
+def test_a_state_may_have_any_shape(ops, shape):
+    given = operands()
+    expected = run(ops, given)
+    given[4] = given[4].reshape(shape)
+    for result, wanted in zip(run(ops, given), expected, strict=True):
+        assert np.array_equal(result, wanted)
+
+
 def test_float16_rounds_once(ops):
     given = operands(dtype=np.float16)
     results = run(ops, given, type_=F16)
@@ -86,7 +95,7 @@ def test_small_sizes(ops, sizes):
         (2, (13, 11), "weights_time must have shape [14, 11], got [13, 11]"),
         (2, (14, 0), "weights_time must have at least 1 column"),
         (3, (14,), "bias must have shape [7], got [14]"),
-        (4, (3, 140), "state_in must have shape [3, 154], got [3, 140]"),
+        (4, (3, 140), "state_in must have 462 elements, as [3, 154] has, got shape [3, 140]"),
     ],
 )
 def test_operands_that_do_not_fit(ops, position, shape, words):

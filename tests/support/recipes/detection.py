@@ -161,5 +161,5 @@ def _lsh_projection(d: Draw, code: Op, t: OperandCode) -> Case:
 
 @recipe(Op.RANDOM_MULTINOMIAL)
 def _random_multinomial(d: Draw, code: Op, t: OperandCode) -> Case:
-    seeds = ints(d.integer(1, 99), d.integer(-99, 99))
+    seeds = ints(d.integer(1, 99), d.integer(-99, 99), shape=d.loose(2))
     return Case(code, (d.new(OperandType(t, d.sizes(2))), i32(d.integer(1, 9)), seeds), (OperandType(I32),))

@@ -74,6 +74,11 @@ class Draw:
         """A shape."""
         return tuple(self.integer(1, most) for _ in range(rank))
 
+    def loose(self, *shape: int) -> Shape:
+        """A shape, or another of as many elements, for operands of which only their number matters."""
+        count = math.prod(shape)
+        return self.pick([shape, shape, (count,), (1, *shape), (count, 1)])
+
     # --- types ---------------------------------------------------------------------------------------------------
 
     def scale(self) -> float:

@@ -24,15 +24,20 @@ def sequence(d: Draw, time_major: bool, time: int, batches: int, size: int) -> S
 # --- RNN and SVDF --------------------------------------------------------------------------------------------
 
 
+def _rnn_weights(d: Draw, t: OperandCode, size: int, units: int) -> list[Arg]:
+    return [d.weights(t, units, size), d.weights(t, units, units), d.weights(t, units)]
+
+
 def _rnn_cell(d: Draw, t: OperandCode, batches: int, size: int, units: int) -> list[Arg]:
-    weights = [d.weights(t, units, size), d.weights(t, units, units), d.weights(t, units)]
-    return [*weights, d.tensor(t, (batches, units))]
+    return [*_rnn_weights(d, t, size, units), d.tensor(t, (batches, units))]
 
 
 @recipe(Op.RNN)
 def _rnn(d: Draw, code: Op, t: OperandCode) -> Case:
     batches, size, units = d.sizes(3)
-    inputs = (d.tensor(t, (batches, size)), *_rnn_cell(d, t, batches, size, units), i32(d.pick(_ACTIVATIONS)))
+    weights = _rnn_weights(d, t, size, units)
+    state = d.tensor(t, d.loose(batches, units))
+    inputs = (d.tensor(t, (batches, size)), *weights, state, i32(d.pick(_ACTIVATIONS)))
     return Case(code, inputs, (OperandType(t),) * 2)
 
 
@@ -74,7 +79,7 @@ def _svdf(d: Draw, code: Op, t: OperandCode) -> Case:
         d.weights(t, filters, size),
         d.weights(t, filters, memory),
         bias,
-        d.tensor(t, (batches, filters * memory)),
+        d.tensor(t, d.loose(batches, filters * memory)),
         i32(rank),
         i32(d.integer(0, 3)),
     )
@@ -118,8 +123,9 @@ def _float_cell(d: Draw, t: OperandCode, size: int) -> tuple[_Cell, list[Arg], l
     return cell, cell.weights(matrix, matrix, matrix, omitted(t)), cell.norms(matrix, omitted(t))
 
 
-def _states(d: Draw, t: OperandCode, batches: int, cell: _Cell) -> list[Arg]:
-    return [d.tensor(t, (batches, cell.outputs)), d.tensor(t, (batches, cell.units))]
+def _states(d: Draw, t: OperandCode, batches: int, cell: _Cell, *, loose: bool) -> list[Arg]:
+    shapes = [(batches, cell.outputs), (batches, cell.units)]
+    return [d.tensor(t, d.loose(*shape) if loose else shape) for shape in shapes]
 
 
 def _clips(d: Draw, t: OperandCode) -> list[Arg]:
@@ -131,7 +137,7 @@ def _clips(d: Draw, t: OperandCode) -> list[Arg]:
 def _lstm(d: Draw, code: Op, t: OperandCode) -> Case:
     batches, size = d.sizes(2)
     cell, weights, norms = _float_cell(d, t, size)
-    inputs = [d.tensor(t, (batches, size)), *weights, *_states(d, t, batches, cell), *_clips(d, t)]
+    inputs = [d.tensor(t, (batches, size)), *weights, *_states(d, t, batches, cell, loose=True), *_clips(d, t)]
     return Case(code, (*inputs, *(norms if cell.norm or d.chance() else ())), (OperandType(t),) * 4)
 
 
@@ -141,7 +147,8 @@ def _sequence_lstm(d: Draw, code: Op, t: OperandCode) -> Case:
     time_major = d.chance()
     cell, weights, norms = _float_cell(d, t, size)
     source = d.tensor(t, sequence(d, time_major, time, batches, size))
-    inputs = [source, *weights, *_states(d, t, batches, cell), *_clips(d, t), boolean(time_major)]
+    states = _states(d, t, batches, cell, loose=False)
+    inputs = [source, *weights, *states, *_clips(d, t), boolean(time_major)]
     outputs = (OperandType(t),) * d.pick((1, 3))
     return Case(code, (*inputs, *(norms if cell.norm or d.chance() else ())), outputs)
 
@@ -165,7 +172,7 @@ def _bidirectional_lstm(d: Draw, code: Op, t: OperandCode) -> Case:
         ]
     inputs = [source, *cells[0][1], *cells[1][1]]
     for cell, *_ in cells:
-        inputs += _states(d, t, batches, cell)
+        inputs += _states(d, t, batches, cell, loose=True)
     inputs += [*aux, *_clips(d, t), boolean(merge), boolean(time_major)]
     if any(cell.norm for cell, *_ in cells) or d.chance():
         inputs += [*cells[0][2], *cells[1][2]]

@@ -24,7 +24,7 @@ def _reshape(d: Draw, code: Op, t: OperandCode) -> Case:
     elements = math.prod(source.shape)
     first = d.pick(divisors(elements))
     sizes = d.pick([(first, elements // first), (first, -1), (-1,), source.shape[::-1], (1, first, 1, -1)])
-    return Case(code, (source, ints(*sizes)), (like(source),))
+    return Case(code, (source, ints(*sizes, shape=d.loose(len(sizes)))), (like(source),))
 
 
 @recipe(Op.SQUEEZE)
@@ -55,7 +55,8 @@ def _transpose(d: Draw, code: Op, t: OperandCode) -> Case:
 @recipe(Op.TILE)
 def _tile(d: Draw, code: Op, t: OperandCode) -> Case:
     source = d.any(t, 1, 3)
-    return Case(code, (source, ints(*d.sizes(len(source.shape), 3))), (like(source),))
+    rank = len(source.shape)
+    return Case(code, (source, ints(*d.sizes(rank, 3), shape=d.loose(rank))), (like(source),))
 
 
 @recipe(Op.REVERSE)
@@ -158,7 +159,7 @@ def _embedding_lookup(d: Draw, code: Op, t: OperandCode) -> Case:
 
 @recipe(Op.HASHTABLE_LOOKUP)
 def _hashtable_lookup(d: Draw, code: Op, t: OperandCode) -> Case:
-    value = d.any(t, 2, 4)
+    value = d.any(t, 1, 4)
     keys = ints(*sorted(d.integer(-9, 9) for _ in range(value.shape[0])))
     lookup = given(OperandType(I32), d.rng.integers(-9, 10, d.sizes(1)))
     return Case(code, (lookup, keys, value), (like(value), OperandType(Q8, (), 1.0, 0)))

@@ -376,7 +376,7 @@ def one_direction(
     if result.size:
         finish_float32(g, target, result)
     for output, rows in zip(states, layer.states(), strict=False):
-        finish_state(g, output, rows)
+        finish_state(g, output, rows, span.batches)
 
 
 def both_directions(
@@ -409,7 +409,7 @@ def both_directions(
     for layer, outputs in zip(layers, (rest[:states], rest[states:]), strict=True):
         if layer is not None:
             for output, rows in zip(outputs, layer.states(), strict=False):
-                finish_state(g, output, rows)
+                finish_state(g, output, rows, batches)
 
 
 def refuse_long(*lengths: int) -> str:
@@ -429,9 +429,9 @@ def merge(g: Lowering, output: Tensor, parts: Sequence[tuple[TensorRef, int]]) -
     finish_float32(g, target, output)
 
 
-def finish_state(g: Lowering, output: Tensor, rows: Rows) -> None:
-    """Make an output [batches, width] of rows."""
-    batches, width = output.shape
+def finish_state(g: Lowering, output: Tensor, rows: Rows, batches: int) -> None:
+    """Make an output of rows, one for each batch, whatever shape it has."""
+    width = output.size // max(batches, 1)
     if (rows.first, rows.stride, rows.tensor.nbytes) != (0, width, 4 * output.size):
         target = float32_result(g, output)
         move(g, F32.moved, rows.tensor, target, [batches, width], [rows.stride, 1], [width, 1], rows.first)

@@ -11,6 +11,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.ops.call import Call
 from nnvk.ops.rearrange import permutation
+from nnvk.ops.shapes import vector
 from nnvk.types.codes import OperationCode
 
 
@@ -26,7 +27,7 @@ def _shuffled(call: Call, box: Sequence[Dimension]) -> list[Dimension]:
 
 
 def _tiled(call: Call, box: Sequence[Dimension]) -> list[Dimension]:
-    repeated = zip(call.multiples.data.tolist(), box, strict=True)
+    repeated = zip(vector(call.multiples, any_rank=True), box, strict=True)
     return [dimension for multiple, of_input in repeated for dimension in ((multiple, 0), of_input)]
 
 
