@@ -1,7 +1,7 @@
 #version 450
-// MEAN over any axes. The kept dimensions and the reduced ones are folded to at most four each. An invocation
-// computes four consecutive elements of the output, or several compute them together (fold.glsl). Where very much goes
-// into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
+// MEAN and ROUNDED_MEAN over any axes. The kept dimensions and the reduced ones are folded to at most four each. An
+// invocation computes four consecutive elements of the output, or several compute them together (fold.glsl). Where very
+// much goes into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -54,7 +54,8 @@ layout(push_constant) uniform Push {
 #endif
 #ifdef DTYPE_Q8
     uint sign_mask;
-    int zero;
+    int zero;    // the step that sums count from
+    int nudge;   // added to a sum's magnitude before it is divided
 #endif
 };
 
@@ -84,7 +85,6 @@ uint folded(uint index) {
 #ifdef IS_FLOAT
 ACC4 load(uvec4 at) { return ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at); }
 #else
-// From the zero point.
 ACC4 load(uvec4 at) { return (ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at)) - zero; }
 #endif
 
@@ -93,9 +93,8 @@ ACC4 load(uvec4 at) { return (ROWS ? LOAD4(src, at.x / 4) : GATHER4(src, at)) - 
 #ifdef IS_FLOAT
 vec4 finish(vec4 sum) { return sum / float(reduced); }
 #else
-// Rounded about the zero point, halves away from it.
 ivec4 finish(ivec4 sum) {
-    ivec4 mean = (abs(sum) + int(reduced) / 2) / int(reduced);
+    ivec4 mean = (abs(sum) + nudge) / int(reduced);
     return clamp(mean * sign(sum) + zero, 0, 255);
 }
 #endif

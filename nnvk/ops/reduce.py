@@ -9,7 +9,7 @@ import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
-from nnvk.ops.quant import is_quantised, round_half_away, saturate
+from nnvk.ops.quant import is_quantised
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import (
     MOVED_2,
@@ -36,7 +36,7 @@ def _reduced_shape(call: Call) -> list[Shape]:
     return [at_least_1d(tuple(size for axis, size in enumerate(shape) if axis not in axes))]
 
 
-def _nonempty_reduced_shape(call: Call) -> list[Shape]:
+def nonempty_reduced_shape(call: Call) -> list[Shape]:
     """The shape, for those that have no result over nothing."""
     shapes = _reduced_shape(call)
     if any(call.input.shape[axis] == 0 for axis in reduced_axes(call)):
@@ -44,17 +44,20 @@ def _nonempty_reduced_shape(call: Call) -> list[Shape]:
     return shapes
 
 
+def reduced_count(call: Call) -> int:
+    """How many elements go into one."""
+    return math.prod(call.input.shape[axis] for axis in reduced_axes(call))
+
+
 def _mean(call: Call) -> np.ndarray:
-    axes = reduced_axes(call)
-    count = math.prod(call.input.shape[axis] for axis in axes)
+    """Android's CPU divides sums of steps as C divides whole numbers: towards step 0, whatever the zero point is."""
+    axes, count = reduced_axes(call), reduced_count(call)
     if is_quantised(call.input.code):
-        zero_point = call.input.zero_point
-        # Exact: the sums of steps stay far below 2^53. Rounded about the zero point, as the real values would be.
-        mean = (call.input.data.astype(np.int64) - zero_point).sum(axis=axes) / count
-        result = saturate(round_half_away(mean) + zero_point, call.output)
+        sums = call.input.data.sum(axis=axes, dtype=np.int64)
+        result = np.sign(sums) * (np.abs(sums) // count)
     else:
-        result = (call.input.data.sum(axis=axes, dtype=np.float64) / count).astype(call.output.dtype)
-    return result.reshape(call.output.shape)
+        result = call.input.data.sum(axis=axes, dtype=np.float64) / count
+    return result.astype(call.output.dtype).reshape(call.output.shape)
 
 
 Fold = Callable[..., np.ndarray]
@@ -73,12 +76,14 @@ def _folded(fold: Fold) -> Callable[[Call], np.ndarray]:
 
 
 _INPUTS = (tensor("input", rank=(1, 4)), tensor("axes", one_of(I32), rank=1))
+MEAN_INPUTS = (*_INPUTS, i32("keep_dims"))
+"""Parameters of MEAN, whose flag is a number."""
 
 define(
     OperationCode.MEAN,
     types=MOVED_2,
-    signatures=Signature(*_INPUTS, i32("keep_dims")),
-    infer=_nonempty_reduced_shape,
+    signatures=Signature(*MEAN_INPUTS),
+    infer=nonempty_reduced_shape,
     reference=_mean,
     validate=keeps_quantisation(),
 )
@@ -86,8 +91,8 @@ define(
 for _code, _types, _fold, _infer in (
     (OperationCode.REDUCE_ALL, {BOOL8: 3}, np.all, _reduced_shape),
     (OperationCode.REDUCE_ANY, {BOOL8: 3}, np.any, _reduced_shape),
-    (OperationCode.REDUCE_MAX, MOVED_3, np.max, _nonempty_reduced_shape),
-    (OperationCode.REDUCE_MIN, MOVED_3, np.min, _nonempty_reduced_shape),
+    (OperationCode.REDUCE_MAX, MOVED_3, np.max, nonempty_reduced_shape),
+    (OperationCode.REDUCE_MIN, MOVED_3, np.min, nonempty_reduced_shape),
     (OperationCode.REDUCE_PROD, {F32: 3, F16: 3}, np.prod, _reduced_shape),
     (OperationCode.REDUCE_SUM, {F32: 3, F16: 3}, np.sum, _reduced_shape),
 ):

@@ -62,6 +62,7 @@ class ExtendedOperationCode(Enum):
     NON_MAX_SUPPRESSION = 258
     ERF = 259
     GELU = 260
+    ROUNDED_MEAN = 261
 
 
 KnownCode = OperationCode | ExtendedOperationCode

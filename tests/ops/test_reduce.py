@@ -9,6 +9,7 @@ import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 rng = np.random.default_rng(13)
 
@@ -71,15 +72,34 @@ def test_truths(ops, code, fold, shape, axes, expected):
 
 @pytest.mark.parametrize(("shape", "axes", "expected"), AXES)
 @pytest.mark.parametrize("zero_point", [0, 128, 255])
-def test_quantised_mean_rounds_about_the_zero_point_signed_or_not(ops, shape, axes, expected, zero_point):
+def test_mean_of_steps_drops_the_fraction(ops, shape, axes, expected, zero_point):
+    """As C divides whole numbers, in Android's CPU code: towards 0, which need not be the zero point."""
     source = rng.integers(0, 256, shape, dtype=np.uint8)
     (result,) = ops.run(OperationCode.MEAN, (source, 0.5, zero_point), ints(*axes), 0)
+    assert result.ravel().tolist() == [sum(group) // len(group) for group in groups(source, axes)]
+    signed = (source.astype(int) - 128).astype(np.int8)
+    (result,) = ops.run(OperationCode.MEAN, (signed, 0.5, zero_point - 128), ints(*axes), 0)
+    assert result.shape == expected
+    assert result.ravel().tolist() == [math.trunc(Fraction(sum(group), len(group))) for group in groups(signed, axes)]
+
+
+def test_mean_of_steps_as_androids_cpu(ops):
+    source = np.array([[[162, 164], [163, 171]], [[165, 168], [170, 222]]], np.uint8)
+    (result,) = ops.run(OperationCode.MEAN, (source, 0.8, 5), ints(0), 0)
+    assert result.tolist() == [[163, 166], [166, 196]]
+
+
+@pytest.mark.parametrize(("shape", "axes", "expected"), AXES)
+@pytest.mark.parametrize("zero_point", [0, 128, 255])
+def test_rounded_mean_rounds_about_the_zero_point_signed_or_not(ops, shape, axes, expected, zero_point):
+    source = rng.integers(0, 256, shape, dtype=np.uint8)
+    (result,) = ops.run(ExtendedOperationCode.ROUNDED_MEAN, (source, 0.5, zero_point), ints(*axes), 0)
     for got, group in zip(result.ravel().tolist(), groups(source, axes), strict=True):
         mean = Fraction(sum(group), len(group)) - zero_point
         rounded = math.floor(abs(mean) + Fraction(1, 2))
         assert got == zero_point + (rounded if mean >= 0 else -rounded)
     signed = (source.astype(int) - 128).astype(np.int8)
-    (shifted,) = ops.run(OperationCode.MEAN, (signed, 0.5, zero_point - 128), ints(*axes), 0)
+    (shifted,) = ops.run(ExtendedOperationCode.ROUNDED_MEAN, (signed, 0.5, zero_point - 128), ints(*axes), 0)
     assert (shifted.astype(int) + 128).tolist() == result.tolist()
 
 

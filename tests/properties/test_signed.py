@@ -25,6 +25,7 @@ _DIFFERENT = {
     OperationCode.CAST: "numbers are cast, not what they stand for",
     OperationCode.HASHTABLE_LOOKUP: "rows that are missed are 0",
     OperationCode.LSH_PROJECTION: "bytes are hashed, not what they stand for",
+    OperationCode.MEAN: "the fraction of numbers is dropped, not of what they stand for",
     OperationCode.PAD_V2: "the value to pad with is a number",
     OperationCode.QUANTIZED_16BIT_LSTM: "it has one quantisation",
 }

@@ -7,6 +7,7 @@ import math
 from nnvk.ops.signature import I32, Q8, Q8S
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.operand import OperandType, Shape
 from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted
 from recipes.elementwise import axis_of
@@ -251,9 +252,12 @@ def _topk(d: Draw, code: Op, t: OperandCode) -> Case:
     return Case(code, (source, i32(d.integer(1, source.shape[-1]))), (like(source), OperandType(I32)))
 
 
-@recipe(Op.MEAN, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM)
-def _reduce(d: Draw, code: Op, t: OperandCode) -> Case:
+_MEANS = (Op.MEAN, ExtendedOperationCode.ROUNDED_MEAN)
+
+
+@recipe(*_MEANS, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM)
+def _reduce(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)
     axes = ints(*(axis_of(d, source) for _ in range(d.integer(1, len(source.shape)))))
-    keep = i32(d.integer(0, 1)) if code is Op.MEAN else boolean(d.chance())
+    keep = i32(d.integer(0, 1)) if code in _MEANS else boolean(d.chance())
     return Case(code, (source, axes, keep), (like(source),))

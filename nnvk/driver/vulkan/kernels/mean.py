@@ -1,4 +1,4 @@
-"""MEAN over any axes."""
+"""MEAN and ROUNDED_MEAN over any axes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import dense_strides
-from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
+from nnvk.driver.vulkan.lowering.quantised import offset, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
 MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8"))
 PART = 1 << 14
@@ -30,7 +31,14 @@ def refuse(call: Call) -> str:
     return ""
 
 
-@kernel(OperationCode.MEAN, shaders=(MEAN,), refuse=refuse)
+def _quantisation(call: Call, reduced: int) -> dict[str, int]:
+    """From which step sums count, and what rounds them: NNAPI's mean of steps drops the fraction."""
+    if call.code is OperationCode.MEAN:
+        return {**sign_push(call.input), "zero": offset(call.input), "nudge": 0}
+    return {**sign_push(call.input), "zero": zero_point(call.input), "nudge": reduced // 2}
+
+
+@kernel(OperationCode.MEAN, ExtendedOperationCode.ROUNDED_MEAN, shaders=(MEAN,), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four results an invocation, or several invocations where much goes into few."""
     shape, axes, kind = call.input.shape, reduced_axes(call), dtype(call.input)
@@ -42,7 +50,7 @@ def lower(call: Call, g: Lowering) -> None:
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
     target = g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
-    quantisation = {**sign_push(call.input), "zero": zero_point(call.input)} if kind == "q8" else {}
+    quantisation = _quantisation(call, reduced) if kind == "q8" else {}
     groups, lanes = shared_out(g, count * parts, min(reduced, PART), PART)
     g.dispatch(
         MEAN.variant(PASS="sum", DTYPE=kind),

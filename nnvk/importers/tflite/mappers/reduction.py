@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnvk.api import OperationCode
+from nnvk.api import ExtendedOperationCode, OperationCode
 from nnvk.importers.emitter import I32, is_quantised
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.moving import axis_of, cumulative, merged
@@ -36,11 +36,14 @@ def reduce(c: Context) -> Value:
     if is_quantised(source) and (name not in _KEEPING or _rounds_twice(c, name, source)):
         source = c.real(source)
     flag = int(keep) if name == "MEAN" else keep  # MEAN takes INT32, the others BOOL
+    # TFLite rounds a mean of steps; NNAPI drops the fraction.
+    rounded = name == "MEAN" and is_quantised(source)
+    code = ExtendedOperationCode.ROUNDED_MEAN if rounded else _REDUCTIONS[name]
     if len(source.shape) <= MAX_RANK:
-        return c.keep(_REDUCTIONS[name], source, axes, flag)
+        return c.keep(code, source, axes, flag)
     folded = {axis_of(axis, len(source.shape)) for axis in axes.tolist()}
     sizes, runs = merged(source.shape, folded)
-    result = c.keep(_REDUCTIONS[name], c.reshape(source, sizes), np.array(runs), flag)
+    result = c.keep(code, c.reshape(source, sizes), np.array(runs), flag)
     kept = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
     return c.reshape(result, tuple(kept))
 
