@@ -180,8 +180,10 @@ def _extreme(function: _Function) -> Callable[[Call], np.ndarray]:
 
 
 def _power(call: Call) -> np.ndarray:
+    """In double precision: NumPy's powers of floats are off by units in the last place on some processors."""
+    base, exponent = (dequantize(operand).astype(np.float64) for operand in (call.base, call.exponent))
     with np.errstate(all="ignore"):  # NaN for a negative base with a broken exponent
-        return quantize(np.power(dequantize(call.base), dequantize(call.exponent)), call.output)
+        return quantize(np.power(base, exponent), call.output)
 
 
 def prelu_multipliers(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -6,16 +6,18 @@
 
 #include "special_values.glsl"
 
-// e^r - 1 for |r| <= ln 2 / 2 (Cephes, expf).
-float expm1_near_0(float r) {
+// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2 (Cephes, expf).
+float exp_series(float r) {
     float p = 1.9875691500e-4;
     p = fma(p, r, 1.3981999507e-3);
     p = fma(p, r, 8.3334519073e-3);
     p = fma(p, r, 4.1665795894e-2);
     p = fma(p, r, 1.6666665459e-1);
-    p = fma(p, r, 5.0000001201e-1);
-    return fma(p * r, r, r);
+    return fma(p, r, 5.0000001201e-1);
 }
+
+// e^r - 1 for |r| <= ln 2 / 2.
+float expm1_near_0(float r) { return fma(exp_series(r) * r, r, r); }
 
 // e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
 float exact_exp(float x) {

@@ -227,6 +227,11 @@ def test_pow() -> None:
     check("POW", [f32(4), f32(4)], feed=feed)
 
 
+def test_pow_by_whole_numbers_is_exact() -> None:
+    feed = [np.float32([12, -12, 3, 7, -3.5, 2, -2, 1e5]), np.float32([4, 3, 5, 4, 4, -9, -9, 2])]
+    check("POW", [f32(8), f32(8)], feed=feed, atol=0)
+
+
 def test_add_n() -> None:
     check("ADD_N", [f32(2, 3), f32(2, 3), f32(2, 3)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -155,6 +156,17 @@ def test_power(ops, dtype):
 def test_power_of_negative_bases(ops):
     (result,) = ops.run(OperationCode.POW, np.array([-2, -2, 0], np.float32), np.array([3, 0.5, 0], np.float32))
     np.testing.assert_array_equal(result, np.array([-8, np.nan, 1], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_powers_are_rounded_once(ops, dtype):
+    """Those that the type holds are exact."""
+    pairs = [(base, exponent) for base in range(-40, 41) for exponent in range(-3, 6) if base]
+    base, exponent = np.array(pairs, dtype).T.copy()
+    (result,) = ops.run(OperationCode.POW, base, exponent)
+    exact = np.array([float(Fraction(base) ** exponent) for base, exponent in pairs])
+    with np.errstate(over="ignore"):
+        assert np.array_equal(result, exact.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -109,6 +109,24 @@ def test_pow():
     agree(compute(OperationCode.POW, base, exponent), expected, base, exponent)
 
 
+def test_powers_that_floats_hold_are_exact():
+    """All odd bases whose powers have 24 bits at most, times powers of two, of both signs; and powers of two."""
+    pairs = []
+    for exponent in range(2, 16):
+        largest = int((2**24) ** (1 / exponent)) + 1
+        bases = [number for number in range(3, largest + 1, 2) if number**exponent < 2**24]
+        shifts = [shift for shift in (-25, -7, -1, 0, 1, 2, 10, 40) if abs(shift * exponent) < 100]
+        pairs += [(number * 2.0**shift, exponent) for number in bases for shift in shifts]
+    pairs += [(-base, exponent) for base, exponent in pairs]
+    pairs += [(2.0**a, b) for a in range(-126, 128) for b in range(-126, 128) if -126 <= a * b <= 127]
+    base, exponent = np.array(pairs, np.float64).T
+    expected = base**exponent
+    single = np.abs(expected) < np.finfo(np.float32).max
+    base, exponent, expected = (array[single].astype(np.float32) for array in (base, exponent, expected))
+    assert expected.size > 20_000 and (12, 4) in pairs
+    np.testing.assert_array_equal(compute(OperationCode.POW, base, exponent), expected)
+
+
 def agree(actual, expected, *sources):
     """To 5 units in the last place, as Android's tests ask; a device may flush numbers that are not normal to 0."""
     with np.errstate(all="ignore"):
