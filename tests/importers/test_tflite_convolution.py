@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tflite
 from tflite_net import Net, T, write
-from tflite_oracle import check, compare, f32, f32c, q8, q8c
+from tflite_oracle import check, compare, f32, f32c, i32c, q8, q8c
 
 from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import TfliteImportError, load
@@ -190,6 +190,15 @@ def test_hybrid_rounds_activations_as_tflite(name, shape, filter_, table, option
 def test_hybrid_conv_2d_per_channel() -> None:
     weights = q8c(4, 3, 3, 2, scale=[0.01, 0.02, 0.03, 0.04])
     conv(f32(2, 5, 4, 2), weights, f32c(4))
+
+
+@pytest.mark.parametrize("fused", [ACTIVATIONS.NONE, ACTIVATIONS.RELU6])
+@pytest.mark.parametrize("scales", [0.02, [0.01, 0.02, 0.03, 0.005]], ids=["one", "channels"])
+@pytest.mark.parametrize("padding, size", [(SAME, (10, 12)), (VALID, (11, 14))], ids=["same", "valid"])
+def test_hybrid_transpose_conv(padding: int, size: tuple[int, int], scales: object, fused: int) -> None:
+    options = {"Padding": padding, "StrideW": 3, "StrideH": 2, "FusedActivationFunction": fused}
+    inputs = [i32c(2, *size, 4), q8c(4, 3, 4, 3, scale=scales), f32(2, 5, 4, 3), f32c(4)]
+    check("TRANSPOSE_CONV", inputs, (), "TransposeConvOptions", version=3, **options)
 
 
 def test_hybrid_of_zeros() -> None:

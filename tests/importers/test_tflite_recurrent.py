@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tflite
+from tflite_cells import BATCH, LSTM_OPTIONS, SIZE, TIME, UNITS, lstm_inputs, state
 from tflite_net import Net, T, write
 from tflite_oracle import check, compare, f32, f32c, i32c, out, q8, q8c, scalar
 
@@ -12,11 +13,6 @@ from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import TfliteImportError, load
 
 ACTIVATIONS = tflite.ActivationFunctionType
-BATCH, TIME, SIZE, UNITS = 2, 3, 5, 4
-
-
-def state(*shape: int) -> T:
-    return T("FLOAT32", shape, variable=True)
 
 
 @pytest.mark.parametrize("kind", ["NONE", "RELU", "TANH"])
@@ -53,30 +49,7 @@ def test_svdf(rank: int) -> None:
     check("SVDF", inputs, (), "SVDFOptions", Rank=rank, FusedActivationFunction=ACTIVATIONS.RELU, repeats=4)
 
 
-def lstm_inputs(source: T, cell: str = "") -> list[T | None]:
-    """The 24 inputs of the full kernel. ``cell`` has letters: c(ifg), p(eephole), j (projection), n(orm)."""
-    units, width = UNITS, 3 if "j" in cell else UNITS
-    skip = "c" in cell
-
-    def gates(*shape: int, present: bool = True) -> list[T | None]:
-        return [None if not present or (skip and gate == 0) else f32c(*shape) for gate in range(4)]
-
-    peepholes = gates(units, present="p" in cell)[:3]
-    return [
-        source,
-        *gates(units, SIZE),
-        *gates(units, width),
-        *peepholes,
-        *gates(units),
-        *([f32c(width, units), f32c(width)] if "j" in cell else [None, None]),
-        state(BATCH, width),
-        state(BATCH, units),
-        *(gates(units) if "n" in cell else []),
-    ]
-
-
 CELLS = ["", "c", "p", "pj", "cpj", "n", "cn"]
-LSTM_OPTIONS = {"FusedActivationFunction": ACTIVATIONS.TANH, "CellClip": 0.9, "ProjClip": 0.4}
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell or "plain")
@@ -109,14 +82,6 @@ def test_bidirectional_lstm(merge: bool) -> None:
     options = {**LSTM_OPTIONS, "MergeOutputs": merge, "TimeMajor": merge}
     results = [T()] if merge else [T(), T()]
     check("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, results, "BidirectionalSequenceLSTMOptions", **options, repeats=2)
-
-
-def test_hybrid_lstm_is_near_tflite() -> None:
-    """Activations inside the cell are not rounded: NNAPI's operation is one."""
-    inputs = lstm_inputs(f32(BATCH, TIME, SIZE))
-    for position in (*range(1, 9),):
-        inputs[position] = q8c(*inputs[position].shape, scale=0.008)
-    check("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (), "UnidirectionalSequenceLSTMOptions", **LSTM_OPTIONS, atol=0.02)
 
 
 @pytest.mark.parametrize("cell", ["", "c", "j", "n", "p", "cpj", "cnj"], ids=lambda cell: cell or "plain")

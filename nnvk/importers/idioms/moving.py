@@ -171,6 +171,16 @@ def packed(c: Emitter, values: Sequence[Value], axis: int) -> Value:
     return c.reshape(together, (*shape[:axis], len(values), *shape[axis:]))
 
 
+def unpacked(c: Emitter, source: Value, axis: int) -> list[Value]:
+    """The slices of one element along an axis, without that axis."""
+    count, shape = source.shape[axis], (*source.shape[:axis], *source.shape[axis + 1 :])
+    if count == 1:
+        return [c.reshape(source, shape)]
+    if len(source.shape) > MAX_RANK:
+        source, axis = c.around(source, axis), 1
+    return [c.reshape(one, shape) for one in c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)]
+
+
 # --- what adds up along an axis ------------------------------------------------------------------------------
 
 

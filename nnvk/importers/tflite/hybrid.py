@@ -48,15 +48,23 @@ def real_weights(c: Context, weights: Value) -> Value:
     return c.real(weights)
 
 
+def is_rounded(c: Context, source: Value, weights: Value) -> bool:
+    """Whether activations that meet these weights are rounded: of hybrid kernels, where the import asks for it."""
+    return c.round_hybrid and is_hybrid(source, weights) and source.code is OperandCode.TENSOR_FLOAT32
+
+
+def rounded(c: Context, source: Value, rounding: Rounding) -> Value:
+    """Real activations, rounded as a hybrid kernel rounds them."""
+    make = _asymmetric if rounding.asymmetric else _symmetric
+    return source.once(rounding, lambda: make(c, source, np.array(rounding.axes)))
+
+
 def hybrid(c: Context, source: Value, weights: Value, rounding: Rounding) -> tuple[Value, Value]:
     """Activations and weights for NNAPI: of hybrid kernels as real numbers, of others as they are."""
     if not is_hybrid(source, weights):
         return source, weights
-    real = real_weights(c, weights)
-    if not c.round_hybrid or source.code is not OperandCode.TENSOR_FLOAT32:
-        return source, real
-    rounded = _asymmetric if rounding.asymmetric else _symmetric
-    return source.once(rounding, lambda: rounded(c, source, np.array(rounding.axes))), real
+    taken = rounded(c, source, rounding) if is_rounded(c, source, weights) else source
+    return taken, real_weights(c, weights)
 
 
 def _scalar(c: Context, number: float) -> Value:

@@ -16,6 +16,7 @@ import tflite
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.base.errors import bad_data
 from nnvk.importers.graph import Value
+from nnvk.importers.idioms.moving import unpacked
 from nnvk.importers.tflite.context import Context
 from nnvk.types.operand import ChannelQuant
 
@@ -38,16 +39,14 @@ def sequence(c: Context, options: Any) -> Value:
     source, hidden, cell = c.input(0), c.input(_OUTPUT_STATE), c.input(_CELL_STATE)
     _check(c, options)
     axis = 0 if options.TimeMajor() else 1
-    batches, count = source.shape[1 - axis], source.shape[axis]
     weights, biases = _joined(c, _INPUT_WEIGHTS), _joined_biases(c)
     recurrent = _joined(c, _RECURRENT_WEIGHTS)
     outputs = weights.shape[0]
     gates = c.reshape(_product(c, source, weights, biases), (*source.shape[:2], outputs))
     nothing = np.zeros(2 * outputs, np.int32)
-    parts = c.emit_many(Op.SPLIT, gates, axis, count, outs=[_GATE] * count) if count > 1 else [gates]
     results = []
-    for part in parts:
-        own, before = c.reshape(part, (batches, outputs)), _product(c, hidden, recurrent, nothing)
+    for own in unpacked(c, gates, axis):
+        before = _product(c, hidden, recurrent, nothing)
         hidden, cell = _step(c, options, _add(c, own, c.reshape(before, own.shape), _GATE), hidden.type, cell)
         results.append(hidden)
     c.update(_OUTPUT_STATE, hidden)

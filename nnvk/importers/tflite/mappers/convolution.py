@@ -115,11 +115,9 @@ def depthwise_conv_2d(c: Context) -> Value:
 def transpose_conv(c: Context) -> Value:
     """Inputs are the output's shape, the filter, the input and perhaps a bias."""
     options = c.options("TransposeConvOptions")
-    source = c.input(2)
-    weights = c.input(1)
-    if is_hybrid(source, weights):
-        weights = real_weights(c, weights)
-    check_rank("the filter", weights, 4)
+    check_rank("the filter", c.input(1), 4)
+    check_rank("the input", c.input(2), 4)
+    source, weights = hybrid(c, c.input(2), c.input(1), Rounding((1, 2, 3), asymmetric=True))
     return c.emit(
         OperationCode.TRANSPOSE_CONV_2D,
         source,

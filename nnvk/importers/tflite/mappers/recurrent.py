@@ -10,10 +10,12 @@ import tflite
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Argument, Value
-from nnvk.importers.tflite import wide_lstm
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.moving import unpacked
+from nnvk.importers.tflite import hybrid_cells, wide_lstm
 from nnvk.importers.tflite.context import Context
-from nnvk.importers.tflite.hybrid import is_hybrid, real_weights
+from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, is_rounded, real_weights
+from nnvk.importers.tflite.hybrid_cells import RnnCell, joined, lstm_cell
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.registry import builtin
 
@@ -31,10 +33,18 @@ def _cell_activation(options: Any) -> int:
     return _CELL_ACTIVATIONS[kind]
 
 
-def _weights(c: Context, positions: Sequence[int], leading: Value) -> list[Argument]:
+def _weights(c: Context, positions: Sequence[int], leading: Value) -> list[Value | None]:
     """Inputs that may be left out; quantised weights of hybrid kernels become real."""
     found = (c.optional(position) for position in positions)
     return [real_weights(c, value) if value is not None and is_hybrid(leading, value) else value for value in found]
+
+
+def _cell_weights(c: Context, first: int, leading: Value) -> tuple[Value, Value, Value]:
+    """The weights of a plain cell, those of its state, and its bias."""
+    weights, recurrent, bias = (c.input(position) for position in range(first, first + 3))
+    if is_hybrid(leading, weights):
+        weights, recurrent = real_weights(c, weights), real_weights(c, recurrent)
+    return weights, recurrent, bias
 
 
 def _states(c: Context, positions: Sequence[int], leading: Value) -> list[Value]:
@@ -45,6 +55,10 @@ def _states(c: Context, positions: Sequence[int], leading: Value) -> list[Value]
 def _update(c: Context, positions: Sequence[int], values: Sequence[Value]) -> None:
     for position, value in zip(positions, values, strict=True):
         c.update(position, value)
+
+
+def _time_axis(options: Any) -> int:
+    return 0 if options.TimeMajor() else 1
 
 
 def _check_real(c: Context, source: Value) -> None:
@@ -61,9 +75,13 @@ def rnn(c: Context) -> Value:
     source = c.input(0)
     _check_real(c, source)
     options = c.options("RNNOptions")
-    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
-    state, result = c.emit_many(Op.RNN, *inputs, _cell_activation(options), outs=[source.type] * 2)
-    c.update(4, state)
+    weights, states, activation = _cell_weights(c, 1, source), _states(c, (4,), source), _cell_activation(options)
+    if is_rounded(c, source, c.input(1)):
+        cell = RnnCell(*weights, activation, bool(options.AsymmetricQuantizeInputs()))
+        result, states = hybrid_cells.once(c, cell, source, states)
+    else:
+        *states, result = c.emit_many(Op.RNN, source, *weights, *states, activation, outs=[source.type] * 2)
+    _update(c, (4,), states)
     return result
 
 
@@ -73,12 +91,16 @@ def sequence_rnn(c: Context) -> Value:
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SequenceRNNOptions")
-    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
-    time_major = int(options.TimeMajor())
-    result, state = c.emit_many(
-        Op.UNIDIRECTIONAL_SEQUENCE_RNN, *inputs, _cell_activation(options), time_major, outs=[source.type] * 2
-    )
-    c.update(4, state)
+    weights, states, activation = _cell_weights(c, 1, source), _states(c, (4,), source), _cell_activation(options)
+    if is_rounded(c, source, c.input(1)):
+        cell = RnnCell(*weights, activation, bool(options.AsymmetricQuantizeInputs()))
+        result, states = hybrid_cells.sequence(c, cell, [source], states, _time_axis(options))
+    else:
+        parameters = activation, int(options.TimeMajor())
+        result, *states = c.emit_many(
+            Op.UNIDIRECTIONAL_SEQUENCE_RNN, source, *weights, *states, *parameters, outs=[source.type] * 2
+        )
+    _update(c, (4,), states)
     return result
 
 
@@ -88,6 +110,8 @@ def bidirectional_rnn(c: Context) -> Sequence[Value]:
     source, states = c.input(0), (4, 8)
     _check_real(c, source)
     options = c.options("BidirectionalSequenceRNNOptions")
+    if is_rounded(c, source, c.input(1)):
+        return _hybrid_bidirectional_rnn(c, options)
     inputs = [source, *_weights(c, range(1, 12), source)]
     for position, value in zip(states, _states(c, states, source), strict=True):
         inputs[position] = value
@@ -100,13 +124,56 @@ def bidirectional_rnn(c: Context) -> Sequence[Value]:
     return values[:results]
 
 
+def _hybrid_bidirectional_rnn(c: Context, options: Any) -> Sequence[Value]:
+    source, crossed = c.input(0), _weights(c, (10, 11), c.input(0))
+    activation, asymmetric = _cell_activation(options), bool(options.AsymmetricQuantizeInputs())
+    cells = []
+    for first, aux in zip((1, 5), crossed, strict=True):
+        weights, recurrent, bias = _cell_weights(c, first, source)
+        both = joined(c, [weights] if aux is None else [weights, aux])
+        cells.append(RnnCell(both, recurrent, bias, activation, asymmetric))
+    return _both_directions(c, cells, c.optional(9), options, [(4,), (8,)], is_crossed=crossed[0] is not None)
+
+
+def _both_directions(
+    c: Context,
+    cells: Sequence[hybrid_cells.Cell],
+    aux: Value | None,
+    options: Any,
+    states: Sequence[Sequence[int]],
+    *,
+    is_crossed: bool,
+) -> Sequence[Value]:
+    """Two cells over a sequence, the second one backwards.
+
+    An auxiliary input is one more of both where there are weights for it (crossed), and else the second one's input.
+    """
+    source, axis = c.input(0), _time_axis(options)
+    if is_crossed:
+        if aux is None:
+            raise Unmapped("there are weights for an auxiliary input, and no such input")
+        sources = [[source, aux]] * 2
+    else:
+        sources = [[source], [source if aux is None else aux]]
+    results = []
+    for cell, inputs, positions, backwards in zip(cells, sources, states, (False, True), strict=True):
+        before = _states(c, positions, source)
+        result, after = hybrid_cells.sequence(c, cell, inputs, before, axis, backwards=backwards)
+        _update(c, positions, after)
+        results.append(result)
+    return [c.emit(Op.CONCATENATION, *results, 2, out=source.type)] if options.MergeOutputs() else results
+
+
 @builtin("SVDF")
 def svdf(c: Context) -> Value:
     """A filter over features and time."""
     source = c.input(0)
     _check_real(c, source)
     options = c.options("SVDFOptions")
-    inputs = [source, *_weights(c, (1, 2, 3), source), *_states(c, (4,), source)]
+    # Of the two products only the first one is of 8 bits.
+    rounding = Rounding((1,), bool(options.AsymmetricQuantizeInputs()))
+    taken, features = hybrid(c, source, c.input(1), rounding)
+    inputs = [taken, features, *_weights(c, (2, 3), source), *_states(c, (4,), source)]
     state, result = c.emit_many(Op.SVDF, *inputs, options.Rank(), _cell_activation(options), outs=[source.type] * 2)
     c.update(4, state)
     return result
@@ -114,7 +181,8 @@ def svdf(c: Context) -> Value:
 
 # --- LSTM ----------------------------------------------------------------------------------------------------
 
-_PROJECTION, _OUTPUT_STATE, _CELL_STATE = 16, 18, 19
+_OUTPUT_GATE, _PROJECTION, _OUTPUT_STATE, _CELL_STATE = 4, 16, 18, 19
+_STATES = _OUTPUT_STATE, _CELL_STATE
 _NORMS = range(20, 24)
 _KERNEL_BASIC = tflite.LSTMKernelType.BASIC
 
@@ -128,19 +196,16 @@ def lstm(c: Context) -> Value | Sequence[Value]:
         return _lstm_basic(c)
     if is_quantised(source):
         return _lstm_8bit(c, options, [source])
-    states = _OUTPUT_STATE, _CELL_STATE
-    _, *news, result = c.emit_many(
-        Op.LSTM,
-        source,
-        *_weights(c, range(1, 18), source),
-        *_states(c, states, source),
-        _cell_activation(options),
-        float(options.CellClip()),
-        float(options.ProjClip()),
-        *_weights(c, _NORMS, source),
-        outs=[source.type] * 4,
-    )
-    _update(c, states, news)
+    weights, norms = _weights(c, range(1, 18), source), _weights(c, _NORMS, source)
+    states, activation = _states(c, _STATES, source), _cell_activation(options)
+    if is_rounded(c, source, c.input(_OUTPUT_GATE)):
+        cell = lstm_cell(c, weights, activation, options, norms=norms)
+        result, states = hybrid_cells.once(c, cell, source, states)
+    else:
+        clips = float(options.CellClip()), float(options.ProjClip())
+        inputs = source, *weights, *states, activation, *clips, *norms
+        _, *states, result = c.emit_many(Op.LSTM, *inputs, outs=[source.type] * 4)
+    _update(c, _STATES, states)
     return result
 
 
@@ -153,20 +218,16 @@ def sequence_lstm(c: Context) -> Value:
         return wide_lstm.sequence(c, options)
     if is_quantised(source):
         return _sequence_8bit(c, options)
-    states = _OUTPUT_STATE, _CELL_STATE
-    result, *news = c.emit_many(
-        Op.UNIDIRECTIONAL_SEQUENCE_LSTM,
-        source,
-        *_weights(c, range(1, 18), source),
-        *_states(c, states, source),
-        _cell_activation(options),
-        float(options.CellClip()),
-        float(options.ProjClip()),
-        bool(options.TimeMajor()),
-        *_weights(c, _NORMS, source),
-        outs=[source.type] * 3,
-    )
-    _update(c, states, news)
+    weights, norms = _weights(c, range(1, 18), source), _weights(c, _NORMS, source)
+    states, activation = _states(c, _STATES, source), _cell_activation(options)
+    if is_rounded(c, source, c.input(_OUTPUT_GATE)):
+        cell = lstm_cell(c, weights, activation, options, norms=norms)
+        result, states = hybrid_cells.sequence(c, cell, [source], states, _time_axis(options))
+    else:
+        parameters = activation, float(options.CellClip()), float(options.ProjClip()), bool(options.TimeMajor())
+        inputs = source, *weights, *states, *parameters, *norms
+        result, *states = c.emit_many(Op.UNIDIRECTIONAL_SEQUENCE_LSTM, *inputs, outs=[source.type] * 3)
+    _update(c, _STATES, states)
     return result
 
 
@@ -176,6 +237,8 @@ def bidirectional_lstm(c: Context) -> Sequence[Value]:
     source, states = c.input(0), range(35, 39)
     _check_real(c, source)
     options = c.options("BidirectionalSequenceLSTMOptions")
+    if is_rounded(c, source, c.input(_OUTPUT_GATE)):
+        return _hybrid_bidirectional_lstm(c, options)
     results = 1 if options.MergeOutputs() else 2
     values = c.emit_many(
         Op.BIDIRECTIONAL_SEQUENCE_LSTM,
@@ -193,6 +256,17 @@ def bidirectional_lstm(c: Context) -> Sequence[Value]:
     )
     _update(c, states, values[results:])
     return values[:results]
+
+
+def _hybrid_bidirectional_lstm(c: Context, options: Any) -> Sequence[Value]:
+    source, activation = c.input(0), _cell_activation(options)
+    crossed = [_weights(c, positions, source) for positions in (range(40, 44), range(44, 48))]
+    is_crossed = crossed[0][1] is not None
+    cells = [
+        lstm_cell(c, _weights(c, positions, source), activation, options, aux=aux if is_crossed else ())
+        for positions, aux in zip((range(1, 18), range(18, 35)), crossed, strict=True)
+    ]
+    return _both_directions(c, cells, c.optional(39), options, [(35, 36), (37, 38)], is_crossed=is_crossed)
 
 
 _GATES = 4
@@ -258,13 +332,10 @@ def _sequence_8bit(c: Context, options: Any) -> Value:
     source = c.input(0)
     if len(source.shape) != 3:
         raise Unmapped(f"the input must have rank 3, got shape {list(source.shape)}")
-    axis = 0 if options.TimeMajor() else 1
-    count = source.shape[axis]
-    if count > wide_lstm.MOST_STEPS:
+    axis = _time_axis(options)
+    if (count := source.shape[axis]) > wide_lstm.MOST_STEPS:
         raise Unmapped(f"NNAPI has the 8-bit kernel for one step, and {count} steps are too many to write out")
-    parts = c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count) if count > 1 else [source]
-    batches, size = source.shape[1 - axis], source.shape[2]
-    results = _lstm_8bit(c, options, [c.reshape(part, (batches, size)) for part in parts])
+    results = _lstm_8bit(c, options, unpacked(c, source, axis))
     return c.emit(Op.PACK, axis, *results, out=results[0].type)
 
 

@@ -13,7 +13,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced
+from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced, unpacked
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.registry import builtin
@@ -182,11 +182,7 @@ def unpack(c: Context) -> list[Value]:
     count = source.shape[axis]
     if count != len(c.outputs):
         raise Unmapped(f"{count} elements along axis {axis} do not fit {len(c.outputs)} outputs")
-    shape = (*source.shape[:axis], *source.shape[axis + 1 :])
-    if count == 1:
-        return [c.reshape(source, shape)]
-    parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
-    return [c.reshape(one, shape) for one in parts]
+    return unpacked(c, source, axis)
 
 
 # --- by index ------------------------------------------------------------------------------------------------

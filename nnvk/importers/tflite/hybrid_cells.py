@@ -1,0 +1,150 @@
+"""Recurrent cells of real activations with 8-bit weights, step by step, rounded as TFLite's hybrid kernels round.
+
+In each step a kernel rounds to 8 bits what its weights are multiplied with: the input, an auxiliary input, the output
+state before the step, and what a projection takes. States stay real numbers. NNAPI's operations on sequences have no
+place for the rounding, so that each step is an operation of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnvk.api import OperationCode
+from nnvk.importers.emitter import F32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import with_number
+from nnvk.importers.idioms.moving import unpacked
+from nnvk.importers.tflite.context import Context
+from nnvk.importers.tflite.hybrid import Rounding, rounded
+
+Op = OperationCode
+
+_MOST_STEPS = 1024
+"""Steps of a sequence that are written out one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RnnCell:
+    """The plain cell. Its state is its output."""
+
+    weights: Value
+    """Of all inputs, side by side."""
+    recurrent: Value
+    bias: Value
+    activation: int
+    asymmetric: bool
+    """How activations are rounded: see `Rounding`."""
+
+    def step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """The output of a step and the states after it, of rounded inputs [batches, size] and the states before."""
+        before = rounded(c, states[0], Rounding((1,), self.asymmetric))
+        inputs = joined(c, sources), self.weights, self.recurrent, self.bias, before
+        state, result = c.emit_many(Op.RNN, *inputs, self.activation, outs=[F32] * 2)
+        return result, [state]
+
+
+@dataclass(frozen=True, slots=True)
+class LstmCell:
+    """The full LSTM. Its states are the output state and the cell state."""
+
+    weights: Sequence[Value | None]
+    """The 17 of NNAPI's operation, without the projection's."""
+    norms: Sequence[Value | None]
+    projection: tuple[Value, Value] | None
+    """Weights and bias."""
+    activation: int
+    cell_clip: float
+    projection_clip: float
+    asymmetric: bool
+
+    def step(self, c: Context, sources: Sequence[Value], states: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """As `RnnCell.step`."""
+        before, cell = rounded(c, states[0], Rounding((1,), self.asymmetric)), states[1]
+        if self.projection is not None:
+            sources, before = [*sources, before], c.filled(0, F32, cell.shape)
+        options = self.activation, self.cell_clip, 0.0
+        inputs = joined(c, sources), *self.weights, before, cell, *options, *self.norms
+        _, hidden, cell, result = c.emit_many(Op.LSTM, *inputs, outs=[F32] * 4)
+        if self.projection is not None:
+            hidden = result = self._projected(c, result, *self.projection)
+        return result, [hidden, cell]
+
+    def _projected(self, c: Context, result: Value, weights: Value, bias: Value) -> Value:
+        source = rounded(c, result, Rounding((1,), self.asymmetric))
+        value = c.emit(Op.FULLY_CONNECTED, source, weights, bias, NONE, out=F32)
+        if (clip := self.projection_clip) > 0:
+            value = with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, value, clip), -clip)
+        return value
+
+
+Cell = RnnCell | LstmCell
+
+
+def lstm_cell(
+    c: Context,
+    weights: Sequence[Value | None],
+    activation: int,
+    options: Any,
+    *,
+    aux: Sequence[Value | None] = (),
+    norms: Sequence[Value | None] = (None,) * 4,
+) -> LstmCell:
+    """The cell of the 17 weights of NNAPI's operation and, for each gate, those of an auxiliary input, if there is one.
+
+    What a projection takes is rounded, so that it is an operation of its own. As one without a projection has an
+    output state of its own size, the output state before the step goes in as one more input then, and zeros instead of
+    it.
+    """
+    inputs, recurrent, rest = weights[:4], weights[4:8], weights[8:15]
+    gates = [inputs, aux] if aux else [inputs]
+    projection, bias = weights[15:]
+    if projection is not None:
+        gates.append(recurrent)
+        outputs, units = projection.shape
+        nothing = c.filled(0, F32, (units, units))
+        recurrent = [None if gate is None else nothing for gate in recurrent]
+        bias = bias or c.filled(0, F32, (outputs,))
+    side_by_side = []
+    for parts in zip(*gates, strict=True):
+        given = [part for part in parts if part is not None]
+        side_by_side.append(joined(c, given) if given else None)
+    return LstmCell(
+        [*side_by_side, *recurrent, *rest, None, None],
+        norms,
+        None if projection is None or bias is None else (projection, bias),
+        activation,
+        float(options.CellClip()),
+        float(options.ProjClip()),
+        bool(options.AsymmetricQuantizeInputs()),
+    )
+
+
+def once(c: Context, cell: Cell, source: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
+    """The output of one step, and the states after it, of an input [batches, size]."""
+    return cell.step(c, [rounded(c, source, Rounding((1,), cell.asymmetric))], states)
+
+
+def sequence(
+    c: Context, cell: Cell, sources: Sequence[Value], states: Sequence[Value], axis: int, *, backwards: bool = False
+) -> tuple[Value, list[Value]]:
+    """The outputs of all steps along ``axis`` of inputs of rank 3, and the states after the last one."""
+    if (count := sources[0].shape[axis]) > _MOST_STEPS:
+        raise Unmapped(
+            f"NNAPI rounds no activations within a sequence, and {count} steps are too many to write out, at most "
+            f"{_MOST_STEPS}; round_hybrid=False (--no-round-hybrid) imports it without the rounding"
+        )
+    parts = [unpacked(c, rounded(c, source, Rounding((2,), cell.asymmetric)), axis) for source in sources]
+    steps = list(zip(*parts, strict=True))
+    results = []
+    for step in reversed(steps) if backwards else steps:
+        result, states = cell.step(c, step, states)
+        results.append(result)
+    return c.emit(Op.PACK, axis, *(results[::-1] if backwards else results), out=F32), list(states)
+
+
+def joined(c: Context, values: Sequence[Value]) -> Value:
+    """Matrices side by side."""
+    return values[0] if len(values) == 1 else c.emit(Op.CONCATENATION, *values, 1, out=F32)
