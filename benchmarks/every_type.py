@@ -35,6 +35,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "ELU": [f"{_MAP} 1.5R"],
     "ERF": [_MAP],
     "GELU": [f"{_MAP} false", f"{_MAP} true"],
+    "TABLE_LOOKUP": [f"{_MAP} S[256] -> P", f"{_MAP} T[65536] -> T"],
     "ADD SUB MUL DIV": [f"{_PAIR} NONE -> T", f"{_MAP} T[64] NONE -> T", f"{_MAP} T[1,56,56,1] NONE -> T"],
     "MAXIMUM MINIMUM POW": [f"{_PAIR} -> T"],
     "PRELU": [f"{_MAP} T[64] -> T"],
@@ -160,10 +161,7 @@ def rows() -> Iterator[Row]:
     for names, templates in TEMPLATES.items():
         for code, leading in on_all_types(names.split()):
             for text in (f"{code.name} {template}" for template in templates):
-                is_quantize = code.name == "QUANTIZE"  # whose output says which it is
-                if is_quantize and text.endswith("i16*0.0003") != isinstance(code, ExtendedOperationCode):
-                    continue
-                if fits(text, leading):
+                if _is_of(text, code, leading) and fits(text, leading):
                     yield Row(text, code, leading, partial(_parsed, filled(text, leading)))
     for code, sizes in _CELLS.items():
         for size, make in sizes:
@@ -172,6 +170,17 @@ def rows() -> Iterator[Row]:
     flag, model = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
     yield Row("IF, ADD or SUB 56x56x64", OperationCode.IF, flag, _if)
     yield Row("WHILE, 5 times ADD 56x56x64", OperationCode.WHILE, model, _while)
+
+
+def _is_of(text: str, code: KnownCode, leading: OperandCode) -> bool:
+    """Whether a row is of this operation and leading type where that is not said by letters: QUANTIZE's output says
+    which operation it is, and a table's size for which steps it is.
+    """
+    if code.name == "QUANTIZE":
+        return text.endswith("i16*0.0003") == isinstance(code, ExtendedOperationCode)
+    if code.name == "TABLE_LOOKUP":
+        return ("[65536]" in text) == (leading is OperandCode.TENSOR_QUANT16_SYMM)
+    return True
 
 
 def _parsed(text: str) -> Single:

@@ -63,6 +63,7 @@ class ExtendedOperationCode(Enum):
     ERF = 259
     GELU = 260
     ROUNDED_MEAN = 261
+    TABLE_LOOKUP = 262
 
 
 KnownCode = OperationCode | ExtendedOperationCode

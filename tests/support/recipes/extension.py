@@ -6,7 +6,7 @@ import numpy as np
 
 from nnvk.ops.extension.non_max_suppression import Rule
 from nnvk.ops.extension.scatter_nd import Reduction
-from nnvk.ops.signature import F16, F32, I32, Q16_SYMM
+from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Q16_SYMM
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode as Op
 from nnvk.types.extension import KnownCode
@@ -59,6 +59,13 @@ def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
         return Case(code, (indices, updates, ints(*source.shape)), (like(updates),))
     most = Reduction.MIN if t in (F32, F16, I32) else Reduction.ADD
     return Case(code, (source, indices, updates, i32(d.integer(0, most))), (like(source),))
+
+
+@recipe(Op.TABLE_LOOKUP)
+def _table_lookup(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source, result = d.any(t), d.quantised(t if t is Q16_SYMM else d.pick((Q8, Q8S)))
+    table = d.new(result.with_dimensions((1 << 8 * source.type.dtype.itemsize,)), is_parameter=True)
+    return Case(code, (source, table), (result,))
 
 
 @recipe(Op.NON_MAX_SUPPRESSION)

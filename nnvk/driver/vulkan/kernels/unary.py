@@ -95,14 +95,27 @@ def table_of(call: Call) -> np.ndarray:
     return lookup_table(call.input, call.output, run)
 
 
+@kernel(ExtendedOperationCode.TABLE_LOOKUP, shaders=(LOOKUP, LOOKUP_16))
+def lower_table_lookup(call: Call, g: Lowering) -> None:
+    """The table's entries lie as the shaders want them."""
+    size = call.input.dtype.itemsize
+    _look_up(g, g.tensor(call.input), g.tensor(call.table), g.tensor(call.output), call.input.size, size)
+
+
 def look_up(g: Lowering, source: TensorRef, table: np.ndarray, target: TensorRef, elements: int) -> None:
     """Map every byte of ``source`` by a table of 256, or every 16 bits by one of 65,536."""
+    _look_up(g, source, g.constant(table), target, elements, table.itemsize)
+
+
+def _look_up(
+    g: Lowering, source: TensorRef, table: TensorRef, target: TensorRef, elements: int, step_bytes: int
+) -> None:
     count = -(-elements // 4)
     g.dispatch(
-        (LOOKUP if table.dtype == np.uint8 else LOOKUP_16).variant(),
+        (LOOKUP if step_bytes == 1 else LOOKUP_16).variant(),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL},
-        tensors={"src": source, "table": g.constant(table), "dst": target},
+        tensors={"src": source, "table": table, "dst": target},
         count=count,
         **DENSE,
     )
