@@ -27,6 +27,7 @@ from nnvk.importers.onnx import mappers as onnx_mappers
 from nnvk.importers.onnx import registry as onnx_registry
 from nnvk.importers.tflite import mappers as tflite_mappers
 from nnvk.importers.tflite import registry as tflite_registry
+from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.mappers import variables
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
@@ -43,8 +44,8 @@ _GLUE = frozenset(
     }
 )
 """Operations that go between others to fit shapes and quantisations; named where nothing else is."""
-_READ = (idioms.__name__, onnx_mappers.__name__, tflite_mappers.__name__)
-"""Packages whose functions are looked into."""
+_READ = (idioms.__name__, onnx_mappers.__name__, tflite_mappers.__name__, tables.__name__)
+"""Packages and modules whose functions are looked into."""
 _HELPERS = {
     "reshape": (OperationCode.RESHAPE,),
     "quantized": (OperationCode.QUANTIZE,),

@@ -81,31 +81,44 @@ def tanh(call: Call) -> np.ndarray:
     return result.astype(np.int16)
 
 
-# --- SOFTMAX -------------------------------------------------------------------------------------------------
+# --- tables of 513 numbers -----------------------------------------------------------------------------------
 
 
-def _table(function: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> np.ndarray:
-    """A function at 513 places from ``low`` to ``high``, of `UNIT`, moved by half of what interpolation is off."""
-    step = (high - low) / 512
-    places = low + np.arange(512) * step
-    here, there = function(places) * 32768, function(low + np.arange(1, 513) * step) * 32768
-    samples = round_half_away(here)
-    between = round_half_away((there + samples) / 2)
-    error = between - round_half_away(function(places + step / 2) * 32768)
-    entries = np.append(samples - round_half_away(error / 2), round_half_away(function(np.array([high])) * 32768))
+def interpolation_table(
+    function: Callable[[np.ndarray], np.ndarray], low: np.floating, high: np.floating, factor: np.floating
+) -> np.ndarray:
+    """``factor`` times a function at 513 places from ``low`` to ``high``, for `interpolated`; int32.
+
+    Each is moved by half of what interpolation is off in the middle of the next two. All is computed in ``low``'s type.
+    """
+    type_ = low.dtype.type
+    numbers, step = np.arange(512).astype(low.dtype), (high - low) / type_(512)
+    places, following = low + numbers * step, low + (numbers + type_(1)) * step
+    samples, there = _rounded(function(places) * factor), function(following) * factor
+    between = _rounded((there + samples) / type_(2))
+    error = between - _rounded(function(places + step / type_(2)) * factor)
+    entries = np.append(samples - _rounded(error / type_(2)), _rounded(function(np.array([high])) * factor))
     return np.clip(entries, -32768, _LARGEST).astype(np.int32)
 
 
-EXPONENTIALS = _table(np.exp, -10.0, 0.0)
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    """Halves away from zero, in the same type. Half of the last place is no half in single precision."""
+    return round_half_away(numbers.astype(np.float64)).astype(numbers.dtype)
+
+
+def interpolated(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """An `interpolation_table` at 16-bit numbers, the lowest at its begin. Slopes of more than 16 bits wrap round."""
+    table, entry, rest = table.astype(np.int64), 256 + (numbers >> 7), numbers & 127
+    slope = (table[entry + 1] - table[entry]).astype(np.int16).astype(np.int64)
+    found: np.ndarray = (table[entry] + ((slope * rest + 64) >> 7)).astype(np.int16).astype(np.int64)
+    return found
+
+
+_ONE = np.float64(32768)
+EXPONENTIALS = interpolation_table(np.exp, np.float64(-10), np.float64(0), _ONE)
 """exp of -10 to 0, by a 16-bit number from the lowest to the highest."""
-RECIPROCALS = _table(lambda x: 1 / (1 + x), 0.0, 1.0)
+RECIPROCALS = interpolation_table(lambda x: 1 / (1 + x), np.float64(0), np.float64(1), _ONE)
 """1 / (1 + x) of 0 to 1, likewise."""
-
-
-def _look_up(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
-    entry, rest = 256 + (numbers >> 7), numbers & 127
-    low = table[entry].astype(np.int64)
-    return low + (((table[entry + 1] - low) * rest + 64) >> 7)
 
 
 def softmax(call: Call) -> np.ndarray:
@@ -113,11 +126,11 @@ def softmax(call: Call) -> np.ndarray:
     steps, axis = call.input.data.astype(np.int64), call.axis
     largest = steps.max(axis=axis, keepdims=True)
     scaled = multiply_by_quantized_multiplier(steps - largest, *softmax_multiplier(call))
-    powers = _look_up(np.clip(scaled + _LARGEST, -32768, _LARGEST), EXPONENTIALS)
+    powers = interpolated(np.clip(scaled + _LARGEST, -32768, _LARGEST), EXPONENTIALS)
     sums = np.minimum(powers.sum(axis=axis, keepdims=True), INT32_MAX)
     headroom = 32 - np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # zeros before the highest bit
     fraction = ((sums << (headroom - 1)) + (1 << 13)) >> 14
-    reciprocals = _look_up(np.clip(fraction - (1 << 15) - (1 << 16), -32768, _LARGEST), RECIPROCALS)
+    reciprocals = interpolated(np.clip(fraction - (1 << 15) - (1 << 16), -32768, _LARGEST), RECIPROCALS)
     right = 31 - headroom
     result = (powers * reciprocals + (np.int64(1) << (right - 1))) >> right
     return np.clip(result, 0, _LARGEST).astype(np.int16)

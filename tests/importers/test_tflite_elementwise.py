@@ -12,6 +12,7 @@ from tflite_oracle import actual, boolean, check, compare, f32, f32c, i32, i32c,
 
 from nnvk.api import OperationCode as Op
 from nnvk.importers.tflite import load
+from nnvk.types.extension import ExtendedOperationCode
 
 POSITIVE = ("LOG", "SQRT", "RSQRT")
 REAL = ("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6")
@@ -49,25 +50,55 @@ QUANTISED = [
     ("RELU_N1_TO_1", (0.05, 3), (0.01, 0)),
     ("HARD_SWISH", (0.05, 3), (0.04, -100)),
     ("ABS", (0.05, 3), (0.05, -128)),
+    ("ABS", (0.03, 0), (0.07, 0)),
+    ("RELU", (0.03, 0), (0.07, 0)),
+    ("RELU6", (0.03, 0), (0.07, 0)),
+    ("RELU_N1_TO_1", (0.05, 0), (0.04, 0)),
+    ("RELU_0_TO_1", (0.03, 0), (0.07, 0)),
+    ("RELU_0_TO_1", (0.05, 3), (0.05, 3)),
+    ("QUANTIZE", (0.03, 0), (0.07, 0)),
+    ("QUANTIZE", (0.05, 0), (0.04, 0)),
     ("ELU", (0.05, 3), (0.05, 3)),
     ("EXP", (0.01, 3), (0.02, -128)),
     ("LOG", (0.01, -128), (0.05, 0)),
+    ("LOG", (0.05, 20), (0.05, 20)),
+    ("EXP", (1.0, 0), (100.0, 9)),
     ("RSQRT", (0.1, -128), (0.02, -128)),
 ]
 
 
 @pytest.mark.parametrize("name, source, result", QUANTISED, ids=lambda value: str(value))
 def test_unary_int8(name: str, source: tuple[float, int], result: tuple[float, int]) -> None:
-    steps = np.arange(-127, 128, dtype=np.int8)  # -128 stands for 0, which has no logarithm
+    steps = np.arange(-128, 128, dtype=np.int8)
     scale, zero_point = result
-    check(name, [q8(255, scale=source[0], zero_point=source[1])], q8(scale=scale, zero_point=zero_point), feed=[steps])
+    given = q8(256, scale=source[0], zero_point=source[1])
+    check(name, [given], q8(scale=scale, zero_point=zero_point), feed=[steps], steps=0)
 
 
-@pytest.mark.parametrize("name, zero_point", [("LOGISTIC", 0), ("TANH", 128), ("RELU6", 100)])
+@pytest.mark.parametrize(
+    "name, zero_point",
+    [
+        ("LOGISTIC", 0),
+        ("TANH", 128),
+        ("RELU", 7),
+        ("RELU6", 100),
+        ("RELU_N1_TO_1", 60),
+        ("RELU_0_TO_1", 0),
+        ("QUANTIZE", 9),
+    ],
+)
 def test_unary_uint8(name: str, zero_point: int) -> None:
-    scale = {"LOGISTIC": 1 / 256, "TANH": 1 / 128}.get(name, 0.05)
-    source, result = (q8(256, type="UINT8", zero_point=100), q8(type="UINT8", scale=scale, zero_point=zero_point))
-    check(name, [source], result, feed=[np.arange(256, dtype=np.uint8)])
+    scale = {"LOGISTIC": 1 / 256, "TANH": 1 / 128}.get(name, 0.07)
+    source = q8(256, type="UINT8", scale=0.03, zero_point=100)
+    result = q8(type="UINT8", scale=scale, zero_point=zero_point)
+    check(name, [source], result, feed=[np.arange(256, dtype=np.uint8)], steps=0)
+
+
+@pytest.mark.parametrize("name", ["ABS", "ELU", "EXP", "LOG", "RELU_0_TO_1"])
+def test_functions_of_bytes_are_one_lookup(name: str) -> None:
+    imported = check(name, [q8(1, 2, 2, 3, 4)], q8(scale=0.07, zero_point=-50), steps=0)
+    codes = [operation.code for operation in imported.model.frozen.operations if operation.code is not Op.RESHAPE]
+    assert codes == [ExtendedOperationCode.TABLE_LOOKUP]
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 3, 5), (2, 3, 2, 5), (1, 2, 3, 2, 5)], ids=str)
@@ -138,8 +169,12 @@ def test_gelu_by_an_error_function() -> None:
     )
 
 
-def test_gelu_of_quantised_elements() -> None:
-    check("GELU", [q8(256)], q8(scale=0.03, zero_point=-100), "GeluOptions", Approximate=False)
+@pytest.mark.parametrize("type_, zero_point", [("INT8", -100), ("UINT8", 28)])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_of_quantised_elements(approximate: bool, type_: str, zero_point: int) -> None:
+    source, result = q8(256, type=type_), q8(type=type_, scale=0.03, zero_point=zero_point)
+    steps = np.arange(256, dtype=np.uint8).view(source.type.lower())
+    check("GELU", [source], result, "GeluOptions", Approximate=approximate, feed=[steps], steps=0)
 
 
 def test_prelu() -> None:
@@ -218,8 +253,15 @@ def test_extremes_int8(name: str) -> None:
     check(name, [q8(4, 8), q8(1, 8)], q8())
 
 
-def test_squared_difference_int8() -> None:
-    check("SQUARED_DIFFERENCE", [q8(4, 8), q8(4, 8, scale=0.03)], q8(scale=0.3, zero_point=-128))
+@pytest.mark.parametrize(
+    "scales", [(0.05, 0.03, 0.3), (0.05, 0.05, 0.05), (0.0371, 0.2, 0.9), (1 / 64, 1 / 128, 1 / 32)], ids=str
+)
+def test_squared_difference_int8(scales: tuple[float, float, float]) -> None:
+    first, second, result = scales
+    every = np.arange(-128, 128, dtype=np.int8)
+    inputs = q8(256, 1, scale=first), q8(256, scale=second, zero_point=-9)
+    feed = [every.reshape(256, 1), every]
+    check("SQUARED_DIFFERENCE", inputs, q8(scale=result, zero_point=-128), feed=feed, steps=0)
 
 
 def test_pow() -> None:
@@ -292,7 +334,9 @@ def test_quantize_and_dequantize() -> None:
 
 @pytest.mark.parametrize("source, result", [("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8")])
 def test_requantize(source: str, result: str) -> None:
-    check("QUANTIZE", [q8(3, 99, type=source)], q8(type=result, scale=0.07, zero_point=11))
+    every = np.arange(256, dtype=np.uint8).view(source.lower())
+    given = q8(256, type=source, scale=0.03)
+    check("QUANTIZE", [given], q8(type=result, scale=0.07, zero_point=11), feed=[every], steps=0)
 
 
 def test_constants_are_folded() -> None:

@@ -156,9 +156,29 @@ def test_every_step(name: str, scale: float) -> None:
     assert is_whole(check(name, [q16(65536, scale=scale)], q16(scale=UNIT), feed=[EVERY], steps=0))
 
 
-@pytest.mark.parametrize("name", ["RELU", "RELU6"])
-def test_clips(name: str) -> None:
-    assert is_whole(check(name, [q16(65536)], q16(), feed=[EVERY], steps=0))
+@pytest.mark.parametrize("scales", [(0.0003, 0.0003), (0.00015, 0.00035), (2**-12, 0.0001)], ids=str)
+@pytest.mark.parametrize("name", ["ABS", "RELU", "RELU6"])
+def test_rescaling(name: str, scales: tuple[float, float]) -> None:
+    source, result = scales
+    assert is_whole(check(name, [q16(65536, scale=source)], q16(scale=result), feed=[EVERY], steps=0))
+
+
+@pytest.mark.parametrize("scales", [(1 / 8000, 1 / 8000), (0.0003, 0.5), (0.00003, 0.0001), (2**-12, 2**-8)], ids=str)
+@pytest.mark.parametrize("name", ["EXP", "LOG", "RSQRT"])
+def test_functions_by_tables(name: str, scales: tuple[float, float]) -> None:
+    source, result = scales
+    feed = [np.abs(EVERY[1:]) if name == "RSQRT" else EVERY[1:]]  # of negative numbers, TFLite refuses roots
+    imported = check(name, [q16(65535, scale=source)], q16(scale=result), feed=feed, steps=0)
+    assert is_whole(imported)
+    assert len(imported.model.frozen.operations) == 1
+
+
+@pytest.mark.parametrize("scales", [(1 / 5000, 1 / 5000), (0.0001, 0.0002), (2**-12, 2**-12)], ids=str)
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu(approximate: bool, scales: tuple[float, float]) -> None:
+    """Equal but where the table has a tie in single precision: C libraries' functions differ in the last place."""
+    source, result = [q16(65536, scale=scales[0])], q16(scale=scales[1])
+    assert is_whole(check("GELU", source, result, "GeluOptions", feed=[EVERY], steps=0, Approximate=approximate))
 
 
 def test_leaky_relu() -> None:
@@ -223,13 +243,18 @@ def test_quantize_and_dequantize() -> None:
     [
         (q16(65536), T("INT8", scale=0.1, zero_point=3)),
         (q16(65536), q16(scale=0.0004)),
+        (q16(65536, scale=0.0015), T("INT8", scale=0.35, zero_point=-20)),
+        (q16(65536, scale=0.00015), q16(scale=0.00035)),
         (T("INT8", (256,), scale=0.1, zero_point=3), q16(scale=0.0004)),
+        (T("INT8", (256,), scale=0.03, zero_point=3), q16(scale=0.07)),
     ],
-    ids=["16 to 8", "16 to 16", "8 to 16"],
+    ids=["16 to 8", "16 to 16", "16 to 8 twice", "16 to 16 twice", "8 to 16", "8 to 16 twice"],
 )
 def test_requantize(given: T, wanted: T) -> None:
     feed = [EVERY if given.type == "INT16" else np.arange(-128, 128).astype(np.int8)]
-    check("QUANTIZE", [given], wanted, "QuantizeOptions", feed=feed, steps=1)
+    assert is_whole(check("QUANTIZE", [given], wanted, "QuantizeOptions", feed=feed, steps=0)) == (
+        wanted.type == given.type
+    )
 
 
 def test_operations_are_the_extension_s() -> None:

@@ -12,6 +12,7 @@ from tflite_net import Net, T, write
 from nnvk import OperationCode
 from nnvk.demo.assets import MODELS
 from nnvk.importers import onnx, tflite
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = OperationCode
 
@@ -31,7 +32,7 @@ def test_check_tells_whether_the_table_is_current(tmp_path: Path, monkeypatch: p
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "\nbetween" in text
-    assert "| RELU6 | RELU6 | yes |" in text
+    assert "| RELU6 | RELU6, TABLE_LOOKUP | yes |" in text
     assert "| Sigmoid | LOGISTIC | yes |" in text
     models_doc.PAGE.write_text(f"{models_doc.TFLITE.begin}\n{models_doc.END}\n")
     with pytest.raises(ValueError, match=r"lacks .*, of ONNX"):
@@ -43,14 +44,14 @@ def test_check_tells_whether_the_table_is_current(tmp_path: Path, monkeypatch: p
     [
         ("CONV_2D", [Op.CONV_2D, Op.GROUPED_CONV_2D]),
         ("CEIL", [Op.FLOOR, Op.NEG]),
-        ("RELU_N1_TO_1", [Op.RELU1]),
+        ("RELU_N1_TO_1", [Op.RELU1, ExtendedOperationCode.TABLE_LOOKUP]),
         ("RESHAPE", [Op.RESHAPE]),
         ("SHAPE", []),
         ("SPLIT_V", [Op.SLICE]),
         ("TFLite_Detection_PostProcess", [Op.CAST, Op.DETECTION_POSTPROCESSING, Op.MAXIMUM, Op.PAD]),
     ],
 )
-def test_operations(operator: str, codes: list[OperationCode]) -> None:
+def test_operations(operator: str, codes: list[KnownCode]) -> None:
     assert models_doc.TFLITE.operations(operator) == codes
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from nnvk.api import OperationCode
+from nnvk.api import OperandCode, OperationCode
 from nnvk.importers.emitter import NONE
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import joint, with_number
+from nnvk.importers.idioms.elementwise import joint
+from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.mappers.elementwise import pair
 from nnvk.importers.tflite.registry import builtin
@@ -23,8 +24,11 @@ def square(c: Context) -> Value:
 
 @builtin("SQUARED_DIFFERENCE")
 def squared_difference(c: Context) -> Value:
-    """The square of the difference."""
-    first, second = (c.real(value) for value in pair(c))
+    """The square of the difference; of INT8 with TFLite's roundings."""
+    first, second = pair(c)
+    if first.code is second.code is c.out().code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
+        return tables.squared_difference(c, first, second, c.out())
+    first, second = c.real(first), c.real(second)
     difference = joint(c, Op.SUB, first, second, NONE, out=first.type)
     return joint(c, Op.MUL, difference, difference, NONE, out=difference.type)
 
@@ -62,13 +66,6 @@ def ceil(c: Context) -> Value:
     return idioms.ceiling(c, c.real(c.input()))
 
 
-@builtin("RELU_0_TO_1")
-def relu_0_to_1(c: Context) -> Value:
-    """Clipped from both sides."""
-    source = c.real(c.input())
-    return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, source, 1.0), 0.0)
-
-
 @builtin("SIGN")
 def sign(c: Context) -> Value:
     """1, 0 or -1."""
@@ -83,5 +80,9 @@ def round_half_even(c: Context) -> Value:
 
 @builtin("GELU")
 def gelu(c: Context) -> Value:
-    """The approximation with TANH where the model wants it; else exact, within 1e-6."""
-    return idioms.gelu(c, c.real(c.input()), approximate=c.options("GeluOptions").Approximate())
+    """The approximation with TANH where the model wants it; else exact, within 1e-6. A table for quantised elements."""
+    source, approximate = c.input(), bool(c.options("GeluOptions").Approximate())
+    if tables.has_table(source.type, c.out()):
+        function = tables.gelu_by_tanh if approximate else tables.gelu
+        return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), function))
+    return idioms.gelu(c, c.real(source), approximate=approximate)

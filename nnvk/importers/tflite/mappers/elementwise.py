@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
-from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
+from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.elementwise import joint, truncated_quotient
+from nnvk.importers.idioms.elementwise import joint, truncated_quotient, with_number
+from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.binary import allows_product
@@ -20,41 +22,93 @@ Op = OperationCode
 # --- one input -----------------------------------------------------------------------------------------------
 
 
-@builtin("EXP", "FLOOR", "LOG", "SIN", "SQRT")
+@builtin("FLOOR", "NEG", "SIN", "SQRT", "LOGICAL_NOT")
 def real_unary(c: Context) -> Value:
-    """NNAPI has these for real numbers only."""
+    """For real numbers, NEG for integers too."""
     source = c.real(c.input())
     return c.unshaped(OperationCode[c.operator.name], source, out=source.type)
 
 
-@builtin("ELU")
-def elu(c: Context) -> Value:
-    """TFLite's alpha is always 1."""
-    source = c.real(c.input())
-    return c.unshaped(Op.ELU, source, 1.0, out=source.type)
+_BY_TABLE: dict[str, Callable[[OperandType], tables.Function]] = {
+    "ELU": lambda _: tables.elu,
+    "EXP": lambda _: tables.exponential,
+    "LOG": tables.logarithm,
+}
+"""The functions of real numbers by which TFLite makes a table for quantised elements, of the type of the output."""
 
 
-@builtin("ABS", "NEG", "LOGICAL_NOT")
-def unary(c: Context) -> Value:
-    """For real numbers, ABS and NEG for integers too."""
-    source = c.real(c.input())
-    return c.unshaped(OperationCode[c.operator.name], source, out=source.type)
+@builtin(*_BY_TABLE)
+def by_table(c: Context) -> Value:
+    """NNAPI has these for real numbers only. TFLite's alpha is always 1 in ELU."""
+    source, name = c.input(), c.operator.name
+    if tables.has_table(source.type, c.out()):
+        return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), _BY_TABLE[name](c.out())))
+    source = c.real(source)
+    return c.unshaped(OperationCode[name], source, *((1.0,) if name == "ELU" else ()), out=source.type)
 
 
-@builtin("HARD_SWISH", "RSQRT")
-def quantised_unary(c: Context) -> Value:
+def _rescaled(
+    c: Context,
+    function: Callable[[np.ndarray], np.ndarray] = lambda numbers: numbers,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Value:
+    source, out = c.input(), c.out()
+    ratio = tables.single_ratio(source.type, out)
+    return tables.look_up(c, source, out, tables.rescaled(source.type, out, ratio, function, low=low, high=high))
+
+
+@builtin("ABS")
+def absolute(c: Context) -> Value:
+    """For real numbers and integers; quantised ones are rescaled."""
+    source = c.input()
+    if tables.has_table(source.type, c.out()):
+        return _rescaled(c, np.abs)
+    source = c.real(source)
+    return c.unshaped(Op.ABS, source, out=source.type)
+
+
+@builtin("HARD_SWISH")
+def hard_swish(c: Context) -> Value:
     """Quantised tensors are taken and given in any scale."""
     source = c.input()
-    return c.unshaped(OperationCode[c.operator.name], source, out=c.out() if is_quantised(source) else source.type)
+    return c.unshaped(Op.HARD_SWISH, source, out=c.out() if is_quantised(source) else source.type)
 
 
-_CLIPS = {"RELU": Op.RELU, "RELU_N1_TO_1": Op.RELU1, "RELU6": Op.RELU6}
+@builtin("RSQRT")
+def inverse_root(c: Context) -> Value:
+    """As HARD_SWISH; of 16-bit steps by TFLite's table."""
+    source = c.input()
+    if source.code is _WIDE and c.out().code is _WIDE:
+        function = tables.real_function(source.type, c.out(), tables.inverse_root(c.out()))
+        return tables.look_up(c, source, c.out(), function)
+    return c.unshaped(Op.RSQRT, source, out=c.out() if is_quantised(source) else source.type)
+
+
+_CLIPS = {
+    "RELU": (Op.RELU, 0.0, math.inf),
+    "RELU_N1_TO_1": (Op.RELU1, -1.0, 1.0),
+    "RELU6": (Op.RELU6, 0.0, 6.0),
+}
+"""NNAPI's operations that clip, and their limits."""
 
 
 @builtin(*_CLIPS)
 def clip(c: Context) -> Value:
-    """NNAPI keeps the quantisation; where TFLite changes it, the importer does so after."""
-    return c.unshaped(_CLIPS[c.operator.name], c.input(), out=c.input().type)
+    """NNAPI keeps the quantisation; where TFLite changes it, elements are rescaled first and clipped then."""
+    source, (code, low, high) = c.input(), _CLIPS[c.operator.name]
+    if tables.has_table(source.type, c.out()) and not same_quantisation(source.type, c.out()):
+        return _rescaled(c, low=low, high=high)
+    return c.unshaped(code, source, out=source.type)
+
+
+@builtin("RELU_0_TO_1")
+def relu_0_to_1(c: Context) -> Value:
+    """Clipped from both sides."""
+    if tables.has_table(c.input().type, c.out()):
+        return _rescaled(c, low=0.0, high=1.0)
+    return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, c.real(c.input()), 1.0), 0.0)
 
 
 _SIGNED, _UNSIGNED = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT8_ASYMM

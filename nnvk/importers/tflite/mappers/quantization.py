@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnvk.importers.graph import Value
+from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
@@ -10,7 +11,8 @@ from nnvk.importers.tflite.registry import builtin
 @builtin("QUANTIZE")
 def quantize(c: Context) -> Value:
     """From real numbers, or from one quantisation to another."""
-    return c.quantized(c.input(), c.out())
+    source, out = c.input(), c.out()
+    return tables.requantized(c, source, out) if tables.are_steps(source.type, out) else c.quantized(source, out)
 
 
 @builtin("DEQUANTIZE")

@@ -1,0 +1,210 @@
+"""Operators on single quantised elements, as TFLite computes them: the result of each step, for TABLE_LOOKUP.
+
+TFLite has tables for some of them, of 16-bit steps with interpolation, and rescales integers in others. All of that is
+done here, once for each step that an input can have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.emitter import NONE, same_quantisation
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import joint
+from nnvk.importers.tflite.context import Context
+from nnvk.ops.interpolated import interpolated, interpolation_table
+from nnvk.ops.quant import float32, limits, multiply_by_quantized_multiplier, quantize_multiplier, round_half_away
+from nnvk.types.extension import ExtendedOperationCode
+
+Op = OperationCode
+
+Function = Callable[[np.ndarray], np.ndarray]
+"""Of real numbers, float32."""
+
+_BYTES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
+_WIDE = OperandCode.TENSOR_QUANT16_SYMM
+_ALL_16 = np.float32(65536)
+
+
+def are_steps(*types: OperandType) -> bool:
+    """Whether elements of all types are steps of 8 bits or 16."""
+    return {type_.code for type_ in types} <= {*_BYTES, _WIDE}
+
+
+def has_table(source: OperandType, out: OperandType) -> bool:
+    """Whether a table can take steps of one type to steps of another: both have 8 bits, or 16."""
+    return {source.code, out.code} <= _BYTES or source.code is out.code is _WIDE
+
+
+def look_up(c: Context, source: Value, out: OperandType, steps: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """A TABLE_LOOKUP. ``steps`` gives the results of steps, int64; they saturate."""
+    dtype, out = source.type.dtype, out.with_dimensions(())
+    entries = 1 << 8 * dtype.itemsize
+
+    def make() -> np.ndarray:
+        every = np.arange(entries).astype(f"u{dtype.itemsize}").view(dtype)
+        with np.errstate(all="ignore"):  # infinity is a result, as in C
+            return _saturated(steps(every.astype(np.int64)), out)
+
+    table = c.computed((entries,), out, make)
+    return c.unshaped(ExtendedOperationCode.TABLE_LOOKUP, source, table, out=out)
+
+
+# --- functions of real numbers -------------------------------------------------------------------------------
+
+
+def real_function(source: OperandType, out: OperandType, function: Function) -> Callable[[np.ndarray], np.ndarray]:
+    """Steps by a function of real numbers: exact for 8 bits, of 16 bits by a table with interpolation."""
+    scale, out_scale = np.float32(source.scale), np.float32(out.scale)
+
+    def each(steps: np.ndarray) -> np.ndarray:
+        numbers = function(scale * (steps - source.zero_point).astype(np.float32)) * (np.float32(1) / out_scale)
+        return _saturated(round_half_away(numbers.astype(np.float64)) + out.zero_point, out)
+
+    def between(steps: np.ndarray) -> np.ndarray:
+        low, high = (np.float32(bound) for bound in limits(_WIDE))
+        factor = _ALL_16 / (out_scale * high - out_scale * low)
+        return interpolated(steps, interpolation_table(function, scale * low, scale * high, factor))
+
+    return between if source.code is _WIDE else each
+
+
+def _in_double(function: Callable[[np.ndarray], np.ndarray]) -> Function:
+    """A function of floats as C libraries have it: to the last place, in which they differ for some numbers."""
+    return lambda x: function(x.astype(np.float64)).astype(np.float32)
+
+
+exponential = _in_double(np.exp)
+_logarithm = _in_double(np.log)
+_erfc = _in_double(np.vectorize(math.erfc, otypes=[np.float64]))
+_tanh = _in_double(np.tanh)
+_expm1 = _in_double(np.expm1)
+_HALF, _ONE = np.float32(0.5), np.float32(1)
+
+
+def logarithm(out: OperandType) -> Function:
+    """The natural logarithm, and of what has none the lowest number of the output."""
+    lowest = np.float32(limits(out.code)[0] - out.zero_point) * np.float32(out.scale)
+    return lambda x: np.where(x > 0, _logarithm(x), lowest)
+
+
+def inverse_root(out: OperandType) -> Function:
+    """1 / sqrt(x), and of what has none the highest number of the output."""
+    highest = np.float32(limits(out.code)[1] - out.zero_point) * np.float32(out.scale)
+    return lambda x: np.where(x > 0, _ONE / np.sqrt(x), highest)
+
+
+def elu(x: np.ndarray) -> np.ndarray:
+    """exp(x) - 1 below 0."""
+    return np.where(x < 0, _expm1(x), x)
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    """GELU by the error function."""
+    return _HALF * x * _erfc(x * np.float32(-math.sqrt(0.5)))
+
+
+def gelu_by_tanh(x: np.ndarray) -> np.ndarray:
+    """The approximation with TANH."""
+    inner = x + np.float32(0.044715) * x * x * x
+    return _HALF * x * (_ONE + _tanh(np.float32(math.sqrt(2 / math.pi)) * inner))
+
+
+# --- rescaling -----------------------------------------------------------------------------------------------
+
+
+def single_ratio(source: OperandType, out: OperandType) -> float:
+    """The ratio of two scales, in single precision."""
+    return float(np.float32(source.scale) / np.float32(out.scale))
+
+
+def _double_ratio(source: OperandType, out: OperandType) -> float:
+    """The ratio of two scales, in double precision."""
+    return float32(source.scale) / float32(out.scale)
+
+
+def rescaled(
+    source: OperandType,
+    out: OperandType,
+    ratio: float,
+    function: Callable[[np.ndarray], np.ndarray] = lambda numbers: numbers,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Steps in another quantisation, with two roundings. ``function`` is of steps from the zero point.
+
+    ``ratio`` is that of the scales; ``low`` and ``high`` are real numbers that results are clipped to.
+    """
+    multiplier = quantize_multiplier(ratio)
+    lowest, highest = _step(low, out), _step(high, out)
+
+    def steps(given: np.ndarray) -> np.ndarray:
+        moved = multiply_by_quantized_multiplier(function(given - source.zero_point), *multiplier) + out.zero_point
+        clipped: np.ndarray = np.clip(moved, lowest, highest)
+        return clipped
+
+    return steps
+
+
+def requantized(c: Context, source: Value, out: OperandType) -> Value:
+    """Steps of 8 or 16 bits in another quantisation, of 8 or 16 bits."""
+    if source.code is out.code and same_quantisation(source.type, out):
+        return source
+    ratio = _double_ratio(source.type, out)
+    if has_table(source.type, out):
+        return look_up(c, source, out, rescaled(source.type, out, ratio))
+    source = _widened(c, source)
+    steps = rescaled(source.type, out, ratio)
+    return c.quantized(look_up(c, source, _wide(out), lambda given: steps(given) - out.zero_point), out)
+
+
+def _wide(type_: OperandType) -> OperandType:
+    """The 16-bit type whose steps are those of a type of 8 bits, from the zero point."""
+    return OperandType(_WIDE, scale=type_.scale)
+
+
+def _widened(c: Context, value: Value) -> Value:
+    """The same numbers in 16 bits."""
+    return c.quantized(value, _wide(value.type))
+
+
+def squared_difference(c: Context, first: Value, second: Value, out: OperandType) -> Value:
+    """The squared difference of two tensors of INT8, with TFLite's roundings: each gets 7 bits more, and is halved.
+
+    What is between has 16 bits: the difference of two rescaled tensors is at most 32640.
+    """
+    twice_largest = 2.0 * float32(max(first.type.scale, second.type.scale))
+    between = OperandType(_WIDE, scale=twice_largest / 128)
+
+    def moved(value: Value) -> Value:
+        multiplier = quantize_multiplier(float32(value.type.scale) / twice_largest)
+        steps = _widened(c, value)
+        return look_up(c, steps, between, lambda given: multiply_by_quantized_multiplier(given << 7, *multiplier))
+
+    difference = joint(c, Op.SUB, moved(first), moved(second), NONE, out=between)
+    multiplier = quantize_multiplier(twice_largest**2 / float32(16384 * float32(out.scale)))
+
+    def squared(steps: np.ndarray) -> np.ndarray:
+        result = multiply_by_quantized_multiplier(steps * steps, *multiplier) + out.zero_point
+        return _saturated(result, out) - out.zero_point
+
+    return c.quantized(look_up(c, difference, _wide(out), squared), out)
+
+
+def _saturated(steps: np.ndarray, type_: OperandType) -> np.ndarray:
+    low, high = limits(type_.code)
+    saturated: np.ndarray = np.clip(steps, low, high)
+    return saturated
+
+
+def _step(number: float, type_: OperandType) -> int:
+    low, high = limits(type_.code)
+    if math.isinf(number):
+        return high if number > 0 else low
+    step = type_.zero_point + int(round_half_away(np.array(np.float32(number) / np.float32(type_.scale), np.float64)))
+    return min(max(step, low), high)
