@@ -56,6 +56,7 @@ _HELPERS = {
     "as_bool": (OperationCode.NOT_EQUAL,),
     "cast": (OperationCode.CAST, OperationCode.NOT_EQUAL, OperationCode.SELECT),
     "plain": (OperationCode.DEQUANTIZE,),
+    "halved": (OperationCode.CAST,),
     "scaled": (OperationCode.ADD, OperationCode.MUL),
 }
 """What methods of a mapper's context emit."""

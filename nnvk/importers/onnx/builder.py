@@ -13,6 +13,7 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
+from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.idioms.counted import cut
@@ -25,7 +26,7 @@ from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays
 from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.scope import Scope, free_names
-from nnvk.importers.onnx.tensors import Tensor, constant
+from nnvk.importers.onnx.tensors import F16, Tensor, constant
 from nnvk.types.codes import OperationCode
 
 _MAX_DEPTH = 24
@@ -168,11 +169,24 @@ class Builder:
         return tensor
 
     def edge(self, tensor: Tensor) -> Value:
-        """A tensor as an output of a model: what it stands for, where it is of real numbers, and what of it counts."""
+        """A tensor as an output of a graph: what it stands for, where it is of real numbers, and what of it counts."""
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
         value = helper.plain(tensor) if tensor.dtype.kind == "f" else helper.carried(tensor)
         known = tensor.counted
         return value if known is None else value.once("cut", lambda: cut(helper, value, known))
+
+    def widened(self, value: Value) -> Value:
+        """An input of the model as nodes read it: FLOAT16 in FLOAT32."""
+        if value.code is not F16.code:
+            return value
+        wide = Emitter(self.graph).widened(value)
+        wide.once("half", lambda: value)
+        return wide
+
+    def output(self, tensor: Tensor) -> Value:
+        """`edge`, as an output of the model has it: FLOAT16 rounded."""
+        value = self.edge(tensor)
+        return Context(self.graph, _NOBODY, [], _Nowhere()).halved(value) if tensor.dtype == np.float16 else value
 
 
 def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.idioms.elementwise import joint, with_number
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import F16, Tensor, carried, carrier
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 _MOST_NUMBERS = 4096
@@ -93,8 +93,6 @@ class Context(Emitter):
     def plain(self, tensor: Tensor) -> Value:
         """The NNAPI tensor of numbers that stand for themselves: real ones, INT32 or booleans."""
         value = self.carried(tensor)
-        if tensor.dtype == np.float16 and value.code is F32.code:
-            return value.once("half", lambda: self.unshaped(OperationCode.CAST, value, out=F16))
         if not is_quantised(value):
             return value
         return self.real(value) if tensor.dtype.kind == "f" else value.once("whole", lambda: self._whole(value))
@@ -104,11 +102,6 @@ class Context(Emitter):
         steps = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
         shifted = with_number(self, OperationCode.ADD, steps, value.type.zero_point + 0.5, NONE)
         return self.unshaped(OperationCode.CAST, self.unshaped(OperationCode.FLOOR, shifted, out=F32), out=I32)
-
-    def is_wide(self, position: int) -> bool:
-        """Whether an input of FLOAT16 is there in FLOAT32 still."""
-        tensor = self.tensor(position)
-        return tensor.dtype == np.float16 and tensor.array is None and self.carried(tensor).code is F32.code
 
     def value(self, position: int = 0) -> Value:
         """`carried` of an input: for operators that only move elements, or that NNAPI has quantised."""
@@ -121,7 +114,7 @@ class Context(Emitter):
     def real_number(self, position: int = 0) -> Value:
         """`plain` of an input that must be of real numbers."""
         value = self.number(position)
-        if value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
+        if value.code is not F32.code:
             raise Unmapped(f"input {position} must be of real numbers, got {self.tensor(position).dtype}")
         return value
 
@@ -180,10 +173,7 @@ class Context(Emitter):
         first = next((tensor.dtype for tensor in self.inputs if tensor is not None), np.dtype(np.float32))
         if is_quantised(value) or carrier(first).code is value.code:
             return first
-        if first == np.float16 and value.code is F32.code:  # which is rounded when it is needed
-            return first
-        others = {F32.code: np.float32, I32.code: np.int64, BOOL8.code: np.bool_}
-        return np.dtype(others.get(value.code, np.float16))
+        return np.dtype({F32.code: np.float32, I32.code: np.int64, BOOL8.code: np.bool_}[value.code])
 
     def wrapped(self, value: Value, dtype: np.dtype) -> Value:
         """Whole numbers that may have left the range of a type of fewer than 32 bits, as that type has them."""
@@ -195,6 +185,14 @@ class Context(Emitter):
         whole = with_number(self, OperationCode.DIV, shifted, span, NONE)  # rounds down
         rest = with_number(self, OperationCode.MUL, whole, span, NONE)
         return joint(self, OperationCode.SUB, value, rest, NONE, out=I32)
+
+    def halved(self, value: Value) -> Value:
+        """FLOAT32 rounded to FLOAT16, as inputs and outputs of models are."""
+        return value.once("half", lambda: self.unshaped(OperationCode.CAST, value, out=F16))
+
+    def rounded(self, value: Value) -> Value:
+        """FLOAT32 rounded to what FLOAT16 has."""
+        return self.widened(self.halved(value))
 
     def cast(self, value: Value, dtype: np.dtype) -> Value:
         """Numbers that stand for themselves in another type; whole numbers wrap round, real ones lose their parts."""

@@ -28,7 +28,7 @@ from nnvk.importers.onnx.inference import inferred
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays, file_beside, parse, read_file, versions
 from nnvk.importers.onnx.registry import find
-from nnvk.importers.onnx.tensors import Tensor, carrier, constant
+from nnvk.importers.onnx.tensors import F16, Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array, is_array
@@ -49,7 +49,8 @@ def load(
     inputs their values for good: what NNAPI has to know beforehand, such as axes, shapes and counts. They are no inputs
     of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
-    INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32; inputs and outputs keep the file's types.
+    INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
+    and outputs keep the file's types.
 
     Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
     make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError
@@ -152,9 +153,9 @@ class _Import:
     def _input(self, edge: Edge, type: OperandType | None) -> None:
         if edge.name in self._scope.tensors:
             raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' is an input twice")
-        type_ = (type or carrier(edge.dtype)).with_dimensions(at_least_1d(edge.shape))
-        value = self._builder.graph.input(type_)
-        self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, value)
+        carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
+        value = self._builder.graph.input((type or carried).with_dimensions(at_least_1d(edge.shape)))
+        self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, self._builder.widened(value))
         self._inputs.append((edge, value))
 
     def _node(self, node: Node) -> None:
@@ -204,7 +205,7 @@ class _Import:
                     raise Unmapped(
                         f"'{printable(port.name, NAME_SHOWN)}' of shape {list(tensor.shape)} has no elements"
                     )
-                self._builder.edge(tensor)
+                self._builder.output(tensor)
                 found.append(tensor)
             except (Unmapped, NnapiError, *DAMAGED) as error:
                 self._problem("output", position, error)
@@ -212,7 +213,7 @@ class _Import:
 
     def _finished(self, outputs: list[Tensor]) -> ImportedModel:
         names = [edge.name for edge, _ in self._inputs]
-        values = [self._builder.edge(tensor) for tensor in outputs]
+        values = [self._builder.output(tensor) for tensor in outputs]
         try:
             model = self._builder.graph.finish(values, names)
         except (NnapiError, Unmapped) as error:

@@ -15,16 +15,19 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
+"""What inputs and outputs of FLOAT16 are."""
 _INT32 = np.iinfo(np.int32)
 
 
 def carrier(dtype: np.dtype) -> OperandType:
-    """The operand type that carries numbers of a type of ONNX: whole numbers are INT32, FLOAT64 is FLOAT32."""
+    """The operand type that carries numbers of a type of ONNX: whole numbers are INT32, real ones FLOAT32.
+
+    FLOAT16 is FLOAT32 between operators, as in onnxruntime: sums and squares that a later operator brings back into
+    the range of FLOAT16 may leave it.
+    """
     if dtype == np.bool_:
         return BOOL8
-    if dtype == np.float16:
-        return F16
-    if dtype in (np.float32, np.float64):
+    if dtype.kind == "f" and dtype.itemsize <= 8:
         return F32
     if dtype.kind in "iu":
         return I32
@@ -55,6 +58,8 @@ class Tensor:
     array: np.ndarray | None = None
     """The elements of a constant."""
     steps: Steps | None = None
+    is_cast: bool = False
+    """Of FLOAT16, whether it is another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     counted: Counted | None = None
     """Where data decide how many elements there are: ``shape`` has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)

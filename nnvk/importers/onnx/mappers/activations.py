@@ -15,7 +15,7 @@ from nnvk.importers.idioms.moving import axis_of, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
-from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.codes import OperationCode
 
 Op = OperationCode
 
@@ -31,7 +31,7 @@ def leaky_relu(c: Context) -> Value:
 def prelu(c: Context) -> Value:
     """The slopes broadcast."""
     value, slopes = c.number(0), c.number(1)
-    if value.code is not F32.code and value.code is not OperandCode.TENSOR_FLOAT16:
+    if value.code is not F32.code:
         below = joint(c, Op.LESS, value, scalar(c, 0, value), out=BOOL8)
         return c.wrapped(
             chosen(c, below, joint(c, Op.MUL, value, slopes, NONE, out=value.type), value), c.tensor().dtype
@@ -152,11 +152,8 @@ _SINGLE_AXIS = 13
 
 @operator(*_SOFT)
 def softmax(c: Context) -> Value:
-    """The axis becomes the last of a matrix where it is, and one of three in the middle else.
-
-    Probabilities of FLOAT16 stay FLOAT32 for a product behind: rounding them is most of what attention loses.
-    """
-    value = c.widened(c.real_number())
+    """The axis becomes the last of a matrix where it is, and one of three in the middle else."""
+    value = c.real_number()
     rank = c.tensor().rank
     axis = axis_of(c.node.integer("axis", -1 if c.node.version >= _SINGLE_AXIS else 1), max(rank, 1))
     code = _SOFT[c.node.op_type]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
@@ -205,6 +205,8 @@ def is_nan(c: Context) -> Tensor:
 def is_infinite(c: Context) -> Tensor:
     """What is beyond the largest number."""
     value = c.real_number()
+    if c.tensor().dtype == np.float16:
+        value = c.rounded(value)
     largest = scalar(c, float(np.finfo(value.type.dtype).max), value)
     smallest = scalar(c, float(np.finfo(value.type.dtype).min), value)
     up = joint(c, Op.GREATER, value, largest, out=BOOL8)
@@ -438,12 +440,17 @@ def _limit(c: Context, position: int, name: str) -> Value | np.ndarray | None:
 
 @operator("Cast", "CastLike")
 def cast(c: Context) -> Tensor:
-    """Real numbers lose what is behind the point; whole numbers of 8 and 16 bits wrap round."""
+    """Real numbers lose what is behind the point; whole numbers of 8 and 16 bits wrap round.
+
+    A cast to FLOAT16 rounds where another cast or an output of the model follows, as in onnxruntime.
+    """
     source = c.tensor(0)
     target = dtype_of(c.node.integer("to", 0), "its output") if c.node.op_type == "Cast" else c.tensor(1).dtype
     if source.dtype == target:
         return source
     value = c.number(0)
-    if source.dtype.kind == "f" and target.kind == "f" and F32.code in (value.code,) and target.itemsize >= 4:
-        return c.give(value, source.shape, target)
-    return c.give(c.cast(value, target), source.shape, target)
+    if source.is_cast:
+        value = c.rounded(value)
+    result = c.give(c.cast(value, target), source.shape, target)
+    result.is_cast = target == np.float16
+    return result

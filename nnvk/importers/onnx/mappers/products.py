@@ -94,10 +94,6 @@ def matmul(c: Context) -> Tensor:
     if operands is not None:
         return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
     is_dense = right.rank == 2 and right.array is not None and left.shape[-1] == right.shape[0]
-    if c.is_wide(0) and is_dense:
-        return c.give(_by_constant(c, c.widened(c.value(0)), right), (*left.shape[:-1], right.shape[1]))
-    if c.is_wide(0) or c.is_wide(1):
-        return c.give(_product(c, *(c.widened(c.value(position)) for position in (0, 1))), _product_shape(left, right))
     first = c.number(0)
     if is_dense and first.code is not I32.code:
         return c.give(_by_constant(c, first, right), (*left.shape[:-1], right.shape[1]), left.dtype)

@@ -87,7 +87,7 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
         if type_ is not None:
             value = c.carried(source)
             if not is_quantised(value):
-                value = c.widened(c.cast(value, np.dtype(np.float32)) if value.code is I32.code else value)
+                value = c.cast(value, np.dtype(np.float32))
             return Tensor(dtype, source.shape, c.quantized(value, type_))
     axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     real = c.cast(c.plain(source), np.dtype(np.float32))

@@ -165,11 +165,11 @@ def _inverse_root(c: Context, x: Value, axes: list[int], epsilon: float) -> Valu
 
 @operator("LayerNormalization")
 def layer_normalization(c: Context) -> list[Tensor | None]:
-    """Over the axes from one on, in FLOAT32; the other outputs are the mean and the inverse deviation."""
+    """Over the axes from one on; the other outputs are the mean and the inverse deviation."""
     source = c.tensor()
     axis = axis_of(c.node.integer("axis", -1), source.rank)
     axes = list(range(axis, source.rank))
-    x = c.widened(c.real_number())
+    x = c.real_number()
     y, mean, inverse = layer_normalised(c, x, axes, 1, 2 if c.has(2) else None, c.node.real("epsilon", 1e-5))
     wide = np.dtype(np.float32)
     return [
@@ -182,30 +182,30 @@ def layer_normalization(c: Context) -> list[Tensor | None]:
 def layer_normalised(
     c: Context, x: Value, axes: list[int], scale: int, bias: int | None, epsilon: float
 ) -> tuple[Value, Value, Value]:
-    """FLOAT32 numbers normalised, with the scale and bias at these positions; the mean and the inverse deviation."""
+    """Numbers normalised, with the scale and bias at these positions; the mean and the inverse deviation."""
     mean = folded(c, Op.MEAN, x, axes)
     less = joint(c, Op.SUB, x, mean, NONE, out=x.type)
     inverse = _inverse_root(c, less, axes, epsilon)
     y = joint(c, Op.MUL, less, inverse, NONE, out=x.type)
-    y = joint(c, Op.MUL, y, c.widened(c.real_number(scale)), NONE, out=x.type)
+    y = joint(c, Op.MUL, y, c.real_number(scale), NONE, out=x.type)
     if bias is not None:
-        y = joint(c, Op.ADD, y, c.widened(c.real_number(bias)), NONE, out=x.type)
+        y = joint(c, Op.ADD, y, c.real_number(bias), NONE, out=x.type)
     return y, mean, inverse
 
 
 @operator("RMSNormalization", "com.microsoft.SimplifiedLayerNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(c: Context) -> Tensor:
-    """Divided by the root of the mean of squares over the axes from one on, in FLOAT32."""
+    """Divided by the root of the mean of squares over the axes from one on."""
     source = c.tensor()
     axes = list(range(axis_of(c.node.integer("axis", -1), source.rank), source.rank))
-    y = rms_normalised(c, c.widened(c.real_number()), axes, 1, c.node.real("epsilon", 1e-5))
+    y = rms_normalised(c, c.real_number(), axes, 1, c.node.real("epsilon", 1e-5))
     return c.give(c.cast(y, source.dtype), source.shape, source.dtype)
 
 
 def rms_normalised(c: Context, x: Value, axes: list[int], scale: int, epsilon: float) -> Value:
-    """FLOAT32 numbers divided by the root of the mean of squares, times the scale at a position."""
+    """Numbers divided by the root of the mean of squares, times the scale at a position."""
     y = joint(c, Op.MUL, x, _inverse_root(c, x, axes, epsilon), NONE, out=x.type)
-    return joint(c, Op.MUL, y, c.widened(c.real_number(scale)), NONE, out=x.type)
+    return joint(c, Op.MUL, y, c.real_number(scale), NONE, out=x.type)
 
 
 def _by_channel(c: Context, position: int, rank: int) -> Value:
@@ -263,12 +263,11 @@ def group_normalization(c: Context) -> Tensor:
     if groups < 1 or channels % groups:
         raise Unmapped(f"{channels} channels don't divide into {groups} groups")
     rest = math.prod(x.shape[2:])
-    wide = c.widened(x)
-    image = c.reshape(wide, (batches, groups, channels // groups, rest))
+    image = c.reshape(x, (batches, groups, channels // groups, rest))
     even = c.emit(Op.INSTANCE_NORMALIZATION, image, 1.0, 0.0, c.node.real("epsilon", 1e-5), True, out=F32)
     values = []
     for position in (1, 2):
-        value = c.widened(c.real_number(position))
+        value = c.real_number(position)
         if value.size == groups != channels:
             value = c.reshape(c.broadcast(c.reshape(value, (groups, 1)), (groups, channels // groups)), (channels,))
         values.append(c.reshape(value, (1, channels, 1)))

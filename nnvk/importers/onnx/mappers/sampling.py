@@ -62,7 +62,7 @@ def grid_sample(c: Context) -> Tensor:
         raise Unmapped(f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(source.shape)}")
     batches, channels, *spatial = source.shape
     pixels, points = math.prod(spatial), math.prod(grid.shape[1:-1])
-    places = c.reshape(c.widened(c.real_number(1)), (batches * points, rank))
+    places = c.reshape(c.real_number(1), (batches * points, rank))
     columns = c.emit_many(Op.SPLIT, places, 1, rank, outs=[F32] * rank) if rank > 1 else [places]
     align = bool(c.node.integer("align_corners", 0))
     index: Value = c.constant(np.repeat(np.arange(batches), points) * pixels, I32)
@@ -77,7 +77,7 @@ def grid_sample(c: Context) -> Tensor:
         weights = weight if weights is None else joint(c, Op.MUL, weights, weight, NONE, out=F32)
         is_there = inside if is_there is None else joint(c, Op.LOGICAL_AND, is_there, inside, out=BOOL8)
     assert weights is not None and is_there is not None
-    table = transposed(c, c.widened(c.real_number(0)), (0, *range(2, rank + 2), 1))
+    table = transposed(c, c.real_number(0), (0, *range(2, rank + 2), 1))
     table = c.reshape(table, (batches * pixels, channels))
     if padding == "zeros":
         table = c.keep(Op.PAD, table, np.array([[0, 1], [0, 0]]))

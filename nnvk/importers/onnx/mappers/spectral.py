@@ -38,7 +38,7 @@ def dft(c: Context) -> Tensor:
         raise Unmapped(f"the length must be 1 or more, got {length}")
     before, behind = source.shape[:axis], source.shape[axis + 1 : -1]
     shape = math.prod(before), size, math.prod(behind), source.shape[-1]
-    value = c.reshape(c.widened(c.real_number(0)), shape)
+    value = c.reshape(c.real_number(0), shape)
     if onesided and inverse:
         result = to_real(c, value, length)
     else:
@@ -60,13 +60,13 @@ def stft(c: Context) -> Tensor:
     if step < 1 or not 1 <= length <= size:
         raise Unmapped(f"frames of {length} elements, {step} apart, do not fit a signal of {size}")
     firsts = np.arange(0, size - length + 1, step)
-    source = c.widened(c.real_number(0))
+    source = c.real_number(0)
     frames = elements_at(c, source, 1, (firsts[:, np.newaxis] + np.arange(length)).reshape(-1))
     frames = c.reshape(frames, (batches * len(firsts), length, 1, parts))
     if c.has(2):
         if c.tensor(2).shape != (length,):
             raise Unmapped(f"the window must have shape [{length}], got {list(c.tensor(2).shape)}")
-        window = c.reshape(c.widened(c.real_number(2)), (1, length, 1, 1))
+        window = c.reshape(c.real_number(2), (1, length, 1, 1))
         frames = joint(c, Op.MUL, frames, window, NONE, out=F32)
     onesided = c.node.integer("onesided", 1) and parts == 1
     spectra = transform(c, frames, length, length // 2 + 1 if onesided else length)

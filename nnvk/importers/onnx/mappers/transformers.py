@@ -41,7 +41,7 @@ def skip_layer_normalization(c: Context) -> list[Tensor | None]:
     total = joint(c, Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
     if c.has(at := 3 if is_simple else 4):
         total = joint(c, Op.ADD, total, c.real_number(at), NONE, out=total.type)
-    x, axes, epsilon = c.widened(total), [len(total.shape) - 1], c.node.real("epsilon", 1e-12)
+    x, axes, epsilon = total, [len(total.shape) - 1], c.node.real("epsilon", 1e-12)
     mean: Value | None = None
     inverse: Value | None = None
     if is_simple:
@@ -70,7 +70,7 @@ def embed_layer_normalization(c: Context) -> list[Tensor | None]:
     total = joint(c, Op.ADD, total, places, NONE, out=total.type)
     if c.has(1):
         total = joint(c, Op.ADD, total, gathered(c, c.real_number(4), 0, c.number(1)), NONE, out=total.type)
-    y, _, _ = layer_normalised(c, c.widened(total), [2], 5, 6, c.node.real("epsilon", 1e-12))
+    y, _, _ = layer_normalised(c, total, [2], 5, 6, c.node.real("epsilon", 1e-12))
     lengths: Tensor | None = None
     if c.wants(1) and c.has(7):
         real = c.cast(c.number(7), np.dtype(np.float32))
@@ -167,8 +167,7 @@ def _attended(c: Context, parts: list[Value], term: Value | None) -> Tensor:
     scores = with_number(c, Op.MUL, multiplied(c, query, key, adj_y=True), scale, NONE)
     if term is not None:
         scores = joint(c, Op.ADD, scores, term, NONE, out=scores.type)
-    wide = c.widened(scores)  # as the mapper of SOFTMAX does
-    result = multiplied(c, c.emit(Op.SOFTMAX, wide, 1.0, out=wide.type), c.widened(value))
+    result = multiplied(c, c.emit(Op.SOFTMAX, scores, 1.0, out=scores.type), value)
     batches, heads, length, size = result.shape
     return c.give(c.reshape(transposed(c, result, (0, 2, 1, 3)), (batches, length, heads * size)))
 
