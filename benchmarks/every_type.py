@@ -44,6 +44,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "CAST": [f"{_MAP} -> same", f"{_MAP} -> F", f"{_MAP} -> Q"],
     "RANK": [f"{_MAP} -> int32"],
     "QUANTIZE": [f"{_MAP} -> u8*0.031+117", f"{_MAP} -> i16*0.0003"],
+    "QUANTIZE_TIES_TO_EVEN": [f"{_MAP} -> u8*0.031+117"],
     "DEQUANTIZE": [f"{_MAP} -> f32"],
     "FILL": ["(1,56,56,64) V -> T"],
     "SOFTMAX": ["T[1536,128] 1.0R -> P", "T[1,1001] 1.0R -> P", "T[16,10007] 1.0R -> P"],

@@ -1,8 +1,9 @@
 #version 450
 // Tensors in another data type: QUANTIZE, DEQUANTIZE and CAST, and whatever computes in another type than its operands
 // have. An element stands for (number - src_zero) * src_scale, or * the scale of its channel; what stands for it in the
-// target is rounded to nearest, halves away from zero, or (TRUNCATE) towards zero, and saturates. NaN is the largest
-// step, or 0 where it is cut off. An invocation converts four elements.
+// target is rounded to nearest, halves away from zero or (TO_EVEN) to the even step, or (TRUNCATE) towards zero, and
+// saturates. NaN is the largest step, with TO_EVEN the lowest, or 0 where it is cut off. An invocation converts four
+// elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -24,6 +25,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool TRUNCATE = false;
 layout(constant_id = 4) const bool SATURATE = false;    // numbers beyond 16-bit floats, too
+layout(constant_id = 5) const bool TO_EVEN = false;
 
 READS(0, Src, src)
 #if defined(DST_F32)
@@ -94,6 +96,8 @@ ivec4 whole(vec4 x) {
     x = exact_quotient(x, dst_scale);
     if (TRUNCATE) {
         x = mix(trunc(x), vec4(0.0), is_nan(x));
+    } else if (TO_EVEN) {
+        x = mix(roundEven(x), vec4(-2147483648.0), is_nan(x));
     } else {
         x = mix(round_half_away(x), vec4(2147483648.0), is_nan(x));
     }

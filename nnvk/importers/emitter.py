@@ -25,6 +25,9 @@ _SCALE_TOLERANCE = 1e-6
 class Emitter:
     """Adds operations to a graph."""
 
+    rounding: KnownCode = OperationCode.QUANTIZE
+    """What quantises real numbers: formats differ in which of two steps they take that are as near."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
@@ -84,7 +87,7 @@ class Emitter:
             return value
         if not is_quantised(value) and value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
             return value
-        return self.unshaped(OperationCode.QUANTIZE, self.real(value), out=type)
+        return self.unshaped(self.rounding, self.real(value), out=type)
 
     # --- shape ---------------------------------------------------------------------------------------------------
 

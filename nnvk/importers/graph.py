@@ -31,7 +31,8 @@ _FOLDED = frozenset(
         *(Op.RELU, Op.RELU1, Op.RELU6, Op.RESHAPE, Op.REVERSE, Op.RSQRT, Op.SELECT, Op.SIN, Op.SLICE, Op.SPLIT),
         *(Op.SQRT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TANH, Op.TILE, Op.TOPK_V2, Op.TRANSPOSE),
         *(ExtendedOperationCode.ERF, ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.GELU),
-        *(ExtendedOperationCode.ROUNDED_MEAN, ExtendedOperationCode.SCATTER_ND, ExtendedOperationCode.TABLE_LOOKUP),
+        *(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, ExtendedOperationCode.ROUNDED_MEAN),
+        *(ExtendedOperationCode.SCATTER_ND, ExtendedOperationCode.TABLE_LOOKUP),
     }
 )
 """Operations that are computed at import where all their inputs are constants: models compute shapes with them.

@@ -1,11 +1,11 @@
-"""Changes of the element type: QUANTIZE, DEQUANTIZE and CAST."""
+"""Changes of the element type: QUANTIZE, also with ties to even, DEQUANTIZE and CAST."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nnvk.ops.call import Call
-from nnvk.ops.quant import dequantize, quantize
+from nnvk.ops.quant import dequantize, quantize, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.signature import (
     BOOL8,
@@ -39,6 +39,13 @@ def _same_shape(call: Call) -> list[Shape]:
 def _quantize(call: Call) -> np.ndarray:
     with np.errstate(all="ignore"):
         return quantize(dequantize(call.input), call.output)
+
+
+def _quantize_ties_to_even(call: Call) -> np.ndarray:
+    """NaN is the lowest step, as in onnxruntime."""
+    with np.errstate(all="ignore"):
+        steps = np.rint(dequantize(call.input) / np.float32(call.output.scale)) + call.output.zero_point
+    return saturate(np.where(np.isnan(steps), -np.inf, steps), call.output)
 
 
 def _dequantize(call: Call) -> np.ndarray:
@@ -80,6 +87,14 @@ define(
     outputs=(tensor("output", one_of(Q16_SYMM)),),
     infer=_same_shape,
     reference=_quantize,
+)
+define(
+    ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN,
+    types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
+    signatures=Signature(tensor("input")),
+    outputs=(tensor("output", one_of(Q8, Q8S)),),
+    infer=_same_shape,
+    reference=_quantize_ties_to_even,
 )
 define(
     OperationCode.DEQUANTIZE,

@@ -64,6 +64,7 @@ class ExtendedOperationCode(Enum):
     GELU = 260
     ROUNDED_MEAN = 261
     TABLE_LOOKUP = 262
+    QUANTIZE_TIES_TO_EVEN = 263
 
 
 KnownCode = OperationCode | ExtendedOperationCode

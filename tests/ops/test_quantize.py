@@ -7,6 +7,7 @@ import pytest
 
 from nnvk.base.errors import NnapiError
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.model import Lifetime, Operand
 from nnvk.types.operand import ChannelQuant, OperandType
 
@@ -20,6 +21,16 @@ def test_quantize_rounds_halves_away_from_zero_and_saturates(ops, dtype):
     (result,) = ops.run(OperationCode.QUANTIZE, values, outputs=[OperandType(Q8, (), 0.5, 100)])
     assert result.tolist() == [0, 97, 98, 99, 100, 101, 102, 102, 255]
     (lower,) = ops.run(OperationCode.QUANTIZE, values, outputs=[OperandType(Q8S, (), 0.5, -28)])
+    np.testing.assert_array_equal(lower, result.astype(int) - 128)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_quantize_with_ties_to_even(ops, dtype):
+    values = np.array([-999, -1.25, -0.75, -0.26, -0.25, 0, 0.25, 0.26, 0.75, 1.0, np.inf, np.nan], dtype)
+    code = ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN
+    (result,) = ops.run(code, values, outputs=[OperandType(Q8, (), 0.5, 100)])
+    assert result.tolist() == [0, 98, 98, 99, 100, 100, 100, 101, 102, 102, 255, 0]
+    (lower,) = ops.run(code, values, outputs=[OperandType(Q8S, (), 0.5, -28)])
     np.testing.assert_array_equal(lower, result.astype(int) - 128)
 
 

@@ -15,6 +15,7 @@ from nnvk.importers.idioms.elementwise import joint, with_number
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import F16, Tensor, carried, carrier
 from nnvk.types.codes import OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
 _MOST_NUMBERS = 4096
@@ -50,6 +51,8 @@ class Surroundings(Protocol):
 
 class Context(Emitter):
     """One node: its inputs, its attributes, and the graph to add to."""
+
+    rounding = ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN
 
     def __init__(self, graph: Graph, node: Node, inputs: Sequence[Tensor | None], around: Surroundings) -> None:
         super().__init__(graph)

@@ -11,6 +11,7 @@ from fused import F16, F32, I8, U8, Net, Op, byte_conv, families, plans, run_bot
 from tflite_net import Net as TfliteNet
 from tflite_net import T, write
 
+from nnvk.check.rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import product
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
@@ -434,6 +435,19 @@ def test_activations_are_rounded_at_once(vulkan: VulkanDevice, shape: tuple[int,
     for values in (data, np.zeros(shape, np.float32), np.where(data > 4, np.nan, data), -abs(data)):
         names = families(run_both(vulkan, model, [values.astype(np.float32)])).split()
         assert names[:-1] == ["round_rows"] * (2 if shape[1] > 4096 else 1)
+
+
+@pytest.mark.parametrize("code", ["QUANTIZE", "QUANTIZE_TIES_TO_EVEN"])
+def test_ties_to_even_are_rounded_apart(vulkan: VulkanDevice, code: str) -> None:
+    """`round_rows` rounds halves away from zero, as QUANTIZE does."""
+    row = parse(
+        "NEG f32[2,5] | ABS $0 | REDUCE_MAX $1 (1) true | MAXIMUM $2 #f32[1]=0.000000000000000000000000000001 | "
+        f"DIV #f32[1]=127 $3 NONE | MUL $0 $4 NONE | {code} $5 -> i8*1+0 | DEQUANTIZE $6 -> f32 | "
+        "DIV $3 #f32[1]=127 NONE | MUL $7 $8 NONE"
+    )
+    data = np.array([[127, 0.5, 1.5, -2.5, -0.5], [127, 3.5, 4.5, 0, -126.5]], np.float32)
+    names = families(run_both(vulkan, row.model, [data], tolerance=1e-6)).split()
+    assert ("round_rows" in names) == (code == "QUANTIZE")
 
 
 # --- everything --------------------------------------------------------------------------------------------------

@@ -47,6 +47,11 @@ def _quantize(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     return Case(code, (d.any(t),), (d.quantised(Q16_SYMM),))
 
 
+@recipe(Op.QUANTIZE_TIES_TO_EVEN)
+def _quantize_ties_to_even(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    return Case(code, (d.any(t),), (d.quantised(d.pick((Q8, Q8S))),))
+
+
 @recipe(Op.SCATTER_ND)
 def _scatter_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)

@@ -1,4 +1,4 @@
-"""QUANTIZE, DEQUANTIZE and CAST."""
+"""QUANTIZE, also with ties to even, DEQUANTIZE and CAST."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from nnvk.types.extension import ExtendedOperationCode
 def lower(call: Call, g: Lowering) -> None:
     """The same real numbers."""
     convert(g, call.input, call.output)
+
+
+@kernel(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, shaders=(CONVERT,))
+def lower_to_even(call: Call, g: Lowering) -> None:
+    """The same real numbers, of two steps that are as near the even one."""
+    convert(g, call.input, call.output, to_even=True)
 
 
 @kernel(OperationCode.CAST, shaders=(CONVERT,))

@@ -34,13 +34,22 @@ CONVERT = Shader("convert", where=_exists, SRC=_NAMES, DST=_NAMES, SCALES=("one"
 LOCAL = 64
 
 
-def convert(g: Lowering, source: Tensor, target: Tensor, *, as_numbers: bool = False, saturate: bool = False) -> None:
+def convert(
+    g: Lowering,
+    source: Tensor,
+    target: Tensor,
+    *,
+    as_numbers: bool = False,
+    saturate: bool = False,
+    to_even: bool = False,
+) -> None:
     """Fill ``target`` with the elements of ``source``: the same real numbers, rounded to nearest.
 
     ``as_numbers``: elements are numbers whatever their scale, and fractions are cut off, as CAST does it.
     ``saturate``: numbers beyond 16-bit floats become the largest of these, not infinity.
+    ``to_even``: steps are rounded to the even one of two that are as near, not away from zero, and NaN is the lowest.
     """
-    options = {"TRUNCATE": as_numbers, "SATURATE": saturate}
+    options = {"TRUNCATE": as_numbers, "SATURATE": saturate, "TO_EVEN": to_even}
     _convert(g, source, of(source), g.tensor(source), target, of(target), g.tensor(target), options)
 
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from nnvk.importers.emitter import F32, I32, NONE, is_quantised, same_quantisation
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import each, joint, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
 from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
@@ -77,7 +77,7 @@ def dequantize_linear(c: Context) -> Tensor:
 
 
 def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
-    """Steps of real numbers: QUANTIZE where there is one scale, known at import; else whole numbers as INT32."""
+    """Steps of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
     if scale.rank > 1:
         raise Unmapped(f"NNAPI has no steps in blocks, got scales of shape {list(scale.shape)}")
     if dtype.itemsize > 2:
@@ -96,7 +96,9 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
     if point is not None:
         steps = joint(c, Op.ADD, steps, _laid_value(c, point, source.rank, axis), NONE, out=F32)
     limits = np.iinfo(dtype)
-    steps = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, steps, limits.min), limits.max)
+    lowest = scalar(c, limits.min, steps)  # NaN too
+    steps = chosen(c, joint(c, Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)
+    steps = with_number(c, Op.MINIMUM, steps, limits.max)
     return c.give(c.unshaped(Op.CAST, steps, out=I32), source.shape, dtype)
 
 

@@ -109,7 +109,8 @@ class _Match:
         steps = {"dst_scale": 1.0, "dst_zero": 128, "low": 0, "high": 255}
         numbers = {"src_scale": 1.0, "src_zero": 128}
         return (
-            all(there.push[name] == value for name, value in steps.items())
+            not there.shader.constant(there.specialization, "TO_EVEN")
+            and all(there.push[name] == value for name, value in steps.items())
             and all(back.push[name] == value for name, value in numbers.items())
             and there.push["dst_mask"] == back.push["sign_mask"]
             and self.matches(there.tensors["src"], pattern)

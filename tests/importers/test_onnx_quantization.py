@@ -1,0 +1,81 @@
+"""QuantizeLinear, DequantizeLinear and what surrounds products with them, against onnxruntime, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check, operations
+
+F, H = np.float32, np.float16
+_SPECIAL = [np.nan, np.inf, -np.inf, 1e30, 3e9, -1e10]
+TIES = np.concatenate([_SPECIAL, np.arange(-300, 300) / 8]).astype(F)
+"""Half of them as near to one step of 1/4, 1/2 or 1 as to the next."""
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+@pytest.mark.parametrize(("scale", "point"), [(1, 0), (0.5, 3), (0.25, 5)])
+@pytest.mark.parametrize("real", [F, H])
+def test_ties_go_to_the_even_step(dtype: Any, scale: float, point: int, real: Any) -> None:
+    constants = {"s": np.array(scale, real), "z": np.array(point, dtype)}
+    net = model([op("QuantizeLinear", "x s z", "y")], {"x": (real, TIES.shape)}, ["y"], constants, opset=21)
+    with np.errstate(over="ignore"):
+        imported = check(net, {"x": TIES.astype(real)})
+    assert ("QUANTIZE_TIES_TO_EVEN" in operations(imported)) == (np.dtype(dtype).itemsize == 1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_ties_of_channels(dtype: Any) -> None:
+    constants = {"s": np.array([1, 0.5, 0.25], F), "z": np.array([0, 3, 7], dtype)}
+    x = np.stack([TIES, TIES, TIES])
+    net = model([op("QuantizeLinear", "x s z", "y", axis=0)], {"x": (F, x.shape)}, ["y"], constants)
+    check(net, {"x": x})
+
+
+def test_ties_at_scales_that_the_model_gets() -> None:
+    inputs = {"x": (F, TIES.shape), "s": (F, []), "z": (np.int8, [])}
+    net = model([op("QuantizeLinear", "x s z", "y")], inputs, ["y"])
+    check(net, {"x": TIES, "s": np.array(0.25, F), "z": np.array(-3, np.int8)})
+
+
+def test_ties_of_steps_that_data_decide() -> None:
+    net = model([op("DynamicQuantizeLinear", "x", "y s z")], {"x": (F, [8])}, ["y", "s", "z"])
+    check(net, {"x": np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200, -55], F)})
+
+
+def test_ties_behind_steps_and_operators_on_steps() -> None:
+    """From one scale to another, and what com.microsoft's operators give."""
+    steps = np.arange(256).astype(np.uint8)
+    constants = {"a": F(0.125), "b": F(0.25), "z": np.uint8(3), "c": F(0.5)}
+    nodes = [
+        op("DequantizeLinear", "x a z", "r"),
+        op("QuantizeLinear", "r b z", "y"),
+        op("QLinearLeakyRelu", "x a z c z", "l", domain="com.microsoft", alpha=0.5),
+    ]
+    net = model(nodes, {"x": (np.uint8, [256])}, {"y": None, "l": None}, constants)
+    net.opset_import.add(domain="com.microsoft", version=1)
+    check(net, {"x": steps})
+
+
+def test_blocks_that_become_one_operation_stay_one() -> None:
+    constants = {
+        "w": np.arange(-12, 12).reshape(4, 6).astype(np.int8),
+        **{"s": F(0.1), "t": F(0.2), "u": F(0.9)},
+        **{"z": np.uint8(9), "n": np.int8(0), "o": np.uint8(100)},
+    }
+    nodes = [
+        op("QuantizeLinear", "x s z", "q"),
+        op("DequantizeLinear", "q s z", "d"),
+        op("DequantizeLinear", "w t n", "e"),
+        op("MatMul", "d e", "m"),
+        op("QuantizeLinear", "m u o", "y"),
+    ]
+    net = model(nodes, {"x": (F, [3, 4])}, ["y"], constants)
+    imported = check(net, {"x": np.random.default_rng(0).standard_normal((3, 4)).astype(F)}, steps=1)
+    assert operations(imported) == ["QUANTIZE_TIES_TO_EVEN", "FULLY_CONNECTED"]
