@@ -149,6 +149,11 @@ def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Itera
         yield value
     elif isinstance(value, FunctionType) and value.__module__.startswith(_READ):
         yield from _emitted(value, operator, seen)
+    elif isinstance(value, type) and value.__module__.startswith(_READ):
+        file = sys.modules[value.__module__].__file__
+        for method in vars(value).values():
+            if isinstance(method, FunctionType) and method.__code__.co_filename == file:
+                yield from _of_value(method, operator, seen)
     elif isinstance(value, dict):
         for one in [value[operator]] if operator in value else value.values():
             yield from _of_value(one, operator, seen)

@@ -23,8 +23,12 @@ Op = OperationCode
 @operator("LeakyRelu")
 def leaky_relu(c: Context) -> Value:
     """A PRELU with one slope for all."""
-    value = c.real_number()
-    return c.unshaped(Op.PRELU, value, scalar(c, c.node.real("alpha", 0.01), value), out=value.type)
+    return leaking(c, c.real_number(), c.node.real("alpha", 0.01))
+
+
+def leaking(c: Context, x: Value, alpha: float) -> Value:
+    """``alpha`` times what is below 0."""
+    return c.unshaped(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
 
 
 @operator("PRelu")
@@ -64,9 +68,12 @@ def celu(c: Context) -> Value:
 @operator("ThresholdedRelu")
 def thresholded_relu(c: Context) -> Value:
     """Zero up to alpha."""
-    value = c.real_number()
-    above = joint(c, Op.GREATER, value, scalar(c, c.node.real("alpha", 1.0), value), out=BOOL8)
-    return chosen(c, above, value, scalar(c, 0.0, value))
+    return above(c, c.real_number(), c.node.real("alpha", 1.0))
+
+
+def above(c: Context, x: Value, alpha: float) -> Value:
+    """What is above ``alpha``, and 0 in the place of the rest."""
+    return chosen(c, joint(c, Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
 
 
 @operator("Shrink")
@@ -86,10 +93,11 @@ def shrink(c: Context) -> Value:
 @operator("Softplus")
 def softplus(c: Context) -> Value:
     """max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
-    return _softplus(c, c.real_number())
+    return soft_ramp(c, c.real_number())
 
 
-def _softplus(c: Context, x: Value) -> Value:
+def soft_ramp(c: Context, x: Value) -> Value:
+    """log(1 + exp(x))."""
     fall = each(c, Op.EXP, each(c, Op.NEG, each(c, Op.ABS, x)))
     rest = each(c, Op.LOG, with_number(c, Op.ADD, fall, 1.0, NONE))
     return joint(c, Op.ADD, each(c, Op.RELU, x), rest, NONE, out=x.type)
@@ -99,13 +107,17 @@ def _softplus(c: Context, x: Value) -> Value:
 def mish(c: Context) -> Value:
     """X tanh(softplus(x))."""
     x = c.real_number()
-    return joint(c, Op.MUL, x, each(c, Op.TANH, _softplus(c, x)), NONE, out=x.type)
+    return joint(c, Op.MUL, x, each(c, Op.TANH, soft_ramp(c, x)), NONE, out=x.type)
 
 
 @operator("Softsign")
 def softsign(c: Context) -> Value:
     """X / (1 + |x|)."""
-    x = c.real_number()
+    return soft_step(c, c.real_number())
+
+
+def soft_step(c: Context, x: Value) -> Value:
+    """X / (1 + |x|)."""
     return joint(c, Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
 
 
@@ -120,9 +132,12 @@ def swish(c: Context) -> Value:
 @operator("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
     """A straight line between 0 and 1."""
-    x = c.real_number()
-    line = with_number(c, Op.MUL, x, c.node.real("alpha", 0.2), NONE)
-    line = with_number(c, Op.ADD, line, c.node.real("beta", 0.5), NONE)
+    return straight(c, c.real_number(), c.node.real("alpha", 0.2), c.node.real("beta", 0.5))
+
+
+def straight(c: Context, x: Value, alpha: float, beta: float) -> Value:
+    """Alpha x + beta, between 0 and 1."""
+    line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
 
 

@@ -1,0 +1,163 @@
+"""LSTM, GRU and RNN step by step: what NNAPI's sequences have not, as lengths, clipped gates and other activations.
+
+What the inputs contribute to the gates is one product for all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnvk.importers.emitter import NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import chosen, joint, with_number
+from nnvk.importers.idioms.moving import sliced
+from nnvk.importers.onnx.mappers.cells import Activation, Cell
+from nnvk.importers.onnx.mappers.shape import joined
+from nnvk.types.codes import OperationCode
+
+Op = OperationCode
+_MOST_STEPS = 1024
+
+Sequenced = tuple[Value, list[Value]]
+"""What a direction gives: all steps [time, batch, units], and the last states [batch, units]."""
+
+
+class _Gates:
+    """The arithmetic of one direction."""
+
+    def __init__(self, cell: Cell, direction: int) -> None:
+        if cell.time > _MOST_STEPS:
+            raise Unmapped(f"NNAPI has no such sequence, and {cell.time} steps are too many to unroll")
+        self.cell, self.c, self.direction = cell, cell.c, direction
+        self.functions = cell.activations[direction]
+
+    def joint(self, code: OperationCode, first: Value, second: Value) -> Value:
+        return joint(self.c, code, first, second, NONE, out=self.cell.type)
+
+    def product(self, rows: Value, weights: Value, bias: Value) -> Value:
+        return self.c.emit(Op.FULLY_CONNECTED, rows, weights, bias, NONE, out=self.cell.type)
+
+    def inputs(self, bias: Value) -> Callable[[int], Value]:
+        """What the input of a step contributes to its gates [batch, gates * units], with a bias."""
+        cell, width = self.cell, self.cell.gates * self.cell.units
+        rows = self.c.reshape(cell.x, (cell.time * cell.batch, cell.inputs))
+        whole = self.c.reshape(self.product(rows, cell.row(1, self.direction), bias), (cell.time, cell.batch, width))
+
+        def of(place: int) -> Value:
+            taken = (range(place, place + 1), range(cell.batch), range(width))
+            return self.c.reshape(sliced(self.c, whole, taken), (cell.batch, width))
+
+        return of
+
+    def columns(self, value: Value, first: int, end: int) -> Value:
+        """The gates from one to another."""
+        units = self.cell.units
+        return sliced(self.c, value, (range(value.shape[0]), range(first * units, end * units)))
+
+    def bent(self, function: Activation, value: Value) -> Value:
+        """An activation, of clipped numbers where they are to be."""
+        clip = self.cell.clip
+        if clip:
+            value = with_number(self.c, Op.MAXIMUM, with_number(self.c, Op.MINIMUM, value, clip), -clip)
+        return function.of(self.c, value)
+
+    def steps(self, states: Sequence[Value], step: Callable[[int, Sequence[Value]], list[Value]]) -> Sequenced:
+        """All steps: ``step`` makes of its place and the states the next states, of which the first is what it gives.
+
+        Beyond its length a sequence gives 0 and keeps its states; states of one without steps are 0.
+        """
+        cell, c = self.cell, self.c
+        given: dict[int, Value] = {}
+        places = range(cell.time)
+        for place in reversed(places) if cell.backwards[self.direction] else places:
+            new = step(place, states)
+            inside = cell.inside(place)
+            given[place] = new[0] if inside is None else chosen(c, inside, new[0], cell.zeros())
+            states = new if inside is None else [chosen(c, inside, *both) for both in zip(new, states, strict=True)]
+        some = cell.inside(0)
+        ends = [one if some is None else chosen(c, some, one, cell.zeros()) for one in states]
+        rows = [c.reshape(given[place], (1, cell.batch, cell.units)) for place in places]
+        return rows[0] if len(rows) == 1 else joined(c, rows, 0), ends
+
+
+def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
+    """Gates input, output, forget, cell. ``is_coupled``: the forget gate is what the input gate leaves."""
+    at = _Gates(cell, direction)
+    c, both = cell.c, cell.biases(direction)
+    inputs = at.inputs(joined(c, [at.joint(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
+    recurrent, none = cell.row(2, direction), c.filled(0.0, cell.type, (4 * cell.units,))
+    peepholes = cell.cut(cell.row(7, direction), 3) if c.has(7) else None
+    gate, block, out = at.functions
+
+    def opened(total: Value, place: int, peephole: int, memory: Value) -> Value:
+        value = at.columns(total, place, place + 1)
+        if peepholes is not None:
+            value = at.joint(Op.ADD, value, at.joint(Op.MUL, memory, peepholes[peephole]))
+        return at.bent(gate, value)
+
+    def step(place: int, states: Sequence[Value]) -> list[Value]:
+        h, memory = states
+        total = at.joint(Op.ADD, inputs(place), at.product(h, recurrent, none))
+        let_in = opened(total, 0, 0, memory)
+        if is_coupled:
+            kept = with_number(c, Op.ADD, with_number(c, Op.MUL, let_in, -1.0, NONE), 1.0, NONE)
+        else:
+            kept = opened(total, 2, 2, memory)
+        new = at.joint(Op.MUL, let_in, at.bent(block, at.columns(total, 3, 4)))
+        memory = at.joint(Op.ADD, at.joint(Op.MUL, kept, memory), new)
+        return [at.joint(Op.MUL, opened(total, 1, 1, memory), out.of(c, memory)), memory]
+
+    return at.steps([cell.state(5, direction), cell.state(6, direction)], step)
+
+
+def rnn(cell: Cell, direction: int) -> Sequenced:
+    """One gate."""
+    at = _Gates(cell, direction)
+    first, second = cell.biases(direction)
+    inputs = at.inputs(at.joint(Op.ADD, first, second))
+    recurrent, none = cell.row(2, direction), cell.c.filled(0.0, cell.type, (cell.units,))
+
+    def step(place: int, states: Sequence[Value]) -> list[Value]:
+        total = at.joint(Op.ADD, inputs(place), at.product(states[0], recurrent, none))
+        return [at.bent(at.functions[0], total)]
+
+    return at.steps([cell.state(5, direction)], step)
+
+
+def gru(cell: Cell, direction: int) -> Sequenced:
+    """Gates update, reset, hidden."""
+    at = _Gates(cell, direction)
+    c, both = cell.c, cell.biases(direction)
+    inputs, recurrent = at.inputs(joined(c, both[:3], 0)), joined(c, both[3:], 0)
+    weights = cell.row(2, direction)
+    is_after = bool(c.node.integer("linear_before_reset", 0))
+    gates, inner = _parts(cell, weights), _parts(cell, recurrent)
+    gate, hidden = at.functions
+
+    def step(place: int, states: Sequence[Value]) -> list[Value]:
+        h, now = states[0], inputs(place)
+        update_in, hidden_in = at.columns(now, 0, 2), at.columns(now, 2, 3)
+        if is_after:
+            product = at.product(h, weights, recurrent)
+            both_gates, candidate = at.columns(product, 0, 2), at.columns(product, 2, 3)
+        else:
+            both_gates, candidate = at.product(h, gates[0], inner[0]), None
+        bent = at.bent(gate, at.joint(Op.ADD, update_in, both_gates))
+        z, r = at.columns(bent, 0, 1), at.columns(bent, 1, 2)
+        if candidate is None:
+            candidate = at.product(at.joint(Op.MUL, r, h), gates[1], inner[1])
+        else:
+            candidate = at.joint(Op.MUL, r, candidate)
+        new = at.bent(hidden, at.joint(Op.ADD, hidden_in, candidate))
+        # (1 - z) new + z h
+        return [at.joint(Op.ADD, new, at.joint(Op.MUL, z, at.joint(Op.SUB, h, new)))]
+
+    return at.steps([cell.state(5, direction)], step)
+
+
+def _parts(cell: Cell, value: Value) -> tuple[Value, Value]:
+    """The rows of the first two gates, and those of the third."""
+    units, rest = cell.units, [range(size) for size in value.shape[1:]]
+    first, second = range(2 * units), range(2 * units, 3 * units)
+    return sliced(cell.c, value, [first, *rest]), sliced(cell.c, value, [second, *rest])

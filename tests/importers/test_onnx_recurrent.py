@@ -1,0 +1,145 @@
+"""LSTM, GRU and RNN against onnxruntime: lengths, activations, clipped and coupled gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check, operations
+
+from nnvk.importers.onnx import ImportedModel, OnnxImportError, load
+
+F = np.float32
+TIME, BATCH, SIZE, UNITS = 4, 3, 2, 5
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def drawn(*shape: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def compared(
+    kind: str,
+    *,
+    lengths: Sequence[int] | None = None,
+    computed: bool = False,
+    without: str = "",
+    tolerance: float = 2e-5,
+    scale: float = 1.0,
+    **attributes: Any,
+) -> ImportedModel:
+    """A node with all inputs, but for those named by letters; ``computed``: lengths are an input of the model."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return (scale * rng.standard_normal(shape)).astype(F)
+
+    gates, count = GATES[kind], 2 if attributes.get("direction") == "bidirectional" else 1
+    constants: dict[str, np.ndarray] = {
+        "w": drawn(count, gates * UNITS, SIZE),
+        "r": drawn(count, gates * UNITS, UNITS),
+        "b": drawn(count, 2 * gates * UNITS),
+        "h": drawn(count, BATCH, UNITS),
+        "c": drawn(count, BATCH, UNITS),
+        "p": drawn(count, 3 * UNITS),
+    }
+    feeds = {"x": 2 * drawn(TIME, BATCH, SIZE)}
+    if lengths is not None:
+        (feeds if computed else constants)["l"] = np.array(lengths, np.int32)
+    names = [name if name in {**constants, **feeds} and name not in without else "-" for name in "xwrblhcp"]
+    names = names if kind == "LSTM" else names[:6]
+    outputs = "y yh yc" if kind == "LSTM" else "y yh"
+    node = op(kind, " ".join(names), outputs, hidden_size=UNITS, **attributes)
+    inputs = {name: (array.dtype, list(array.shape)) for name, array in feeds.items()}
+    used = {name: array for name, array in constants.items() if name in names}
+    return check(model([node], inputs, outputs.split(), used), feeds, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("computed", [False, True], ids=["known", "computed"])
+@pytest.mark.parametrize("lengths", [[4, 2, 0], [1, 3, 2], [0, 0, 0], [4, 4, 4]], ids=str)
+@pytest.mark.parametrize("kind", GATES)
+def test_lengths(kind: str, lengths: list[int], computed: bool, direction: str) -> None:
+    compared(kind, lengths=lengths, computed=computed, direction=direction)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_length_beyond_the_input_is_refused(kind: str) -> None:
+    gates = GATES[kind]
+    constants = {"w": drawn(1, gates * 2, 2, seed=1), "r": drawn(1, gates * 2, 2, seed=2), "l": np.array([5], np.int32)}
+    net = model([op(kind, "x w r - l", "y", hidden_size=2)], {"x": (F, [4, 1, 2])}, ["y"], constants)
+    with pytest.raises(OnnxImportError, match=r"the lengths \(input 4\) must be between 0 and 4, got 5 to 5"):
+        load(net.SerializeToString())
+
+
+@pytest.mark.parametrize("clip", [0.3, 1.5])
+@pytest.mark.parametrize("kind", GATES)
+def test_clipped(kind: str, clip: float) -> None:
+    compared(kind, clip=clip, direction="bidirectional")
+
+
+FUNCTIONS: Mapping[str, Mapping[str, list[float]]] = {
+    "Relu": {},
+    "Tanh": {},
+    "Sigmoid": {},
+    "Affine": {"activation_alpha": [0.4], "activation_beta": [0.1]},
+    "LeakyRelu": {"activation_alpha": [0.2]},
+    "ThresholdedRelu": {"activation_alpha": [0.3]},
+    "ScaledTanh": {"activation_alpha": [0.7], "activation_beta": [0.6]},
+    "HardSigmoid": {"activation_alpha": [0.3], "activation_beta": [0.4]},
+    "Elu": {"activation_alpha": [0.5]},
+    "Softsign": {},
+    "Softplus": {},
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("kind", GATES)
+def test_activations(kind: str, place: int, name: str) -> None:
+    names = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}[kind]
+    names[min(place, len(names) - 1)] = name
+    compared(kind, activations=names, tolerance=1e-4, scale=0.4, **FUNCTIONS[name])
+
+
+@pytest.mark.parametrize("name", ["LeakyRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Affine", "ScaledTanh"])
+def test_parameters_that_are_left_out(name: str) -> None:
+    compared("RNN", activations=[name])
+
+
+def test_names_and_parameters_of_both_directions() -> None:
+    """Those that have parameters take them, one after the other; names are of any case."""
+    names = ["HARDSIGMOID", "tanh", "LeakyRelu", "Sigmoid", "elu", "scaledtanh"]
+    compared(
+        "LSTM",
+        direction="bidirectional",
+        activations=names,
+        activation_alpha=[0.3, 0.2, 0.5, 0.7],
+        activation_beta=[0.4, 0.6],
+    )
+
+
+@pytest.mark.parametrize("without", ["", "p", "b", "hc"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_coupled_gates(direction: str, without: str) -> None:
+    imported = compared("LSTM", input_forget=1, direction=direction, without=without)
+    assert operations(imported).count("UNIDIRECTIONAL_SEQUENCE_LSTM") == (2 if direction == "bidirectional" else 1)
+
+
+def test_coupled_gates_of_other_activations() -> None:
+    compared("LSTM", input_forget=1, clip=0.9, lengths=[2, 4, 1], activations=["HardSigmoid", "Softsign", "Relu"])
+
+
+def test_an_unknown_activation_is_refused() -> None:
+    constants = {"w": drawn(1, 2, 2, seed=1), "r": drawn(1, 2, 2, seed=2)}
+    node = op("RNN", "x w r", "y", hidden_size=2, activations=["Gelu"])
+    net = model([node], {"x": (F, [4, 1, 2])}, ["y"], constants)
+    with pytest.raises(OnnxImportError, match=r"the activations must be among Affine, .* got Gelu"):
+        load(net.SerializeToString())
