@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def _with_batch_normalization(
 def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.ndarray | Value | None) -> Value:
     """The convolution that the node's attributes describe, of real numbers, with weights [M, C / groups, ...]."""
     spatial, kernel = source.shape[2:], filters.shape[2:]
-    windows = windows_of(c, spatial, kernel)
+    source, windows = _cropped(c, source, windows_of(c, spatial, kernel, crops=True))
     vertical, horizontal = as_image(windows)
     groups = c.node.integer("group", 1)
     shape = source.shape
@@ -119,10 +120,20 @@ def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.n
     return c.reshape(result, (shape[0], units, *(window.out for window in windows)))
 
 
+def _cropped(c: Context, source: Value, windows: list[Window]) -> tuple[Value, list[Window]]:
+    """The source without what negative paddings take away, and the windows on it."""
+    kept = [range(max(0, -one.before), one.size + min(0, one.after)) for one in windows]
+    taken = [*(range(size) for size in source.shape[:2]), *kept]
+    sizes = zip(windows, kept, strict=True)
+    return sliced(c, source, taken), [
+        replace(one, size=len(rest), before=max(0, one.before), after=max(0, one.after)) for one, rest in sizes
+    ]
+
+
 def convolved_in_steps(c: Context, operands: InSteps) -> Value:
     """`convolved` in steps of 8 bits."""
     source, filters = operands.source, operands.weights
-    windows = windows_of(c, source.shape[2:], filters.shape[2:])
+    source, windows = _cropped(c, source, windows_of(c, source.shape[2:], filters.shape[2:], crops=True))
     is_depthwise = _is_depthwise(c, source.shape, filters.shape)
     type_ = operands.type_of(3 if is_depthwise else 0)
     laid = c.constant(_order(filters.reshape(image_shape(filters.shape)), is_depthwise), type_)

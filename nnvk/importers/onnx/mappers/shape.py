@@ -294,8 +294,17 @@ def pad(c: Context) -> Tensor:
     value = c.value()
     for axis, (first, second) in enumerate(zip(before, after, strict=True)):
         if first or second:
-            value = elements_at(c, value, axis, _mirrored(mode, source.shape[axis], first, second))
+            kept = _kept(source.shape[axis], first, second)
+            if not kept:
+                raise Unmapped(f"paddings {first} and {second} leave nothing of axis {axis} to pad with ('{mode}')")
+            places = kept.start + _mirrored(mode, len(kept), max(0, first), max(0, second))
+            value = elements_at(c, value, axis, places)
     return c.give(value, None, source.dtype)
+
+
+def _kept(size: int, before: int, after: int) -> range:
+    """What negative paddings leave of an axis."""
+    return range(max(0, -before), size + min(0, after))
 
 
 def _mirrored(mode: str, size: int, before: int, after: int) -> np.ndarray:
@@ -315,8 +324,13 @@ def _mirrored(mode: str, size: int, before: int, after: int) -> np.ndarray:
 def padded(c: Context, value: Value, before: list[int], after: list[int], number: float) -> Value:
     """``value`` with a number around it, or less of it where a padding is negative."""
     if min((*before, *after), default=0) < 0:
-        limits = zip(before, after, value.shape, strict=True)
-        value = strided(c, value, [range(max(0, -first), size + min(0, last)) for first, last, size in limits])
+        kept = [_kept(*sizes) for sizes in zip(value.shape, before, after, strict=True)]
+        if not all(kept):  # nothing but the number, in as many places as there would be
+            shape = [sum(sizes) for sizes in zip(value.shape, before, after, strict=True)]
+            if min(shape) < 1:
+                raise Unmapped(f"paddings {before} and {after} make shape {shape} of {list(value.shape)}")
+            return c.filled(number, value.type, shape)
+        value = strided(c, value, kept)
     before, after = [max(0, one) for one in before], [max(0, one) for one in after]
     if not any((*before, *after)):
         return value

@@ -1,0 +1,54 @@
+"""Paddings that take away in ONNX, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check
+
+from nnvk.importers.onnx import OnnxImportError, load
+
+F, H = np.float32, np.float16
+
+
+@pytest.mark.parametrize("dtype", [F, H, np.int32, np.bool_])
+@pytest.mark.parametrize(
+    "pads", [[-5, 4], [4, -5], [-3, 2], [2, -3], [-3, 3], [-4, 5], [2, -4], [-1, 4], [1, -2]], ids=str
+)
+def test_what_is_left_of_an_axis_that_is_cut_off(pads: list[int], dtype: Any) -> None:
+    constants = {"p": np.array([0, *pads[:1], 0, *pads[1:]]), "v": np.array(1, dtype)}
+    net = model([op("Pad", "x p v", "y")], {"x": (dtype, [2, 3])}, ["y"], constants)
+    check(net, {"x": np.array([[0, 2, 3], [4, 0, 6]]).astype(dtype)}, tolerance=0)
+
+
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect"])
+@pytest.mark.parametrize("pads", [[-1, 1], [2, -2], [-2, 2], [2, -1]], ids=str)
+def test_what_is_left_is_what_pads(pads: list[int], mode: str) -> None:
+    net = model([op("Pad", "x p", "y", mode=mode)], {"x": (F, [5])}, ["y"], {"p": np.array(pads)}, opset=19)
+    check(net, {"x": np.arange(5, dtype=F)}, tolerance=0)
+
+
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect"])
+def test_nothing_pads_with_nothing(mode: str) -> None:
+    net = model([op("Pad", "x p", "y", mode=mode)], {"x": (F, [3])}, ["y"], {"p": np.array([-3, 5])}, opset=19)
+    with pytest.raises(OnnxImportError, match="paddings -3 and 5 leave nothing of axis 0"):
+        load(net.SerializeToString())
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"), [(4, 1, 4), (5, 1, 5), (8, 1, 4), (5, 2, 5), (11, 2, 7), (9, 1, 9)]
+)
+def test_windows_further_apart_than_they_reach(size: int, kernel: int, stride: int, auto: str) -> None:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((3, 2, kernel, kernel)).astype(F)
+    node = op("Conv", "x w", "y", auto_pad=auto, strides=[stride, stride])
+    net = model([node], {"x": (F, [1, 2, size, size])}, ["y"], {"w": w})
+    check(net, {"x": rng.standard_normal((1, 2, size, size)).astype(F)})
