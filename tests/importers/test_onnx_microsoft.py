@@ -210,3 +210,43 @@ def test_qgemm(turned: int, has_scale: bool) -> None:
     constants |= {"w": steps(*((4, 9) if turned else (9, 4)), seed=1), "c": whole(4, most=3000, seed=2)}
     names = "x s0 z0 w s1 z1 c" + (" s2 z2" if has_scale else "")
     compared("QGemm", {"x": steps(3, 9)}, constants, names, steps=STEPS, transB=turned)
+
+
+# --- products of bytes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 7), (7, 5)), ((2, 3, 4, 7), (7, 5)), ((2, 4, 7), (2, 7, 5)), ((1, 2500), (2500, 3))], ids=str
+)
+@pytest.mark.parametrize("types", [(np.uint8, np.int8), (np.uint8, np.uint8)])
+@pytest.mark.parametrize("names", ["a b s t", "a b s t u v", "a b s t u v c", "a b s t - v c", "a b s t - - c"])
+def test_product_of_bytes(names: str, types: tuple[Any, Any], shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    columns = shapes[1][-1]
+    arrays = {
+        "a": steps(*shapes[0], dtype=types[0]),
+        "b": steps(*shapes[1], dtype=types[1], seed=1),
+        "s": np.array(0.02, F),
+        "t": np.array(0.03, F) if len(shapes[1]) > 2 else np.linspace(0.01, 0.05, columns, dtype=F),
+        "u": np.array(17, types[0]),
+        "v": np.array(3, types[1]) if len(shapes[1]) > 2 else np.arange(columns).astype(types[1]),
+        "c": drawn(columns),
+    }
+    used = {name: arrays[name] for name in names.split() if name != "-"}
+    constants = {name: array for name, array in used.items() if name != "a"}
+    compared("MatMulIntegerToFloat", {"a": arrays["a"]}, constants, names)
+    compared("MatMulIntegerToFloat", used, {}, names)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [drawn(4, 7), drawn(2, 3, 7), np.zeros((2, 7), F), 3 + drawn(2, 7) / 9, drawn(2, 7) / 9 - 3],
+    ids=lambda x: str(x.shape),
+)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("names", ["x b t", "x b t v", "x b t v c", "x b t - c"])
+def test_product_of_what_becomes_bytes(names: str, dtype: Any, x: np.ndarray) -> None:
+    arrays = {"x": x, "b": steps(7, 5, dtype=dtype), "t": np.array(0.03, F), "v": np.array(3, dtype), "c": drawn(5)}
+    used = {name: arrays[name] for name in names.split() if name != "-"}
+    constants = {name: array for name, array in used.items() if name != "x"}
+    compared("DynamicQuantizeMatMul", {"x": x}, constants, names)
+    compared("DynamicQuantizeMatMul", used, {}, names)

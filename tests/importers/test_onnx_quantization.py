@@ -13,6 +13,8 @@ pytest.importorskip("onnxruntime")
 from onnx_net import model, op
 from onnx_oracle import check, operations
 
+from nnvk.importers.onnx import OnnxImportError, load
+
 F, H = np.float32, np.float16
 _SPECIAL = [np.nan, np.inf, -np.inf, 1e30, 3e9, -1e10]
 TIES = np.concatenate([_SPECIAL, np.arange(-300, 300) / 8]).astype(F)
@@ -79,3 +81,49 @@ def test_blocks_that_become_one_operation_stay_one() -> None:
     net = model(nodes, {"x": (F, [3, 4])}, ["y"], constants)
     imported = check(net, {"x": np.random.default_rng(0).standard_normal((3, 4)).astype(F)}, steps=1)
     assert operations(imported) == ["QUANTIZE_TIES_TO_EVEN", "FULLY_CONNECTED"]
+
+
+# --- blocks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["x", "x s z", "", "s z"])
+@pytest.mark.parametrize(("shape", "axis", "size"), [((3, 4), 1, 2), ((3, 5), -1, 2), ((7, 2, 3), 0, 3), ((6,), 0, 2)])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("kind", ["DequantizeLinear", "QuantizeLinear"])
+def test_blocks(kind: str, dtype: Any, shape: tuple[int, ...], axis: int, size: int, given: str) -> None:
+    """``given``: the inputs of the node that are inputs of the model; the others are constants."""
+    rng = np.random.default_rng(0)
+    blocks = list(shape)
+    blocks[axis] = -(-blocks[axis] // size)
+    arrays = {
+        "x": rng.integers(-9, 9, shape).astype(dtype) if kind[0] == "D" else (4 * rng.standard_normal(shape)).astype(F),
+        "s": rng.choice(np.array([0.25, 0.5, 1], F), blocks),
+        "z": rng.integers(0, 9, blocks).astype(dtype),
+        "one": np.array(1, F),
+    }
+    nodes = [op(kind, "x s z", "r", axis=axis, block_size=size)]
+    nodes += [op("Add", "r one", "y") if kind[0] == "D" else op("Identity", "r", "y")]
+    inputs = {name: (array.dtype, array.shape) for name, array in arrays.items() if name in given.split()}
+    if not given:  # a model has an input
+        inputs["one"] = (F, [])
+        nodes += [op("Identity", "one", "v")]
+    outputs = ["y"] if given else ["y", "v"]
+    constants = {name: array for name, array in arrays.items() if name not in inputs}
+    check(model(nodes, inputs, outputs, constants, opset=21), {name: arrays[name] for name in inputs})
+
+
+def test_blocks_of_a_wrong_shape_are_refused() -> None:
+    constants = {"s": np.ones((3, 3), F)}
+    net = model(
+        [op("DequantizeLinear", "x s", "y", block_size=2)], {"x": (np.int8, [3, 4])}, ["y"], constants, opset=21
+    )
+    with pytest.raises(
+        OnnxImportError, match=r"scales of blocks of 2 along axis 1 must have shape \[3, 2\], got \[3, 3\]"
+    ):
+        load(net.SerializeToString())
+
+
+def test_constants_of_channels() -> None:
+    constants = {"c": 9 * TIES[6:12].reshape(2, 3), "s": np.array([1, 0.5, 0.25], F), "z": np.array([1, 2, 3], np.int8)}
+    nodes = [op("QuantizeLinear", "c s z", "q", axis=1), op("Cast", "q", "r", to=1), op("Add", "r x", "y")]
+    check(model(nodes, {"x": (F, [1])}, ["y"], constants), {"x": np.ones(1, F)})

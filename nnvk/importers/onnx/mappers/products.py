@@ -207,10 +207,14 @@ def _along(point: np.ndarray, rank: int, axis: int) -> np.ndarray:
 def matmul_integer(c: Context) -> Tensor:
     """Products of 8 bits in FLOAT32, which are exact as long as rows are not too long: those are cut."""
     left, right = c.tensor(0), c.tensor(1)
-    first, second = centred(c, 0, 2, left.rank - 2), centred(c, 1, 3, right.rank - 1)
-    shape = _product_shape(left, right)
-    first = c.reshape(first, (1, *first.shape)) if left.rank == 1 else first
-    second = c.reshape(second, (*second.shape, 1)) if right.rank == 1 else second
+    total = exact_product(c, centred(c, 0, 2, left.rank - 2), centred(c, 1, 3, right.rank - 1))
+    return c.give(total, _product_shape(left, right), np.int32)
+
+
+def exact_product(c: Context, first: Value, second: Value) -> Value:
+    """A product of matrices, or vectors, whose elements are whole numbers of 9 bits at most in FLOAT32; INT32."""
+    first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
+    second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
     size = first.shape[-1]
     total: Value | None = None
     for begin in range(0, size, _EXACT):
@@ -224,7 +228,9 @@ def matmul_integer(c: Context) -> Tensor:
         whole = c.cast(product, np.dtype(np.int32))
         total = whole if total is None else joint(c, Op.ADD, total, whole, NONE, out=I32)
     assert total is not None
-    return c.give(total, shape, np.int32)
+    return c.reshape(
+        total, (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1])
+    )
 
 
 def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:

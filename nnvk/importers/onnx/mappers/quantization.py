@@ -11,7 +11,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
 from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of
+from nnvk.importers.idioms.moving import axis_of, elements_at
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
@@ -42,10 +42,50 @@ def _laid_value(c: Context, tensor: Tensor, rank: int, axis: int) -> Value:
     return c.reshape(value, [tensor.size if one == axis else 1 for one in range(rank)])
 
 
+def _check_axis(scale: Tensor) -> None:
+    if scale.rank > 1:
+        raise Unmapped(f"scales of shape {list(scale.shape)} are of blocks, whose size attribute 'block_size' must say")
+
+
+def _blocks(
+    c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, size: int
+) -> tuple[Value, Value | None]:
+    """The scale and the zero point of each element, where blocks along an axis have their own; FLOAT32."""
+    axis = axis_of(axis, source.rank)
+    shape = (*source.shape[:axis], -(-source.shape[axis] // size), *source.shape[axis + 1 :])
+    for what, tensor in (("scales", scale), ("zero points", point)):
+        if tensor is not None and (size < 1 or tensor.shape != shape):
+            raise Unmapped(
+                f"{what} of blocks of {size} along axis {axis} must have shape {list(shape)}, got {list(tensor.shape)}"
+            )
+    places = np.arange(source.shape[axis]) // size
+
+    def spread(tensor: Tensor) -> Value:
+        if tensor.array is not None:
+            array = np.take(tensor.array.astype(np.float32), places, axis)
+            return c.computed(source.shape, F32, lambda: array)
+        return elements_at(c, c.cast(c.plain(tensor), np.dtype(np.float32)), axis, places)
+
+    return spread(scale), None if point is None else spread(point)
+
+
+def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value | None, dtype: np.dtype) -> Tensor:
+    """Constants at import."""
+    zeros = np.zeros((), np.float32) if points is None else points.array
+    if source.array is not None and scales.array is not None and zeros is not None:
+        return constant(((source.array.astype(np.float32) - zeros) * scales.array).astype(dtype))
+    value = c.cast(c.plain(source), np.dtype(np.float32))
+    if points is not None:
+        value = joint(c, Op.SUB, value, points, NONE, out=F32)
+    return c.give(joint(c, Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
+
+
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
     """Real numbers of steps: constants at import, others only on demand where NNAPI has such steps."""
-    if scale.rank > 1:
-        raise Unmapped(f"NNAPI has no steps in blocks, got scales of shape {list(scale.shape)}")
+    size = c.node.integer("block_size", 0)
+    if size:
+        return _dequantised_blocks(c, source, *_blocks(c, source, scale, point, axis, size), scale.dtype)
+    _check_axis(scale)
     axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     if scale.size > 1 and scale.size != source.shape[axis]:
         raise Unmapped(f"there must be {source.shape[axis]} scales along axis {axis}, got {scale.size}")
@@ -78,23 +118,27 @@ def dequantize_linear(c: Context) -> Tensor:
 
 def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int, dtype: np.dtype) -> Tensor:
     """Steps of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
-    if scale.rank > 1:
-        raise Unmapped(f"NNAPI has no steps in blocks, got scales of shape {list(scale.shape)}")
     if dtype.itemsize > 2:
         raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
-    if scale.array is not None and (point is None or point.array is not None):
+    if scale.array is not None and (point is None or point.array is not None) and not c.node.integer("block_size", 0):
         type_ = steps_of(dtype, scale.array, None if point is None else point.array)
         if type_ is not None:
             value = c.carried(source)
             if not is_quantised(value):
                 value = c.cast(value, np.dtype(np.float32))
             return Tensor(dtype, source.shape, c.quantized(value, type_))
-    axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     real = c.cast(c.plain(source), np.dtype(np.float32))
-    steps = joint(c, Op.DIV, real, _laid_value(c, scale, source.rank, axis), NONE, out=F32)
-    steps = idioms.round_half_even(c, steps)
-    if point is not None:
-        steps = joint(c, Op.ADD, steps, _laid_value(c, point, source.rank, axis), NONE, out=F32)
+    size = c.node.integer("block_size", 0)
+    if size:
+        laid, shift = _blocks(c, source, scale, point, axis, size)
+    else:
+        _check_axis(scale)
+        axis = axis_of(axis, source.rank) if scale.size > 1 else 0
+        laid = _laid_value(c, scale, source.rank, axis)
+        shift = None if point is None else _laid_value(c, point, source.rank, axis)
+    steps = idioms.round_half_even(c, joint(c, Op.DIV, real, laid, NONE, out=F32))
+    if shift is not None:
+        steps = joint(c, Op.ADD, steps, shift, NONE, out=F32)
     limits = np.iinfo(dtype)
     lowest = scalar(c, limits.min, steps)  # NaN too
     steps = chosen(c, joint(c, Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)

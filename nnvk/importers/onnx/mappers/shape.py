@@ -341,9 +341,9 @@ def padded(c: Context, value: Value, before: list[int], after: list[int], number
         return c.keep(Op.PAD_V2, value, paddings, float(number))
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
         if first or last:
-            shape = value.shape
+            sizes = value.shape
             wide = c.keep(Op.PAD_V2, c.around(value, axis), np.array([[0, 0], [first, last], [0, 0]]), float(number))
-            value = c.reshape(wide, (*shape[:axis], wide.shape[1], *shape[axis + 1 :]))
+            value = c.reshape(wide, (*sizes[:axis], wide.shape[1], *sizes[axis + 1 :]))
     return value
 
 

@@ -53,8 +53,8 @@ def windows_of(
 ) -> list[Window]:
     """The way of a node's windows along each spatial axis.
 
-    ``crops``: SAME_UPPER and SAME_LOWER may take elements away, where windows are further apart than they reach, as they
-    do in onnxruntime's convolutions.
+    ``crops``: SAME_UPPER and SAME_LOWER take elements away where windows are further apart than they reach, as those of
+    onnxruntime's convolutions do.
     """
     rank = len(spatial)
     strides, dilations = numbers_of(c.node, "strides", rank, 1), numbers_of(c.node, "dilations", rank, 1)
