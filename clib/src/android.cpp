@@ -2,7 +2,6 @@
 #include <android/log.h>
 #include <android/sharedmem.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -140,8 +139,7 @@ extern "C" NNVK_EXPORT int AHardwareBuffer_lock(AHardwareBuffer* buffer, uint64_
   if (fence >= 0) {
     const Descriptor owned(fence);
     pollfd wanted{fence, POLLIN, 0};
-    while (poll(&wanted, 1, -1) < 0 && errno == EINTR) {
-    }
+    nnvk::await(&wanted, 1, -1);
   }
   *outVirtualAddress = buffer->data;
   return 0;
@@ -222,6 +220,9 @@ extern "C" NNVK_EXPORT int AHardwareBuffer_recvHandleFromUnixSocket(int socketFd
     return -errno;
   }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return -EMFILE;
+  }
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
     return -EINVAL;
   }

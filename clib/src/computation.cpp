@@ -1,6 +1,5 @@
 #include "computation.hpp"
 
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -16,8 +15,7 @@ namespace {
 // Wait for a descriptor, and for another one if that is not -1. Whether the first is ready; its error in `events`.
 bool waitFor(int file, int other, int milliseconds, short* events = nullptr) {
   pollfd wanted[2] = {{file, POLLIN, 0}, {other, POLLIN, 0}};
-  while (poll(wanted, 2, milliseconds) < 0 && errno == EINTR) {
-  }
+  await(wanted, 2, milliseconds);
   if (events != nullptr) {
     *events = wanted[0].revents;
   }

@@ -28,14 +28,16 @@ void fail(int code, const char* format, ...) {
   throw Error{code, reason};
 }
 
-void failSystem(const char* what, int error, int otherwise) {
-  int code = otherwise;
-  if (error == EMFILE || error == ENFILE) {
-    code = ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT;
-  } else if (error == ENOMEM || error == ENOSPC || error == EAGAIN || error == ENOBUFS) {
-    code = ANEURALNETWORKS_OUT_OF_MEMORY;
+int systemCode(int error, int otherwise) {
+  if (error == EMFILE || error == ENFILE || error == ETOOMANYREFS) {
+    return ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT;
   }
-  fail(code, "%s: %s", what, strerror(error));
+  return error == ENOMEM || error == ENOSPC || error == EAGAIN || error == ENOBUFS ? ANEURALNETWORKS_OUT_OF_MEMORY
+                                                                                   : otherwise;
+}
+
+void failSystem(const char* what, int error, int otherwise) {
+  fail(systemCode(error, otherwise), "%s: %s", what, strerror(error));
 }
 
 int caught(const char* function) noexcept {

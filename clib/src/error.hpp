@@ -24,7 +24,9 @@ struct Known {
 #define NNVK_BAD_DATA(...) ::nnvk::fail(ANEURALNETWORKS_BAD_DATA, __VA_ARGS__)
 #define NNVK_BAD_STATE(...) ::nnvk::fail(ANEURALNETWORKS_BAD_STATE, __VA_ARGS__)
 
-// For an errno: want of descriptors, want of memory, or else.
+// The result code of an errno: want of descriptors, want of memory, or else.
+int systemCode(int error, int otherwise);
+// Throws it.
 [[noreturn]] void failSystem(const char* what, int error, int otherwise = ANEURALNETWORKS_OP_FAILED);
 
 // Logs the exception that is being handled, and returns its code. Only within a handler.

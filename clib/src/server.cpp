@@ -1,6 +1,5 @@
 #include "server.hpp"
 
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -83,10 +82,7 @@ void closeSocket(Descriptor& socket) noexcept {
 
 bool isReady(int file, int milliseconds) {
   pollfd wanted{file, POLLIN, 0};
-  int ready;
-  while ((ready = poll(&wanted, 1, milliseconds)) < 0 && errno == EINTR) {
-  }
-  return ready > 0;
+  return await(&wanted, 1, milliseconds) > 0;
 }
 
 struct Unlimited : Patience {
@@ -135,6 +131,8 @@ std::shared_ptr<Server> start() {
   } closing{mine};
   auto [life, its_life] = socketPair();
   Closing closing_life{life};
+  auto [watched, answering] = socketPair();  // before there is a server, which could do nothing without it
+  Closing closing_watched{watched};
   const pid_t number = startServer(command, its.get(), its_life.get());
   its.close();
   uint32_t greeting[3] = {};
@@ -151,8 +149,6 @@ std::shared_ptr<Server> start() {
   if (greeting[0] != kFingerprint) {
     fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s is of another version than the library", command.c_str());
   }
-  auto [watched, answering] = socketPair();
-  Closing closing_watched{watched};
   const int descriptor = answering.get();
   Packet packet(kRequestLane);
   packet.descriptor(descriptor);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -140,15 +141,25 @@ struct Start {
 // so makes nothing but system calls.
 NNVK_OTHER_STACK int become(void* argument) {
   auto& start = *static_cast<Start*>(argument);
+  // The limit of descriptors that counts is the server's own: it has none of the application's.
+  rlimit most;
+  if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+  }
   const int null = open("/dev/null", O_RDWR);
   const int socket = fcntl(start.socket, F_DUPFD, kLife + 1);
   const int life = fcntl(start.life, F_DUPFD, kLife + 1);
+  if (null < 0 || socket < 0 || life < 0) {
+    start.error = errno;
+    _exit(127);
+  }
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
   if (fcntl(STDERR_FILENO, F_GETFD) < 0) {
     dup2(null, STDERR_FILENO);
   }
-  if (socket < 0 || life < 0 || dup2(socket, kSocket) < 0 || dup2(life, kLife) < 0) {
+  if (dup2(socket, kSocket) < 0 || dup2(life, kLife) < 0) {
     start.error = errno;
     _exit(127);
   }
@@ -251,7 +262,8 @@ pid_t startServer(const std::string& command, int socket, int life) {
     failSystem("no process can be started", error, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
   }
   if (start.error != 0) {
-    fail(ANEURALNETWORKS_UNAVAILABLE_DEVICE, "the server %s can't be started: %s", command.c_str(), strerror(start.error));
+    fail(systemCode(start.error, ANEURALNETWORKS_UNAVAILABLE_DEVICE), "the server %s can't be started: %s",
+         command.c_str(), strerror(start.error));
   }
   return start.server;
 }

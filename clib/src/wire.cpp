@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -20,6 +21,45 @@ Descriptor Descriptor::duplicate(int number, const char* what, int otherwise) {
     failSystem(what, errno, otherwise);
   }
   return copy;
+}
+
+namespace {
+
+// poll() takes no more descriptors than the limit says, though more may be open; select() takes those that are open.
+int select(pollfd* wanted, size_t count, int milliseconds) {
+  int most = 0;
+  for (size_t index = 0; index < count; ++index) {
+    most = std::max(most, wanted[index].fd);
+  }
+  std::vector<fd_mask> readable(static_cast<size_t>(most) / NFDBITS + 1);
+  const auto bitOf = [](int file) { return static_cast<fd_mask>(fd_mask{1} << (file % NFDBITS)); };
+  for (size_t index = 0; index < count; ++index) {
+    if (wanted[index].fd >= 0) {
+      readable[static_cast<size_t>(wanted[index].fd) / NFDBITS] |= bitOf(wanted[index].fd);
+    }
+  }
+  timeval limit{milliseconds / 1000, milliseconds % 1000 * 1000};
+  const int ready = ::select(most + 1, reinterpret_cast<fd_set*>(readable.data()), nullptr, nullptr,
+                             milliseconds < 0 ? nullptr : &limit);
+  for (size_t index = 0; index < count; ++index) {
+    const int file = wanted[index].fd;
+    const bool is_ready = ready > 0 && file >= 0 && (readable[static_cast<size_t>(file) / NFDBITS] & bitOf(file)) != 0;
+    wanted[index].revents = is_ready ? POLLIN : 0;
+  }
+  return ready;
+}
+
+}  // namespace
+
+int await(pollfd* wanted, size_t count, int milliseconds) {
+  int ready;
+  while ((ready = poll(wanted, count, milliseconds)) < 0 && errno == EINTR) {
+  }
+  if (ready < 0 && errno == EINVAL) {
+    while ((ready = select(wanted, count, milliseconds)) < 0 && errno == EINTR) {
+    }
+  }
+  return ready;
 }
 
 Descriptor makeSharedMemory(const char* name) {
@@ -176,6 +216,9 @@ Lane::Received Lane::receive(Patience& patience) {
   if (size == 0) {
     throw Broken{"the server has gone"};
   }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    failSystem("there is no descriptor for what the server sends", EMFILE);
+  }
   Received received;
   received.rest = Reader(buffer_.get(), static_cast<size_t>(size));
   auto next = descriptors.begin();
@@ -183,11 +226,12 @@ Lane::Received Lane::receive(Patience& patience) {
   if (static_cast<size_t>(size) >= sizeof mark && (memcpy(&mark, buffer_.get(), sizeof mark), mark == kIndirect)) {
     received.rest.u32();
     mapped_size_ = received.rest.u64();
-    void* mapped = next == descriptors.end()
-                       ? MAP_FAILED
-                       : mmap(nullptr, mapped_size_, PROT_READ, MAP_PRIVATE, next++->get(), 0);
+    if (next == descriptors.end()) {
+      throw Broken{"a reply has no descriptor"};
+    }
+    void* mapped = mmap(nullptr, mapped_size_, PROT_READ, MAP_PRIVATE, next++->get(), 0);
     if (mapped == MAP_FAILED) {
-      throw Broken{"a reply can't be mapped"};
+      failSystem("a reply can't be mapped", errno, ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT);
     }
     mapped_ = mapped;
     received.rest = Reader(static_cast<const uint8_t*>(mapped), mapped_size_);

@@ -1,6 +1,7 @@
 // Packets and the sockets that they go through: the other half of nnvk/serve/protocol.py.
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -42,6 +43,9 @@ class Descriptor {
  private:
   int number_ = -1;
 };
+
+// As poll(), also where RLIMIT_NOFILE is lower than `count`; signals don't end it.
+int await(pollfd* wanted, size_t count, int milliseconds);
 
 // A new memfd, or the error.
 Descriptor makeSharedMemory(const char* name);

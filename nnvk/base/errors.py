@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE}
-_NO_MEMORY = {errno.ENOMEM, errno.ENOSPC, errno.EAGAIN}
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS}
+_NO_MEMORY = {errno.ENOMEM, errno.ENOSPC, errno.EAGAIN, errno.ENOBUFS}
 
 
 class ResultCode(IntEnum):
@@ -82,12 +82,15 @@ def system_error(what: str, error: OSError, otherwise: ResultCode = ResultCode.O
 def driver_error(what: str, error: Exception) -> NnapiError:
     """An exception of a driver as applications see it: an `NnapiError` as it is, others as the cause of one.
 
-    Want of memory is OUT_OF_MEMORY, and all that a driver does not know itself OP_FAILED. ``what`` has failed.
+    Want of memory is OUT_OF_MEMORY, want of descriptors RESOURCE_EXHAUSTED_TRANSIENT, and all that a driver does not
+    know itself OP_FAILED. ``what`` has failed.
     """
     if isinstance(error, NnapiError):
         return error
     if isinstance(error, MemoryError):
         made = NnapiError(ResultCode.OUT_OF_MEMORY, f"{what}: {error or 'there is not enough memory'}")
+    elif isinstance(error, OSError):
+        made = system_error(what, error)
     else:
         made = op_failed(f"{what}: {type(error).__name__}: {error}")
     made.__cause__ = error

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import NnapiError, ResultCode, system_error
 from nnvk.base.log import logger
 from nnvk.base.packets import Descriptors, Malformed, Reader, map_sealed, receive, send
 
@@ -118,6 +118,9 @@ def failure(error: Exception, more: bytes = b"") -> bytes:
         code, reason = error.code, error.reason
     elif isinstance(error, Malformed):
         code, reason = ResultCode.BAD_DATA, f"the two processes don't understand each other: {error}"
+    elif isinstance(error, OSError):
+        exhausted = system_error("the process fails", error)
+        code, reason = exhausted.code, exhausted.reason
     elif isinstance(error, MemoryError):
         code, reason = ResultCode.OUT_OF_MEMORY, f"the process has not enough memory: {error}"
     else:
@@ -132,7 +135,11 @@ def serve(control: socket.socket, session: Session, fingerprint: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the other process's own limit is what counts
     control.send(GREETING.pack(fingerprint, 0, os.getpid()))
     while True:
-        received = receive(control)
+        try:
+            received = receive(control)
+        except (Malformed, NnapiError) as error:
+            _ignore(error)
+            continue
         if received is None:
             break
         _control(session, *received)
@@ -157,9 +164,13 @@ def _control(session: Session, packet: memoryview, descriptors: Descriptors) -> 
         elif number == LaneRequest.UNMAP:
             _unmap(session, reader, descriptors)
     except (Malformed, NnapiError, OSError, RuntimeError) as error:  # without a thread or descriptor the lane is closed
-        _log.warning("on the control socket: %s", error)
+        _ignore(error)
     finally:
         descriptors.close()
+
+
+def _ignore(error: Exception) -> None:
+    _log.warning("on the control socket: %s", error)
 
 
 def _socket(descriptors: Descriptors) -> socket.socket:
@@ -177,7 +188,11 @@ def _serve_lane(session: Session, lane: socket.socket) -> None:
     with lane:
         try:
             while True:
-                received = receive(lane)
+                try:
+                    received = receive(lane)
+                except (Malformed, NnapiError) as error:  # the packet can't be read, and the next one can
+                    send(lane, [session.failure(error)])
+                    continue
                 if received is None:
                     return
                 packet, descriptors = received
@@ -187,8 +202,8 @@ def _serve_lane(session: Session, lane: socket.socket) -> None:
                 finally:
                     descriptors.close()
                 del packet, received
-                _send(lane, reply)
-                if reply.then is not None:
+                is_sent = _send(session, lane, reply)
+                if reply.then is not None and is_sent:
                     send(lane, [reply.then()])
                 del reply
                 session.working.discard(lane)
@@ -198,9 +213,14 @@ def _serve_lane(session: Session, lane: socket.socket) -> None:
             session.working.discard(lane)
 
 
-def _send(lane: socket.socket, reply: Reply) -> None:
+def _send(session: Session, lane: socket.socket, reply: Reply) -> bool:
+    """Send a reply, or why it can't be sent: False."""
     try:
         send(lane, [reply.content], reply.descriptors)
+        return True
+    except NnapiError as error:
+        send(lane, [session.failure(error)])
+        return False
     finally:
         for descriptor in reply.descriptors:
             os.close(descriptor)

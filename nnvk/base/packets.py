@@ -8,6 +8,7 @@ understood is `Malformed`.
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import mmap
 import os
@@ -16,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from nnvk.base.errors import NnapiError, ResultCode
+from nnvk.base.errors import NnapiError, ResultCode, system_error
 
 INDIRECT = 0xFFFFFFFF
 """In the place of a request's number, or a result code: the packet is in a memfd. Its size, 8 bytes, follows."""
@@ -29,6 +30,7 @@ Buffer = bytes | bytearray | memoryview
 _INDIRECT = struct.Struct("<IQ")
 _INDIRECT_MARK = struct.pack("<I", INDIRECT)
 _ANCILLARY = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
+_AT_LIMITS = {errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS}
 _MOST_PARTS = os.sysconf("SC_IOV_MAX")
 _U8, _U32, _I32, _U64, _I64, _F32, _F64 = (struct.Struct(f"<{code}") for code in "BIiQqfd")
 
@@ -238,8 +240,9 @@ def limit_waits(target: socket.socket, seconds: float) -> None:
 def receive(source: socket.socket) -> tuple[memoryview, Descriptors] | None:
     """The next packet; None: the other end is closed.
 
-    A memfd that can't be used in its place is an empty packet, which nobody understands. OSError: the socket fails;
-    `BlockingIOError`: the time of `limit_waits` has passed.
+    A packet that lies in a memfd which can't be used is Malformed, or an `NnapiError` where this process is at its
+    limits; the next packet can be received. OSError: the socket fails; `BlockingIOError`: the time of `limit_waits` has
+    passed.
     """
     try:
         content, ancillary, flags, _ = source.recvmsg(LARGEST_PACKET, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
@@ -258,9 +261,9 @@ def receive(source: socket.socket) -> tuple[memoryview, Descriptors] | None:
     if content.startswith(_INDIRECT_MARK):
         try:
             packet = _mapped(packet, descriptors)
-        except (Malformed, NnapiError, OSError):
+        except BaseException:
             descriptors.close()
-            packet = memoryview(b"")
+            raise
     return packet, descriptors
 
 
@@ -278,7 +281,19 @@ def _mapped(packet: memoryview, descriptors: Descriptors) -> memoryview:
 
 
 def send(target: socket.socket, parts: Sequence[Buffer], descriptors: Sequence[int] = ()) -> None:
-    """Send a packet; the descriptors stay the caller's. OSError: the other end is closed, say."""
+    """Send a packet; the descriptors stay the caller's.
+
+    OSError: the other end is closed, say; `NnapiError`: this process is at its limits, and nothing was sent.
+    """
+    try:
+        _send(target, parts, descriptors)
+    except OSError as error:
+        if error.errno in _AT_LIMITS:
+            raise system_error("a packet can't be sent", error) from error
+        raise
+
+
+def _send(target: socket.socket, parts: Sequence[Buffer], descriptors: Sequence[int]) -> None:
     if len(parts) == 1 and not descriptors and len(parts[0]) <= LARGEST_PACKET:
         target.send(parts[0])
         return
@@ -300,8 +315,12 @@ def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, array.array[int]
 
 
 def _shared(parts: Sequence[Buffer]) -> int:
-    """A sealed memfd with a packet."""
-    descriptor = os.memfd_create("nnvk-packet", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    """A sealed memfd with a packet. `NnapiError`: there is no descriptor or no memory for it."""
+    what = f"a packet of {sum(map(len, parts))} bytes"
+    try:
+        descriptor = os.memfd_create("nnvk-packet", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise system_error(what, error) from error
     try:
         left = [memoryview(part) for part in parts if len(part)]
         while left:
@@ -311,14 +330,19 @@ def _shared(parts: Sequence[Buffer]) -> int:
             if left:
                 left[0] = left[0][written:]
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-    except BaseException:
+    except BaseException as error:
         os.close(descriptor)
+        if isinstance(error, OSError):
+            raise system_error(what, error) from error
         raise
     return descriptor
 
 
 def map_sealed(descriptor: int, size: int, *, is_writable: bool = True) -> mmap.mmap:
-    """Map a memfd that can't shrink under one's hands. Malformed: it can, or is too small."""
+    """Map a memfd that can't shrink under one's hands.
+
+    Malformed: it can, or is too small. `NnapiError`: there is no descriptor or no room for the mapping.
+    """
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError as error:
@@ -327,6 +351,9 @@ def map_sealed(descriptor: int, size: int, *, is_writable: bool = True) -> mmap.
         raise Malformed("the shared memory is not sealed against shrinking")
     if not 0 < size <= os.fstat(descriptor).st_size:
         raise Malformed(f"the shared memory has not the {size} bytes that were announced")
-    if is_writable:
-        return mmap.mmap(descriptor, size, mmap.MAP_SHARED)
-    return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    try:
+        if is_writable:
+            return mmap.mmap(descriptor, size, mmap.MAP_SHARED)
+        return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    except OSError as error:  # mmap duplicates the descriptor
+        raise system_error(f"{size} bytes of shared memory can't be mapped", error) from error

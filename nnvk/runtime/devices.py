@@ -7,7 +7,8 @@ from typing import Any
 
 from nnvk.base import forks
 from nnvk.base.checks import instance, shown, text
-from nnvk.base.errors import bad_data, bad_state, driving, op_failed
+from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driving, op_failed
+from nnvk.base.limits import can_open
 from nnvk.base.log import logger
 from nnvk.hal import IDevice, Support
 from nnvk.types.codes import DeviceTypeCode, FeatureLevelCode
@@ -15,6 +16,8 @@ from nnvk.types.model import Model
 from nnvk.types.request import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS, Capabilities
 
 _log = logger("manager")
+_DESCRIPTORS = 16
+"""That drivers may need to find their devices: of libraries, their manifests, and device files."""
 
 
 class Device:
@@ -117,7 +120,11 @@ class DeviceManager:
         self._devices = None
 
     def devices(self) -> list[Device]:
-        """All devices, the preferred first. BAD_STATE: a driver asks that is itself being asked for its devices."""
+        """All devices, the preferred first.
+
+        BAD_STATE: a driver asks that is itself being asked for its devices. RESOURCE_EXHAUSTED_TRANSIENT: the process
+        has hardly a descriptor left, so that a device may be missing for that; the next call looks again.
+        """
         with self._lock:
             if self._is_finding:
                 raise bad_state("the devices are not known before all drivers have said what they have")
@@ -142,6 +149,12 @@ class DeviceManager:
                 if device.name in devices:
                     unavailable.append(f"there is a device {device.name} already, {device!r} is left out")
                 devices.setdefault(device.name, device)
+        if unavailable and not can_open(_DESCRIPTORS):
+            reasons = "; ".join(unavailable)
+            raise NnapiError(
+                ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
+                f"devices can't be looked for with fewer than {_DESCRIPTORS} free descriptors: {reasons}",
+            )
         return list(devices.values()), unavailable
 
     def unavailable(self) -> list[str]:

@@ -13,6 +13,7 @@ from functools import partial
 from nnvk.base import forks
 from nnvk.base.checks import LARGEST_DESCRIPTOR, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
+from nnvk.base.limits import poll
 from nnvk.base.log import logger
 from nnvk.hal import IFencedExecution, expect_dropped, in_background, leave_dropped
 from nnvk.types.request import ExecutionResult, is_unlimited
@@ -155,15 +156,13 @@ class _SyncFence(IFencedExecution):
             ) from error
 
     def wait(self, timeout_ns: int = -1) -> bool:
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
         give_up = None if is_unlimited(timeout_ns) else time.monotonic_ns() + timeout_ns
         while True:
             left_ms = None if give_up is None else max(0, -(-(give_up - time.monotonic_ns()) // 1_000_000))
-            ready = poll.poll(None if left_ms is None else min(left_ms, _LONGEST_POLL_MS))
+            ready = poll(self._fd, select.POLLIN, None if left_ms is None else min(left_ms, _LONGEST_POLL_MS))
             if ready or left_ms is None or left_ms <= _LONGEST_POLL_MS:
                 break
-        if ready and not ready[0][1] & (select.POLLIN | select.POLLHUP):
+        if ready and not ready & (select.POLLIN | select.POLLHUP):
             raise op_failed("the sync fence is in error")
         return bool(ready)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import mmap
 import os
@@ -13,11 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from descriptors import lowered
 from samples import added, increment_model, raises
 
 import nnvk
 from nnvk import NnapiError, ResultCode
+from nnvk.base.errors import driving
 from nnvk.hal import deferred
+from nnvk.runtime.devices import DeviceManager
 
 TOKEN = bytes(32)
 
@@ -80,6 +84,38 @@ def test_no_descriptor_for_a_sync_fence(descriptor: int, device: nnvk.Device) ->
     own.wait()
 
 
+def test_a_limit_of_no_descriptors_at_all() -> None:
+    """What is open can be waited for."""
+    readable, writable = os.pipe()
+    event = nnvk.Event.create_from_sync_fence_fd(readable)
+    with lowered(0):
+        assert not event.fence.wait(1_000_000)
+    os.write(writable, b"0")
+    with lowered(0):
+        event.wait()
+    for each in (readable, writable):
+        os.close(each)
+
+
+def test_devices_that_are_missing_for_want_of_descriptors_are_looked_for_again() -> None:
+    answers = [([], "no library can be opened"), ([nnvk.get_devices()[-1].driver], "no GPU is found")]
+    manager = DeviceManager()
+    manager.install([lambda: answers.pop(0)])
+    with no_more_descriptors(), raises(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, "no library can be opened"):
+        manager.devices()
+    assert len(manager.devices()) == 1 and manager.unavailable() == ["no GPU is found"]
+    assert not answers
+
+
+def test_an_error_of_the_system_in_a_driver_is_none_of_its_own() -> None:
+    with raises(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, "it fails"), driving("it fails"):
+        raise OSError(errno.EMFILE, "Too many open files")
+    with raises(ResultCode.OUT_OF_MEMORY, "it fails"), driving("it fails"):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+    with raises(ResultCode.OP_FAILED, "it fails"), driving("it fails"):
+        raise OSError(errno.EIO, "Input/output error")
+
+
 def test_compilations_without_descriptors(tmp_path: Path, device: nnvk.Device) -> None:
     """They do without a cache, or have a result code."""
     compilation = nnvk.Compilation(increment_model(), [device])
@@ -88,7 +124,7 @@ def test_compilations_without_descriptors(tmp_path: Path, device: nnvk.Device) -
         try:
             compilation.finish()
         except NnapiError as error:
-            assert error.code in (ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, ResultCode.OP_FAILED)
+            assert error.code is ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
     compilation = nnvk.Compilation(increment_model(), [device])
     compilation.finish()
     (output,) = nnvk.run(compilation, [np.ones(4, np.float32)])

@@ -23,8 +23,9 @@ import numpy as np
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, system_error
 from nnvk.base.lanes import GREETING, LaneRequest, read_head, released
+from nnvk.base.limits import poll
 from nnvk.base.log import logger
-from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Reader, Writer, limit_waits, receive, send
+from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
 from nnvk.driver.process.protocol import UNFIT, fingerprint
 from nnvk.hal import settle_dropped
@@ -172,7 +173,10 @@ class Connection:
                     start_new_session=True,  # Ctrl-C is for this process to decide on
                 )
                 _continue_at_end(life, process.pid)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            otherwise = ResultCode.UNAVAILABLE_DEVICE
+            raise system_error("the driver's process can't be started", error, otherwise) from error
+        except ValueError as error:
             raise _unavailable(f"the driver's process can't be started: {error}") from error
         try:
             _await_greeting(self._control, process.pid)
@@ -286,12 +290,14 @@ class Connection:
                 return
 
     def receive(self, lane: socket.socket) -> tuple[memoryview, Descriptors]:
-        """Wait for a reply. Raises DEAD_OBJECT."""
+        """Wait for a reply. Raises DEAD_OBJECT, and what keeps it from being read."""
         while True:
             try:
                 received = receive(lane)
             except BlockingIOError:
                 self.look()
+            except Malformed as error:
+                raise self.died(f"its reply makes no sense: {error}") from error
             except OSError as error:
                 raise self._lost(str(error)) from error
             else:
@@ -338,8 +344,10 @@ class Connection:
                         return mine
                     except BlockingIOError:
                         pass
-                    except OSError as error:
+                    except _LOST as error:
                         raise self.died() from error
+                    except OSError as error:
+                        raise system_error("there is no lane to the driver's process", error) from error
                 _await_room(self._control)
                 self.look()
 
@@ -360,7 +368,7 @@ class Connection:
         if self._control_lock.acquire(blocking=False):  # else it goes with the next one
             try:
                 self._send_left()
-            except OSError:  # there is no room at present, or it is dead
+            except (OSError, NnapiError):  # there is no room at present, or it is dead
                 pass
             finally:
                 self._control_lock.release()
@@ -491,17 +499,13 @@ class _Watch:
 def _is_readable(source: socket.socket, seconds: float = 0.0) -> bool:
     """Whether something can be received, or the other end is closed: all that comes on the control socket."""
     try:
-        poll = select.poll()
-        poll.register(source, select.POLLIN)
-        return bool(poll.poll(1000 * seconds))
+        return bool(poll(source.fileno(), select.POLLIN, 1000 * seconds))
     except (OSError, ValueError):  # closed here
         return True
 
 
 def _await_room(target: socket.socket) -> None:
-    poll = select.poll()
-    poll.register(target, select.POLLOUT)
-    poll.poll(1000 * SLICE_SECONDS)
+    poll(target.fileno(), select.POLLOUT, 1000 * SLICE_SECONDS)
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> str:

@@ -1,0 +1,40 @@
+"""The limits that the operating system sets this process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+
+
+def can_open(count: int) -> bool:
+    """Whether so many more descriptors can be opened."""
+    opened: list[int] = []
+    try:
+        for _ in range(count):
+            opened.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
+    except OSError:
+        return False
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return True
+
+
+def poll(descriptor: int, events: int, milliseconds: float | None) -> int:
+    """Wait for POLLIN or POLLOUT of a descriptor; None: without limit. What has happened, 0 if nothing has.
+
+    OSError, ValueError: it is no descriptor.
+    """
+    waiting = select.poll()
+    waiting.register(descriptor, events)
+    try:
+        return sum(happened for _, happened in waiting.poll(milliseconds))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    # poll() takes no more descriptors than RLIMIT_NOFILE, which may be 0; select() takes those that are open.
+    to_read, to_write = ([descriptor] if events & event else [] for event in (select.POLLIN, select.POLLOUT))
+    seconds = None if milliseconds is None else milliseconds / 1000
+    readable, writable, _ = select.select(to_read, to_write, [], seconds)
+    return (select.POLLIN if readable else 0) | (select.POLLOUT if writable else 0)
