@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,23 +12,14 @@ from pathlib import Path
 
 from nnvk.api import Device, DeviceTypeCode, get_devices
 from nnvk.base.checks import sequence
-from nnvk.base.files import replacing
 from nnvk.batch import threads
+from nnvk.batch.failures import Failure, Failures
 from nnvk.batch.results import Results
 from nnvk.batch.rows import Row, find_rows
 from nnvk.batch.task import Task
 
 ENGINES = ("threads", "ray")
 IN_FLIGHT = 2
-ERRORS = "errors.csv"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A row without a result."""
-
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +30,10 @@ class Outcome:
     """Rows that have a result now."""
     before: int
     """Rows that had one already."""
+    failed: int
+    """Rows that have none."""
     failures: tuple[Failure, ...]
+    """The first thousand of those, and why; ``errors.csv`` has all."""
 
 
 def default_devices() -> list[Device]:
@@ -80,8 +72,7 @@ def map_files(
     folder, paths = Path(folder), [Path(each) for each in sequence("the inputs", inputs)]
     ports = task.load().inputs
     files = list(find_rows(paths, ports, folder))
-    failures: list[Failure] = []
-    with Results(folder, task.about()) as results:
+    with Results(folder, task.about()) as results, Failures(folder) as failures:
         before = sum(map(results.before.count, files))
         left = sum(rows.count for rows in files) - before
         advance = begin(left) if begin is not None else lambda count: None
@@ -95,26 +86,13 @@ def map_files(
             for batch, answers in answered if left else ():
                 for row, answer in zip(batch, answers, strict=True):
                     if isinstance(answer, str):
-                        failures.append(Failure(row.name, answer))
+                        failures.add(row.name, answer)
                     else:
                         results.add(row.name, answer)
                 advance(len(batch))
-    _keep_failures(folder / ERRORS, failures)
-    return Outcome(left - len(failures), before, tuple(failures))
+    return Outcome(left - failures.count, before, failures.count, tuple(failures.first))
 
 
 def _batches(rows: Iterator[Row], size: int) -> Iterator[Sequence[Row]]:
     while batch := list(islice(rows, size)):
         yield batch
-
-
-def _keep_failures(path: Path, failures: Sequence[Failure]) -> None:
-    if not failures:
-        path.unlink(missing_ok=True)
-        return
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["row", "error"])
-    writer.writerows((failure.name, failure.reason) for failure in failures)
-    with replacing(path, 0o666) as file:
-        file.write(text.getvalue().encode("utf-8", "surrogateescape"))

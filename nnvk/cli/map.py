@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from nnvk.base.text import plural
-from nnvk.batch.mapping import ENGINES, ERRORS, IN_FLIGHT, Outcome, map_files
+from nnvk.batch.failures import ERRORS
+from nnvk.batch.mapping import ENGINES, IN_FLIGHT, Outcome, map_files
 from nnvk.batch.task import Task
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
@@ -84,20 +85,21 @@ def command(
         "done": outcome.done,
         "before": outcome.before,
         "seconds": round(seconds, 3),
+        "failed": outcome.failed,
         "failures": [{"row": failure.name, "reason": failure.reason} for failure in outcome.failures],
     }
     deliver(json_file, content, lambda: _print(out, outcome, seconds), out)
-    if outcome.failures:
+    if outcome.failed:
         raise typer.Exit(CHECK_FAILED)
 
 
 def _print(out: Path, outcome: Outcome, seconds: float) -> None:
     before = f", {outcome.before} were there" if outcome.before else ""
-    failed = f", {len(outcome.failures)} failed" if outcome.failures else ""
+    failed = f", {outcome.failed} failed" if outcome.failed else ""
     rate = f" ({outcome.done / seconds:.1f} a second)" if outcome.done else ""
     print_line(f"{plural(outcome.done, 'row')} done in {seconds:.1f} s{rate}{before}{failed}")
-    if outcome.failures:
+    if outcome.failed:
         rows = [[failure.name, failure.reason] for failure in outcome.failures[:SHOWN]]
         print_table(["row", "error"], rows)
-        more = len(outcome.failures) - SHOWN
+        more = outcome.failed - SHOWN
         print_line(f"{f'and {more} more; ' if more > 0 else ''}all errors are in {out / ERRORS}")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 import nnvk
 from nnvk import NnapiError, ResultCode
 from nnvk.batch import map_files, mapping, read_results, results
+from nnvk.batch.failures import KEPT
 from nnvk.batch.results import Results
 from nnvk.batch.rows import Rows
 from nnvk.batch.task import Worker
@@ -93,6 +95,44 @@ def test_a_bad_file_does_not_end_it(task, digits, wanted, tmp_path) -> None:
     assert not (out / "errors.csv").exists()
     names = {str(folder / path.name): wanted[str(path)] for path in digits[:3]}
     check(out, {**names, str(folder / "a.png"): wanted[str(digits[5])]})
+
+
+def test_failures_of_many_rows_are_not_kept_in_memory(task, tmp_path, monkeypatch) -> None:
+    count, length = 20_000, 1_000
+    np.save(tmp_path / "rows.npy", np.zeros((count, 2), np.int8))
+    monkeypatch.setattr(mapping, "find_rows", lambda *_: [Rows(tmp_path / "rows.npy", count, True)])
+    monkeypatch.setattr(Worker, "run", lambda worker, rows: [f"{row.name} {'x' * length}" for row in rows])
+    tracemalloc.start()
+    try:
+        outcome = map_files(replace(task, batch=8), [tmp_path / "rows.npy"], tmp_path / "out", devices=CPU)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < count * length / 4
+    assert (outcome.done, outcome.failed, len(outcome.failures)) == (0, count, KEPT)
+    with (tmp_path / "out" / "errors.csv").open(newline="") as file:
+        _, *lines = csv.reader(file)
+    assert len(lines) == count and lines[:KEPT] == [[one.name, one.reason] for one in outcome.failures]
+    assert lines[-1][0] == f"{tmp_path / 'rows.npy'}#{count - 1}"
+
+
+def test_failures_before_an_error_are_not_the_last_runs(task, digits, tmp_path, monkeypatch) -> None:
+    """The file says what a whole run came to."""
+    (tmp_path / "a.png").write_bytes(b"no image")
+    out = tmp_path / "out"
+    map_files(task, [tmp_path / "a.png"], out, devices=CPU)
+    said = (out / "errors.csv").read_bytes()
+
+    def fail(worker: Worker, rows):
+        if rows[0].path == digits[1]:
+            raise NnapiError(ResultCode.DEAD_OBJECT, "it is gone")
+        return ["it fails"]
+
+    monkeypatch.setattr(Worker, "run", fail)
+    with pytest.raises(NnapiError, match="it is gone"):
+        map_files(task, digits[:3], out, devices=CPU)
+    assert (out / "errors.csv").read_bytes() == said
+    assert not list(out.glob(".*.tmp"))
 
 
 def test_a_device_that_dies_is_no_rows_fault(task, digits, wanted, tmp_path, monkeypatch) -> None:

@@ -52,6 +52,7 @@ def test_errors_by_row(nnvk_command: Any, pictures: Path, tmp_path: Path) -> Non
     assert more == f"and 6 more; all errors are in {out}/errors.csv"
     assert wrote == f"wrote {tmp_path}/x.json"
     content = json.loads((tmp_path / "x.json").read_text())
+    assert content["failed"] == 26
     assert [one["row"] for one in content["failures"]][-1] == str(pictures / "evil\x1b[2J\n.png")
 
 
