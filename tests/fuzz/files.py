@@ -1,30 +1,53 @@
-"""``.tflite`` files for the fuzzer: any bytes are imported, and what imports is executed."""
+"""``.tflite`` and ``.onnx`` files for the fuzzer: any bytes are imported, and what imports is executed."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from execution import compile_and_run, devices_for, is_small
+from tflite_metadata import metadata, packed
+from tflite_net import Net, T, write
 
 from nnvk.api import Device, NnapiError, ResultCode
-from nnvk.importers import tflite
+from nnvk.importers import onnx, tflite
+from nnvk.importers.ports import ImportedModel
 
-_SEEDS = Path(__file__).with_name("tflite_seeds.zip")
+
+def seeds(kind: str) -> list[bytes]:
+    """Small valid files of a format: each has an operator, or its quantised kind, that the others have not.
+
+    Of ``.tflite`` files the last has metadata and an archive of labels behind it.
+    """
+    with zipfile.ZipFile(Path(__file__).with_name(f"{kind}_seeds.zip")) as archive:
+        found = [archive.read(name) for name in sorted(archive.namelist())]
+    return [*found, _described()] if kind == "tflite" else found
 
 
-def seeds() -> list[bytes]:
-    """Small valid files: each has an operator, or its quantised kind, that the others have not."""
-    with zipfile.ZipFile(_SEEDS) as archive:
-        return [archive.read(name) for name in sorted(archive.namelist())]
+def _described() -> bytes:
+    image, classes = T("FLOAT32", (1, 2, 2, 3)), T("FLOAT32", (1, 2, 2, 3))
+    net = Net([image], [classes])
+    net.op("RELU", [image], classes)
+    described = metadata("a model", mean=[0.5], std=[0.25], labels="labels.txt")
+    return packed(write(net, metadata=described), {"labels.txt": "cat\ndog\n", "notes.txt": "none"})
 
 
 def execute(data: bytes, device: Device) -> str:
-    """Import and compute a file. Says how far that got; raises what is a bug."""
+    """Import and compute a ``.tflite`` file. Says how far that got; raises what is a bug."""
+    return _execute(tflite.load, data, device)
+
+
+def execute_onnx(data: bytes, device: Device) -> str:
+    """The same with an ``.onnx`` file."""
+    return _execute(onnx.load, data, device)
+
+
+def _execute(load: Callable[[bytes], ImportedModel], data: bytes, device: Device) -> str:
     try:
-        imported = tflite.load(data)
+        imported = load(data)
     except NnapiError as error:
         if error.code is ResultCode.OUT_OF_MEMORY:
             raise MemoryError(str(error)) from error  # what a file may make of the memory is limited

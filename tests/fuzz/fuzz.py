@@ -4,10 +4,11 @@
     python tests/fuzz/fuzz.py --seconds 3600 --atheris          # guided by coverage, where atheris is installed
 
 Inputs are damaged operations (`cases`), also on tensors without elements, serialised models (`programs`), random
-graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` files (`files`), and
-such as describe much in few bytes (`nets`). Those that get an answer that none got before are kept and damaged further.
-What takes a lot of memory is a bug too. What is a bug is written to the corpus, which the tests run again; so is the
-input of a hang or a crash, after which a new process goes on.
+graphs on extreme data (`spoilt_graphs`) and against the reference (`differences`), ``.tflite`` and ``.onnx`` files
+(`files`), also as commands read them (`commands`), and such as describe much in few bytes (`nets`). `mutations` damages
+bytes, fields of FlatBuffers and protocol buffers, and archives. Inputs that get an answer that none got before are
+kept and damaged further. What takes a lot of memory is a bug too. What is a bug is written to the corpus, which the
+tests run again; so is the input of a hang or a crash, after which a new process goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import random
 import re
 import resource
 import signal
-import struct
 import sys
 import time
 import traceback
@@ -35,14 +35,17 @@ if "--atheris" in sys.argv:
     import atheris
 
     with atheris.instrument_imports(include=["nnvk"]):
+        import nnvk.importers.onnx
         import nnvk.importers.tflite  # noqa: F401
 
 import cases
+import commands
 import differences
 import files
 import nets
 import programs
 import spoilt_graphs
+from mutations import mutate
 
 from nnvk.api import Device, get_device, get_devices
 
@@ -58,14 +61,20 @@ MOST_KEPT = 2000
 
 KINDS: dict[str, Callable[[bytes, Device], str]] = {
     "case": cases.execute,
+    "command": commands.execute,
     "difference": differences.execute,
     "empty": cases.execute_empty,
     "graph": spoilt_graphs.execute,
     "net": nets.execute,
+    "onnx": files.execute_onnx,
     "program": programs.execute,
     "tflite": files.execute,
 }
-_SHARES = {"case": 0.22, "difference": 0.03, "empty": 0.1, "graph": 0.05, "net": 0.02, "program": 0.25, "tflite": 0.33}
+_SHARES = {
+    **{"case": 0.19, "command": 0.05, "difference": 0.03, "empty": 0.08, "graph": 0.05, "net": 0.02},
+    **{"onnx": 0.16, "program": 0.19, "tflite": 0.23},
+}
+FORMATS = ("onnx", "tflite")
 
 
 def check(kind: str, data: bytes, device: Device) -> str:
@@ -78,7 +87,7 @@ class Source:
 
     def __init__(self, seed: int, corpus: Path | None = None) -> None:
         self.choice = random.Random(seed)
-        self._kept = {"program": [], "tflite": files.seeds()}
+        self._kept = {"program": [], **{kind: files.seeds(kind) for kind in FORMATS}}
         self._answers: set[str] = set()
         if corpus is not None:
             for kind, kept in self._kept.items():
@@ -87,15 +96,13 @@ class Source:
     def draw(self) -> tuple[str, bytes]:
         """The next input."""
         (kind,) = self.choice.choices(list(_SHARES), list(_SHARES.values()))
-        kept = self._kept.get(kind)
+        format_ = self.choice.choice(FORMATS) if kind == "command" else kind
+        kept = self._kept.get(format_)
         if kept is None:
             return kind, self.choice.randbytes(8)
         if kind == "program" and (not kept or self.choice.random() < 0.4):
             return kind, self.choice.randbytes(self.choice.randrange(8, 200))
-        data = bytearray(self.choice.choice(kept))
-        for _ in range(self.choice.randrange(1, 6)):
-            damage(data, self.choice, kept)
-        return kind, bytes(data)
+        return kind, mutate(format_, self.choice.choice(kept), self.choice, kept)
 
     def learn(self, kind: str, data: bytes, answer: str) -> None:
         """Keep an input whose answer, but for the numbers in it, is new."""
@@ -108,30 +115,6 @@ class Source:
             kept.append(data)
         else:
             kept[self.choice.randrange(len(kept) // 2, len(kept))] = data
-
-
-def damage(data: bytearray, choice: random.Random, others: list[bytes]) -> None:
-    """Change a few bytes."""
-    if len(data) < 16:
-        data += choice.randbytes(16)
-    way, at = choice.random(), choice.randrange(len(data) - 8)
-    if way < 0.5:
-        data[at] = choice.choice((0, 1, 2, 3, 4, 8, 127, 128, 254, 255, choice.randrange(256)))
-    elif way < 0.8:
-        number = choice.choice((-1, -2, 0, 1, 2, 1000, 65536, 2**31 - 1, -(2**31), choice.randrange(-10, 10)))
-        struct.pack_into("<i", data, at // 4 * 4, number)
-    elif way < 0.85:
-        number = choice.choice((0.0, -1.0, 1e-30, 1e30, float("nan"), float("inf"), choice.gauss(0, 1)))
-        struct.pack_into("<f", data, at // 4 * 4, number)
-    elif way < 0.9:
-        del data[at : at + choice.randrange(1, 16)]
-    elif way < 0.95:
-        other = choice.choice(others)
-        start = choice.randrange(max(1, len(other) - 16))
-        data[at : at + 8] = other[start : start + 8]
-    else:
-        other_at = choice.randrange(len(data) - 8)
-        data[at : at + 8] = data[other_at : other_at + 8]
 
 
 class Record:
@@ -148,10 +131,10 @@ class Record:
         """Run one input; its answer, "" if it is a bug."""
         self._last.write_bytes(kind.encode() + b" " + data)
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        began, before = time.process_time(), _peak_memory()
+        began, before = time.process_time(), memory()
         try:
             answer = check(kind, data, device)
-            if (grown := _peak_memory() - before) > MOST_GROWTH:
+            if (grown := memory("VmHWM") - before) > MOST_GROWTH:
                 raise MemoryError(f"it took {grown >> 20} MiB")
         except Exception as error:
             self._report(kind, data, device, error)
@@ -183,9 +166,12 @@ class Record:
         print(f"{len(self.bugs)} bugs", flush=True)
 
 
-def _peak_memory() -> int:
-    """The most bytes that the process has had in memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+def memory(field: str = "") -> int:
+    """Bytes that the process has in memory; ``VmHWM``: the most that it has had since this was last asked for none."""
+    if not field:
+        Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak begins anew
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field or "VmRSS"))
 
 
 def save(corpus: Path, kind: str, data: bytes) -> str:
@@ -213,11 +199,12 @@ def fuzz(seconds: float, seed: int, corpus: Path, names: Sequence[str] = ()) -> 
 def fuzz_by_coverage(seconds: float, seed: int, corpus: Path) -> int:
     """The same by atheris (libFuzzer): the first byte of an input is its kind. Its statistics are libFuzzer's."""
     record, device = Record(corpus), get_devices()[-1]
-    kinds = ("program", "tflite")
+    kinds = ("program", *FORMATS)
     work = corpus / "coverage"
     work.mkdir(exist_ok=True)
-    for data in files.seeds():
-        save(work, "tflite", b"\1" + data)
+    for number, kind in enumerate(kinds[1:], 1):
+        for data in files.seeds(kind):
+            save(work, kind, bytes([number]) + data)
 
     def one_input(data: bytes) -> None:
         if data:
