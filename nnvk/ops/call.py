@@ -90,6 +90,11 @@ class Tensor:
         return len(self.shape)
 
     @property
+    def known_dimensions(self) -> Shape | None:
+        """Dimensions, where at least their number is known, 0 for those that are not; else None."""
+        return self._shape if self._shape is not None else self.type.dimensions or None
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))

@@ -13,6 +13,7 @@ from nnvk.ops.shapes import (
     MOVED_INT_3,
     axis_index,
     check_same_quantisation,
+    check_same_rank,
     keeps_quantisation,
 )
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, tensor
@@ -81,8 +82,19 @@ def _packed_shape(call: Call) -> list[Shape]:
 
 
 def _check_packed(call: Call) -> None:
+    """Also ranks, which the axis, and sizes that are not known yet, don't change."""
     for source in call.inputs:
         check_same_quantisation(source, call.output)
+    shapes = {place: source.known_dimensions for place, source in enumerate(call.inputs) if source.known_dimensions}
+    if not shapes:
+        return
+    (first, expected), *rest = shapes.items()
+    for place, shape in rest:
+        if len(shape) != len(expected):
+            raise bad_data(
+                f"inputs[{place}] must have the shape {list(expected)} of inputs[{first}], got {list(shape)}"
+            )
+    check_same_rank(call.inputs[first], call.output, 1)
 
 
 def _pack(call: Call) -> np.ndarray:

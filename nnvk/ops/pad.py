@@ -10,7 +10,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.ops.registry import define
-from nnvk.ops.shapes import MOVED_2, MOVED_3, MOVED_INT_7, check_shape, keeps_quantisation
+from nnvk.ops.shapes import MOVED_2, MOVED_3, MOVED_INT_7, check_shape, keeps_quantisation, keeps_rank
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, by_type, i32, one_of, real, tensor
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
@@ -60,6 +60,14 @@ def _mirrored_shape(call: Call) -> list[Shape]:
     return _padded(call)
 
 
+def _check_mirrored(call: Call) -> None:
+    """Beside the output's rank, that there are as many paddings as dimensions, though these may not be known."""
+    keeps_rank(call)
+    source, pairs = call.input.known_dimensions, call.paddings.known_dimensions
+    if source is not None and pairs is not None and pairs[0] not in (0, len(source)):
+        raise bad_data(f"paddings must have shape {[len(source), 2]}, got {list(pairs)}")
+
+
 def _pad(call: Call) -> np.ndarray:
     return np.pad(call.input.data, paddings(call), constant_values=pad_value(call))
 
@@ -91,6 +99,6 @@ for _code, _types, _signature, _infer, _reference in (
         signatures=_signature,
         infer=_infer,
         reference=_reference,
-        validate=keeps_quantisation(),
+        validate=_check_mirrored if _code is OperationCode.MIRROR_PAD else keeps_quantisation(),
         wide=_code is not OperationCode.PAD_V2,
     )

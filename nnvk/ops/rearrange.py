@@ -14,6 +14,7 @@ from nnvk.ops.shapes import (
     MOVED_INT_7,
     axis_index,
     keeps_quantisation,
+    keeps_rank,
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
@@ -123,6 +124,6 @@ for _code, _types, _signature, _infer, _reference in (
         signatures=_signature,
         infer=_infer,
         reference=_reference,
-        validate=keeps_quantisation(),
+        validate=keeps_rank if _code is OperationCode.REVERSE else keeps_quantisation(),
         wide=_code is not OperationCode.CHANNEL_SHUFFLE,
     )

@@ -232,9 +232,8 @@ def at_execution() -> Iterator[None]:
 
 def _check_rank(param: Param, source: Tensor) -> None:
     """Raise BAD_DATA where a tensor's rank, known or declared, is none that its parameter takes."""
-    known, declared = source.known_shape, source.type.dimensions
-    shape = declared if known is None else known
-    if param.rank is None or (known is None and not declared) or (param.optional and 0 in shape):
+    shape = source.known_dimensions
+    if param.rank is None or shape is None or (param.optional and 0 in shape):
         return  # an optional one without elements is left out
     least, most = param.rank
     if not least <= len(shape) <= most:

@@ -67,6 +67,22 @@ def check_same_quantisation(source: Tensor, result: Tensor) -> None:
         )
 
 
+def check_same_rank(source: Tensor, result: Tensor, more: int = 0) -> None:
+    """Raise BAD_DATA where a tensor's rank, as far as both are known, is not ``more`` than that of another one."""
+    first, second = source.known_dimensions, result.known_dimensions
+    if first is not None and second is not None and len(second) != len(first) + more:
+        wanted = f"that of {source.name}" if not more else f"{more} more than {source.name}"
+        raise bad_data(
+            f"{result.name} must have rank {len(first) + more}, {wanted}, {list(first)}, got shape {list(second)}"
+        )
+
+
+def keeps_rank(call: Call) -> None:
+    """The rule of operations whose output has the quantisation and the rank of their input, whatever else is known."""
+    check_same_quantisation(call.input, call.output)
+    check_same_rank(call.input, call.output)
+
+
 def keeps_quantisation(name: str = "input") -> Callable[[Call], None]:
     """The rule of operations that move elements: every output of the type of ``name`` keeps its quantisation."""
 

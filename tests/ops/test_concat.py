@@ -11,6 +11,8 @@ from nnvk.types.operand import OperandType
 
 rng = np.random.default_rng(7)
 F32 = OperandType(OperandCode.TENSOR_FLOAT32)
+AXIS = OperandType(OperandCode.INT32)
+"""An axis that comes with the execution."""
 
 
 def real(*shape, dtype=np.float32):
@@ -80,6 +82,36 @@ def test_pack(ops, axis, count):
     (result,) = ops.run(OperationCode.PACK, axis, *parts)
     for number, part in enumerate(parts):
         assert np.array_equal(result.take(number, axis), part)
+
+
+RANKS = [
+    pytest.param(
+        [(4, 5, 6), (4, 5, 6)], (2, 4, 5), r"output must have rank 4, 1 more than inputs, \[4, 5, 6\]", id="lo"
+    ),
+    pytest.param([(4, 5, 6), (4, 5, 6)], (2, 4, 5, 6, 7), r"output must have rank 4, .* got shape \[2, 4, 5", id="hi"),
+    pytest.param([(4, 5, 6), (4, 5)], (2, 4, 5, 6), r"inputs\[1\] must have the shape \[4, 5, 6\] of", id="input_lo"),
+    pytest.param(
+        [(4, 5, 6, 7), (4, 5, 6)], (2, 4, 5, 6), r"inputs\[1\] must have the shape \[4, 5, 6, 7\]", id="input_hi"
+    ),
+    pytest.param([(0, 5, 6), (4, 0)], (), r"inputs\[1\] must have the shape \[0, 5, 6\] .* got \[4, 0\]", id="open"),
+    pytest.param([(), (4, 5)], (2, 0), r"output must have rank 3, 1 more than inputs, \[4, 5\]", id="no_rank"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "output", "message"), RANKS)
+def test_ranks_of_pack_are_checked_before_its_axis_is_known(ops, inputs, output, message):
+    """As Android does at finish: the ranks follow from each other."""
+    types = [F32.with_dimensions(shape) for shape in inputs]
+    with pytest.raises(NnapiError, match=f"PACK: {message}") as error:
+        ops.infer(OperationCode.PACK, AXIS, *types, outputs=[F32.with_dimensions(output)])
+    assert error.value.code is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("inputs", [[(4, 5)] * 2, [(), ()], [(), (4, 0)], [(0, 5), ()]])
+@pytest.mark.parametrize("output", [(), (2, 4, 5), (0, 0, 0)])
+def test_pack_of_unknown_shapes(ops, inputs, output):
+    types = [F32.with_dimensions(shape) for shape in inputs]
+    assert ops.infer(OperationCode.PACK, AXIS, *types, outputs=[F32.with_dimensions(output)]) is None
 
 
 @pytest.mark.parametrize(

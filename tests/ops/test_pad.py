@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import OperandType
 
 rng = np.random.default_rng(11)
 
@@ -148,3 +149,21 @@ def test_errors(ops, code, inputs, message):
     with pytest.raises(NnapiError, match=f"{code.name}: {message}") as error:
         ops.infer(code, *inputs)
     assert error.value.code is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize(
+    ("pairs", "output", "message"),
+    [
+        pytest.param((3, 2), (0, 0), r"paddings must have shape \[2, 2\], got \[3, 2\]", id="paddings"),
+        pytest.param((2, 2), (7,), r"output must have rank 2, that of input, \[0, 5\], got shape \[7\]", id="output"),
+    ],
+)
+def test_the_ranks_of_mirror_pad_are_checked_before_its_paddings_are_known(ops, pairs, output, message):
+    """As Android does at finish."""
+    f32, i32 = OperandType(OperandCode.TENSOR_FLOAT32), OperandType(OperandCode.TENSOR_INT32)
+    operands = f32.with_dimensions((0, 5)), i32.with_dimensions(pairs), OperandType(OperandCode.INT32)
+    with pytest.raises(NnapiError, match=f"MIRROR_PAD: {message}") as error:
+        ops.infer(OperationCode.MIRROR_PAD, *operands, outputs=[f32.with_dimensions(output)])
+    assert error.value.code is ResultCode.BAD_DATA
+    operands = f32.with_dimensions((0, 5)), i32.with_dimensions((0, 2)), OperandType(OperandCode.INT32)
+    assert ops.infer(OperationCode.MIRROR_PAD, *operands, outputs=[f32.with_dimensions((7, 0))]) is None

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.types.codes import OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.operand import OperandType
+
+F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 
 
 def ints(*numbers):
@@ -79,6 +82,19 @@ def test_reverse(ops, shape, axis):
         return (*at[:axis], shape[axis] - 1 - at[axis], *at[axis + 1 :])
 
     assert np.array_equal(ops.run(OperationCode.REVERSE, source, ints(axis))[0], built(shape, source, origin))
+
+
+@pytest.mark.parametrize("source", [(4, 5), (0, 5), (0, 0)])
+@pytest.mark.parametrize("output", [(4,), (4, 5, 6), (0, 0, 0)])
+def test_the_rank_of_reverse_is_checked_before_its_axis_is_known(ops, source, output):
+    """As Android does at finish."""
+    axis = OperandType(OperandCode.TENSOR_INT32, (1,))
+    with pytest.raises(NnapiError, match="REVERSE: output must have rank 2, that of input") as error:
+        ops.infer(OperationCode.REVERSE, F32.with_dimensions(source), axis, outputs=[F32.with_dimensions(output)])
+    assert error.value.code is ResultCode.BAD_DATA
+    for fitting in ((), (0, 0), (4, 5)):
+        operands = F32.with_dimensions(source), axis
+        assert ops.infer(OperationCode.REVERSE, *operands, outputs=[F32.with_dimensions(fitting)]) is None
 
 
 @pytest.mark.parametrize(
