@@ -65,6 +65,14 @@ class ExtendedOperationCode(Enum):
     ROUNDED_MEAN = 261
     TABLE_LOOKUP = 262
     QUANTIZE_TIES_TO_EVEN = 263
+    ADD_INT64 = 264
+    SUB_INT64 = 265
+    MUL_INT64 = 266
+    DIV_INT64 = 267
+    COMPARE_INT64 = 268
+    FLOAT_TO_INT64 = 269
+    INT64_TO_FLOAT = 270
+    INT64_TO_INT32 = 271
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -12,6 +12,7 @@ from nnvk.types.extension import ExtendedOperationCode as Op
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import OperandType, Shape
 from recipes.draw import Arg, Case, Draw, boolean, given, i32, ints, like, omitted, real
+from recipes.elementwise import pair
 from recipes.table import recipe
 
 
@@ -83,3 +84,37 @@ def _non_max_suppression(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     least = omitted() if not sigma and d.chance(0.3) else given(floats, [0.5])
     options = i32(d.integer(0, max(Rule))), boolean(d.chance(0.3)), real(t, sigma)
     return Case(code, (boxes, scores, i32(d.integer(0, 12)), overlap, least, *options), (integers, floats, integers))
+
+
+@recipe(Op.ADD_INT64, Op.SUB_INT64, Op.MUL_INT64, Op.DIV_INT64, Op.COMPARE_INT64)
+def _whole_numbers(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    words: list[Arg] = []
+    for low in pair(d, t):
+        words += [low, omitted(t) if d.chance(0.3) else _any_word(d, low.shape)]
+    return Case(code, tuple(words), (OperandType(I32),) * (1 if code is Op.COMPARE_INT64 else 2))
+
+
+def _any_word(d: Draw, shape: Shape) -> Arg:
+    return given(OperandType(I32), d.rng.integers(-(2**31), 2**31, shape))
+
+
+@recipe(Op.FLOAT_TO_INT64)
+def _from_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    source = d.any(t)
+    return Case(code, (source,), (OperandType(I32),) * 2)
+
+
+@recipe(Op.INT64_TO_FLOAT)
+def _to_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    low = d.any(t)
+    return Case(code, (low, _any_word(d, low.shape)), (OperandType(F32),))
+
+
+@recipe(Op.INT64_TO_INT32)
+def _to_int(d: Draw, code: KnownCode, t: OperandCode) -> Case:
+    low = d.any(t)
+    if d.chance() or low.data is None:
+        return Case(code, (low, omitted(t)), (like(low),))
+    fitting = d.new(low.type)
+    assert fitting.data is not None
+    return Case(code, (fitting, given(low.type, fitting.data >> 31), boolean(False)), (like(low),))
