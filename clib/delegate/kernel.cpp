@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <new>
+#include <numeric>
 
 namespace nnvk::tflite {
 
@@ -177,7 +179,9 @@ void Kernel::buildNew(const TfLiteContext& context) {
           for (auto& size : edge.shape) {
             size = reply.i32();
           }
-          if (context.tensors[tensor].type == kTfLiteInt64) {
+          // Results that may need 64 bits are as in the tensor: two words each.
+          const size_t elements = std::accumulate(edge.shape.begin(), edge.shape.end(), size_t{1}, std::multiplies<>());
+          if (context.tensors[tensor].type == kTfLiteInt64 && edge.bytes == elements * sizeof(int32_t)) {
             edge.small.resize(edge.bytes / sizeof(int32_t));
           }
           made.push_back(std::move(edge));

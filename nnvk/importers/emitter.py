@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from nnvk.importers.bounds import INT32, of_array, within
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value, at_least_1d
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
@@ -47,7 +48,10 @@ class Emitter:
 
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
         """A constant of elements (steps where the type is quantised) that are few, or there already."""
-        array = np.atleast_1d(np.asarray(elements, type.dtype))
+        array = np.atleast_1d(np.asarray(elements))
+        if array.dtype.kind in "iu" and type.code is OperandCode.TENSOR_INT32 and not within(of_array(array), INT32):
+            raise Unmapped(f"whole numbers must fit into 32 bits, got {array.min()} to {array.max()}")
+        array = array.astype(type.dtype, copy=False)
         if array.size == 1:
             return self.filled(array.reshape(()), type, array.shape)
         return self.computed(array.shape, type, lambda: array)

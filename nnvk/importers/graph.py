@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnvk.api import Model
 from nnvk.base.errors import NnapiError
+from nnvk.importers import bounds
+from nnvk.importers.bounds import Bounds
 from nnvk.importers.budget import PART_COST, SCALE_COST, Budget
 from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
@@ -20,7 +22,13 @@ from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
 Op = OperationCode
+Extended = ExtendedOperationCode
 
+_WIDE: Mapping[KnownCode, KnownCode] = {
+    Op.ADD: Extended.ADD_INT64,
+    Op.SUB: Extended.SUB_INT64,
+    Op.MUL: Extended.MUL_INT64,
+}
 _FOLDED = frozenset(
     {
         *(Op.ABS, Op.ADD, Op.ARGMAX, Op.ARGMIN, Op.CAST, Op.CONCATENATION, Op.DEQUANTIZE, Op.DIV, Op.ELU, Op.EQUAL),
@@ -30,9 +38,10 @@ _FOLDED = frozenset(
         *(Op.QUANTIZE, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM),
         *(Op.RELU, Op.RELU1, Op.RELU6, Op.RESHAPE, Op.REVERSE, Op.RSQRT, Op.SELECT, Op.SIN, Op.SLICE, Op.SPLIT),
         *(Op.SQRT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TANH, Op.TILE, Op.TOPK_V2, Op.TRANSPOSE),
-        *(ExtendedOperationCode.ERF, ExtendedOperationCode.GATHER_ND, ExtendedOperationCode.GELU),
-        *(ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN, ExtendedOperationCode.ROUNDED_MEAN),
-        *(ExtendedOperationCode.SCATTER_ND, ExtendedOperationCode.TABLE_LOOKUP),
+        *(Extended.ADD_INT64, Extended.COMPARE_INT64, Extended.DIV_INT64, Extended.ERF, Extended.FLOAT_TO_INT64),
+        *(Extended.GATHER_ND, Extended.GELU, Extended.INT64_TO_FLOAT, Extended.INT64_TO_INT32, Extended.MUL_INT64),
+        *(Extended.QUANTIZE_TIES_TO_EVEN, Extended.ROUNDED_MEAN, Extended.SCATTER_ND, Extended.SUB_INT64),
+        Extended.TABLE_LOOKUP,
     }
 )
 """Operations that are computed at import where all their inputs are constants: models compute shapes with them.
@@ -58,6 +67,18 @@ class Value:
     """The tensor that this one is another shape of."""
     memo: dict[Hashable, Value] = field(default_factory=dict)
     """What was made of this value before, so that it is made once."""
+    known: Bounds | None = None
+    """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Between which numbers the elements lie, of whole numbers."""
+        if self.known is None:
+            if self.array is not None:
+                self.known = bounds.of_array(self.array)
+            else:
+                self.known = bounds.INT32 if self.origin is None else self.origin.bounds
+        return self.known
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """What ``make`` gave when it was first called for ``key``."""
@@ -108,15 +129,17 @@ class Graph:
         self._models: dict[int, Model] = {}
         self._inputs: list[int] = []
         self._filled: dict[Hashable, Value] = {}
+        self.is_checked = False
+        """Whether an execution fails in which whole numbers of operations that are added leave 32 bits."""
         self.source: Source | None = None
         """What operations that are added come from."""
         self._sources: dict[int, Source | None] = {}
         self._places: dict[int, int] = {}
         """Operands of the finished model by their indexes here."""
 
-    def input(self, type: OperandType) -> Value:
-        """Add an input of the model."""
-        edge = Value(type.with_dimensions(edge_shape(type.dimensions)))
+    def input(self, type: OperandType, known: Bounds | None = None) -> Value:
+        """Add an input of the model, whose whole numbers lie within bounds."""
+        edge = Value(type.with_dimensions(edge_shape(type.dimensions)), known=known)
         edge.index = self._add(Operand(edge.type, Lifetime.SUBGRAPH_INPUT))
         self._inputs.append(edge.index)
         return edge if edge.shape == type.dimensions else Value(type, origin=edge)
@@ -149,6 +172,10 @@ class Graph:
         runs; with ``open_``, a 0 in them is a size that even then depends on data, as in NNAPI. Constants give
         constants (``fold``). `Unmapped` where the operation does not take these operands.
         """
+        if self.is_checked and types[0].code is OperandCode.TENSOR_INT32:
+            wide = self._wide(code, inputs)
+            if wide:
+                return self.emit(Extended.INT64_TO_INT32, wide, types)
         reals = OperandCode.FLOAT16 if _is_half(inputs) else OperandCode.FLOAT32
         operands = [_operand(argument, reals) for argument in inputs]
         results = [Operand(type_, Lifetime.TEMPORARY_VARIABLE) for type_ in types]
@@ -167,6 +194,7 @@ class Graph:
         self.budget.charge(PART_COST)
         self._operations.append(Operation(code, tuple(read), tuple(value.index for value in values)))
         self._sources[values[0].index] = self.source
+        _bound(call.code, inputs, operands, values)
         return values
 
     def copy(self, value: Value) -> Value:
@@ -222,6 +250,23 @@ class Graph:
         return None if origin is None else self._places.get(origin.index)
 
     # --- internals -----------------------------------------------------------------------------------------------
+
+    def _wide(self, code: KnownCode, inputs: Sequence[Argument]) -> list[Value]:
+        """Both words of what an operation gives, where 32 bits may not be enough for it; nothing elsewhere."""
+        values = [one for one in inputs if isinstance(one, Value)]
+        word = OperandType(OperandCode.TENSOR_INT32)
+        if code is Op.CAST and values[0].code is OperandCode.TENSOR_FLOAT32:
+            return self.emit(Extended.FLOAT_TO_INT64, values, [word, word])
+        if code in _WIDE and not bounds.within(bounds.PAIRS[code](values[0].bounds, values[1].bounds), bounds.INT32):
+            return self.emit(_WIDE[code], [values[0], None, values[1], None], [word, word])
+        if code in bounds.SINGLE and values[0].bounds[0] == bounds.INT32[0]:
+            zero = self.filled(np.zeros((), np.int32), word.with_dimensions((1,)))
+            negated = self.emit(Extended.SUB_INT64, [zero, None, values[0], None], [word, word])
+            if code is Op.NEG:
+                return negated
+            positive = self.emit(Extended.INT64_TO_INT32, negated, [word])
+            return [self.emit(Op.MAXIMUM, [values[0], *positive], [word])[0]]
+        return []
 
     def _add(self, operand: Operand) -> int:
         channels, value = operand.type.channel_quant, operand.value
@@ -306,6 +351,16 @@ def edge_shape(shape: Shape) -> Shape:
 def _is_half(inputs: Sequence[Argument]) -> bool:
     first = next((argument for argument in inputs if isinstance(argument, Value)), None)
     return first is not None and first.code is OperandCode.TENSOR_FLOAT16
+
+
+def _bound(code: KnownCode, inputs: Sequence[Argument], operands: Sequence[Operand], values: Sequence[Value]) -> None:
+    """Note between which numbers results of TENSOR_INT32 lie."""
+    if all(value.code is not OperandCode.TENSOR_INT32 for value in values):
+        return
+    given = [one.bounds if isinstance(one, Value) and one.code is OperandCode.TENSOR_INT32 else None for one in inputs]
+    found = bounds.of_results(code, given, [operand.type for operand in operands], len(values))
+    for value, one in zip(values, found, strict=True):
+        value.known = one if value.code is OperandCode.TENSOR_INT32 else None
 
 
 def _operand(argument: Argument, reals: OperandCode) -> Operand:

@@ -61,6 +61,8 @@ class Port:
     """Shape of the file's tensor; of an output, -1 for a size that data decide."""
     signature: Shape = ()
     """The shape in the file, with -1 for a size that it leaves open: `load` takes ``shapes``."""
+    in_words: bool = False
+    """Whether a number is two elements in the operand, along a last dimension more: the low word and the high one."""
 
     def __str__(self) -> str:
         return f"'{printable(self.name, NAME_SHOWN)}'"
@@ -109,6 +111,8 @@ class Port:
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
         if self.file_type == COMPLEX:
             array = np.ascontiguousarray(array).view(self.dtype)[..., 0]
+        elif self.in_words:
+            array = np.ascontiguousarray(array).view(np.int64)[..., 0]
         shape = array.shape if -1 in self.shape else self.shape
         return array.reshape(shape).astype(self.dtype, copy=False)
 

@@ -21,7 +21,7 @@ def joint(c: Emitter, code: OperationCode, first: Value, second: Value, *paramet
     if max(len(first.shape), len(second.shape)) <= MAX_RANK:
         return c.emit(code, first, second, *parameters, out=out)
     shape = broadcast_shape(first, second)
-    first, second = (_merged(c, value, shape, (first.shape, second.shape)) for value in (first, second))
+    first, second = (merged_for_pair(c, value, shape, (first.shape, second.shape)) for value in (first, second))
     return c.reshape(c.emit(code, first, second, *parameters, out=out), shape)
 
 
@@ -34,7 +34,7 @@ def broadcast_shape(*values: Value) -> Shape:
         raise Unmapped(f"shapes {shapes} don't broadcast") from None
 
 
-def _merged(c: Emitter, value: Value, shape: Shape, both: tuple[Shape, ...]) -> Value:
+def merged_for_pair(c: Emitter, value: Value, shape: Shape, both: tuple[Shape, ...]) -> Value:
     """``value`` with neighbouring dimensions merged where both tensors repeat, or don't, along all of them."""
     padded = [(1,) * (len(shape) - len(one)) + one for one in both]
     own = (1,) * (len(shape) - len(value.shape)) + value.shape

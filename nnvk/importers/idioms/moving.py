@@ -181,51 +181,6 @@ def unpacked(c: Emitter, source: Value, axis: int) -> list[Value]:
     return [c.reshape(one, shape) for one in c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)]
 
 
-# --- what adds up along an axis ------------------------------------------------------------------------------
-
-
-def cumulative(
-    c: Emitter, code: OperationCode, source: Value, axis: int, *, exclusive: bool = False, reverse: bool = False
-) -> Value:
-    """Sums (ADD) or products (MUL) of all elements up to each one, or of those before it.
-
-    Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size operations.
-    """
-    if source.code not in (F32.code, OperandCode.TENSOR_FLOAT16, I32.code):
-        raise Unmapped(f"NNAPI sums no {source.type}")
-    nothing = 0 if code is Op.ADD else 1
-    total = c.around(source, axis)
-    size = total.shape[1]
-    if reverse:
-        total = c.keep(Op.REVERSE, total, np.array([1]))
-    if exclusive:
-        total = _delayed(c, total, 1, nothing)
-    step = 1
-    while step < size:
-        total = c.emit(code, total, _delayed(c, total, step, nothing), NONE, out=source.type)
-        step *= 2
-    if reverse:
-        total = c.keep(Op.REVERSE, total, np.array([1]))
-    return c.reshape(total, source.shape)
-
-
-def _delayed(c: Emitter, value: Value, step: int, number: int) -> Value:
-    """Along axis 1 of three, the elements ``step`` before, and a number where there are none."""
-    before, size, behind = value.shape
-    if step >= size:
-        return c.filled(number, value.type, value.shape)
-    if value.code is not I32.code:
-        kept = c.keep(Op.SLICE, value, np.zeros(3), np.array([before, size - step, behind]))
-        paddings = np.array([[0, 0], [step, 0], [0, 0]])
-        return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
-    # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
-    places = np.arange(size) - step
-    picked = c.keep(Op.GATHER, value, 1, np.maximum(places, 0))
-    is_there = (places >= 0).astype(np.int32).reshape(1, size, 1)
-    there = c.emit(Op.MUL, picked, c.constant(is_there, I32), NONE, out=I32)
-    return c.emit(Op.ADD, there, c.constant(1 - is_there, I32), NONE, out=I32) if number else there
-
-
 # --- along several axes --------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
 from nnvk.importers.idioms.elementwise import truncated_quotient
+from nnvk.importers.idioms.int64 import Number, combined, extreme, moved
 from nnvk.importers.idioms.moving import merged, sliced
 from nnvk.types.codes import OperationCode
 
@@ -41,32 +45,64 @@ def folded(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
     return c.reshape(c.keep(code, c.reshape(value, sizes), np.array(runs), flag), shape)
 
 
+def folded_exactly(c: Emitter, code: Op, number: Number, axes: list[int]) -> Number:
+    """`folded`, of whole numbers of up to 64 bits."""
+    if not axes:
+        return number
+    if code is Op.MEAN:
+        total = folded_exactly(c, Op.REDUCE_SUM, number, axes)
+        return combined(c, Op.DIV, total, c.constant(_count(number, total), I32))
+    pair, _ = _PAIRS[code]
+    join = extreme if code in _TRUTH else combined
+    return _by_halves(c, lambda first, second: join(c, pair, first, second), number, axes)
+
+
 def _of_integers(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
-    """Halves of an axis with each other, until one element is left."""
+    """Numbers of INT32, which come round."""
     if code is Op.MEAN:
         total = _of_integers(c, Op.REDUCE_SUM, value, axes)
-        return truncated_quotient(c, total, c.constant(value.size // total.size, I32))
+        return truncated_quotient(c, total, c.constant(_count(value, total), I32))
     pair, fused = _PAIRS[code]
-    shape = value.shape
+
+    def join(first: Number, second: Number) -> Number:
+        assert isinstance(first, Value) and isinstance(second, Value)
+        return c.emit(pair, first, second, *fused, out=I32)
+
+    found = _by_halves(c, join, value, axes)
+    assert isinstance(found, Value)
+    return found
+
+
+def _count(source: Number, total: Number) -> int:
+    """How many elements were folded into each one."""
+    return math.prod(source.shape) // math.prod(total.shape)
+
+
+def _by_halves(c: Emitter, join: Callable[[Number, Number], Number], number: Number, axes: list[int]) -> Number:
+    """Halves of an axis with each other, until one element is left."""
+
+    def part(source: Number, taken: range) -> Number:
+        ends = range(source.shape[0]), range(source.shape[2])
+        return moved(c, lambda word: sliced(c, word, (ends[0], taken, ends[1])), source)
+
+    shape = number.shape
     for axis in axes:
-        value = c.around(value, axis)
-        while (size := value.shape[1]) > 1:
-            half, ends = size // 2, (range(value.shape[0]), range(value.shape[2]))
-            first = sliced(c, value, (ends[0], range(half), ends[1]))
-            second = sliced(c, value, (ends[0], range(half, 2 * half), ends[1]))
-            both = c.emit(pair, first, second, *fused, out=I32)
+        number = moved(c, lambda word, axis=axis: c.around(word, axis), number)
+        while (size := number.shape[1]) > 1:
+            half = size // 2
+            both = join(part(number, range(half)), part(number, range(half, 2 * half)))
             if size % 2:
-                last = sliced(c, value, (ends[0], range(size - 1, size), ends[1]))
-                head = sliced(c, both, (ends[0], range(1), ends[1])) if half > 1 else both
-                together = c.emit(pair, head, last, *fused, out=I32)
+                last = part(number, range(size - 1, size))
+                head = part(both, range(1)) if half > 1 else both
+                together = join(head, last)
                 if half > 1:
-                    value = _joined(c, together, sliced(c, both, (ends[0], range(1, half), ends[1])))
+                    number = moved(c, lambda *words: _joined(c, *words), together, part(both, range(1, half)))
                     continue
                 both = together
-            value = both
+            number = both
         shape = (*shape[:axis], 1, *shape[axis + 1 :])
-        value = c.reshape(value, shape)
-    return value
+        number = moved(c, lambda word, shape=shape: c.reshape(word, shape), number)
+    return number
 
 
 def _joined(c: Emitter, first: Value, second: Value) -> Value:

@@ -17,7 +17,8 @@ from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.idioms.counted import cut
-from nnvk.importers.onnx import counted
+from nnvk.importers.idioms.int64 import together
+from nnvk.importers.onnx import counted, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded
@@ -119,7 +120,7 @@ class Builder:
         if mapper is not None:
             context = Context(self.graph, node, inputs, around)
             counted.check(context)
-            result = mapper(context)
+            result = int64.mapped(context, mapper)
             several = [result] if isinstance(result, Value | Tensor) or result is None else result
             outputs = [context.give(one) if isinstance(one, Value) else one for one in several]
             counted.pass_on(context, outputs)
@@ -184,9 +185,13 @@ class Builder:
         return wide
 
     def output(self, tensor: Tensor) -> Value:
-        """`edge`, as an output of the model has it: FLOAT16 rounded."""
+        """A tensor as an output of the whole model: FLOAT16 rounded, and both words of numbers that may need them."""
+        helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
+        if tensor.counted is None and helper.needs_words(tensor):
+            assert tensor.words is not None
+            return together(helper, tensor.words)
         value = self.edge(tensor)
-        return Context(self.graph, _NOBODY, [], _Nowhere()).halved(value) if tensor.dtype == np.float16 else value
+        return helper.halved(value) if tensor.dtype == np.float16 else value
 
 
 def made_of(scope: Scope, names: Iterable[str]) -> frozenset[str]:
@@ -319,7 +324,8 @@ class _Around:
             if tensor.array is not None:
                 scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.array, tensor.steps)
                 continue
-            value = builder.graph.input(self._builder.edge(tensor).type)
+            edge = self._builder.edge(tensor)
+            value = builder.graph.input(edge.type, edge.known)
             scope.tensors[name] = Tensor(
                 tensor.dtype, tensor.shape, builder.graph.reshape(value, at_least_1d(tensor.shape))
             )

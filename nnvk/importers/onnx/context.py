@@ -8,10 +8,13 @@ from typing import Protocol
 import numpy as np
 from onnx import GraphProto
 
+from nnvk.importers.bounds import INT32, of_array, of_dtype, within
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
 from nnvk.importers.idioms.elementwise import joint, with_number
+from nnvk.importers.idioms.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
+from nnvk.importers.idioms.int64 import constant as int64_constant
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import F16, Tensor, carried, carrier
 from nnvk.types.codes import OperationCode
@@ -86,7 +89,12 @@ class Context(Emitter):
         return position < len(self.node.outputs) and bool(self.node.outputs[position])
 
     def carried(self, tensor: Tensor) -> Value:
-        """The NNAPI tensor, which is quantised where that is how it came about."""
+        """The NNAPI tensor, which is quantised where that is how it came about.
+
+        Whole numbers of 64 bits are checked to fit into 32 when the model runs.
+        """
+        if tensor.words is not None:
+            return narrowed(self, tensor.words, is_unsigned=tensor.dtype.kind == "u")
         if tensor.value is None:
             assert tensor.array is not None
             type_, elements = carried(tensor.array)
@@ -157,6 +165,26 @@ class Context(Emitter):
             return given
         return self.ints(position, name)
 
+    def needs_words(self, tensor: Tensor) -> bool:
+        """Whether it may have whole numbers beyond 32 bits."""
+        if (
+            tensor.words is None
+            and tensor.array is not None
+            and tensor.dtype.kind in "iu"
+            and tensor.dtype.itemsize > 2
+        ):
+            found = None if within(of_array(tensor.array), INT32) else int64_constant(self, tensor.array)
+            tensor.words = found if isinstance(found, Words) else None
+        return tensor.words is not None
+
+    def exact(self, tensor: Tensor) -> Number:
+        """Whole numbers of up to 64 bits."""
+        if self.needs_words(tensor):
+            assert tensor.words is not None
+            return tensor.words
+        value = self.plain(tensor)
+        return bounded(value, of_dtype(tensor.dtype)) if tensor.dtype.kind == "u" else value
+
     # --- outputs -------------------------------------------------------------------------------------------------
 
     def give(self, value: Value, shape: Sequence[int] | None = None, dtype: np.dtype | type | None = None) -> Tensor:
@@ -171,6 +199,19 @@ class Context(Emitter):
             shape = () if is_scalar else value.shape
         dtype = self._dtype(value) if dtype is None else np.dtype(dtype)
         return Tensor(dtype, tuple(shape), self.reshape(value, at_least_1d(tuple(shape))), None)
+
+    def give_exactly(self, number: Number, shape: Sequence[int], dtype: np.dtype) -> Tensor:
+        """An output of whole numbers, which come round as its type has them; those of UINT64 must fit into 32 bits."""
+        if dtype == np.uint32:
+            number = unsigned(self, number)
+        elif dtype == np.uint64:
+            number = narrowed(self, number, is_unsigned=True)
+        elif dtype != np.int64:
+            number = self.wrapped(low(number), dtype)
+        number = moved(self, lambda word: self.reshape(word, at_least_1d(tuple(shape))), number)
+        if isinstance(number, Words):
+            return Tensor(dtype, tuple(shape), words=number)
+        return Tensor(dtype, tuple(shape), number)
 
     def _dtype(self, value: Value) -> np.dtype:
         first = next((tensor.dtype for tensor in self.inputs if tensor is not None), np.dtype(np.float32))

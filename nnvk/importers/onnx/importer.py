@@ -15,6 +15,7 @@ from onnx import ModelProto
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.base.text import printable
 from nnvk.importers import errors
+from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
@@ -50,7 +51,8 @@ def load(
     of the model then, and neither are those without elements. ``relaxed`` allows devices to compute FLOAT32 as FLOAT16.
 
     INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
-    and outputs keep the file's types.
+    and outputs keep the file's types. Results of INT64 and UINT32 that may need more than 32 bits are two words
+    (`nnvk.importers.idioms.int64`).
 
     Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
     make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError
@@ -154,7 +156,8 @@ class _Import:
         if edge.name in self._scope.tensors:
             raise Unmapped(f"'{printable(edge.name, NAME_SHOWN)}' is an input twice")
         carried = F16 if edge.dtype == np.float16 else carrier(edge.dtype)
-        value = self._builder.graph.input((type or carried).with_dimensions(at_least_1d(edge.shape)))
+        type_ = (type or carried).with_dimensions(at_least_1d(edge.shape))
+        value = self._builder.graph.input(type_, _bounds(edge.dtype))
         self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, self._builder.widened(value))
         self._inputs.append((edge, value))
 
@@ -229,7 +232,7 @@ class _Import:
             model,
             tuple(_port(edge.name, value, edge.dtype, edge.shape, edge.signature) for edge, value in self._inputs),
             tuple(
-                _port(port.name, value, tensor.dtype, _known(tensor))
+                _result_port(port.name, value, tensor)
                 for port, value, tensor in zip(self._proto.output, values, outputs, strict=True)
             ),
             description=proto.doc_string,
@@ -300,10 +303,27 @@ def _fitting(array: np.ndarray, edge: Edge) -> np.ndarray:
     return cast if np.array_equal(cast, array) or edge.dtype.kind == "f" else array
 
 
+def _bounds(dtype: np.dtype) -> Bounds | None:
+    """Between which numbers the elements of an input lie: those of more than 32 bits are refused."""
+    if dtype.kind not in "iu":
+        return None
+    low, high = of_dtype(dtype)
+    return max(low, INT32[0]), min(high, INT32[1])
+
+
 def _known(tensor: Tensor) -> Shape:
     """The shape of an output, with -1 for a size that data decide."""
     counted = tensor.counted
     return tuple(-1 if counted and axis == counted.axis else size for axis, size in enumerate(tensor.shape))
+
+
+def _result_port(name: str, value: Value, tensor: Tensor) -> Port:
+    """The edge of an output: of numbers of 64 bits, the operand has a last dimension more, of two words."""
+    shape = _known(tensor)
+    if tensor.words is None or tensor.counted is not None:
+        return _port(name, value, tensor.dtype, shape)
+    type_ = value.type.with_dimensions(edge_shape((*at_least_1d(shape), 2)))
+    return Port(name, type_, tensor.dtype.name.upper(), shape, in_words=True)
 
 
 def _port(name: str, value: Value, dtype: np.dtype, shape: Shape, signature: Shape = ()) -> Port:

@@ -11,6 +11,7 @@ from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
 from nnvk.importers.idioms.counted import Counted
+from nnvk.importers.idioms.int64 import Words
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType, Shape
 
@@ -54,12 +55,15 @@ class Tensor:
     dtype: np.dtype
     shape: Shape
     value: Value | None = None
-    """The NNAPI tensor. Of real numbers, and of 8 bits, it may be quantised; None: a constant not used so far."""
+    """The NNAPI tensor. Of real numbers, and of 8 bits, it may be quantised; None: a constant not used so far, or
+    ``words``."""
     array: np.ndarray | None = None
     """The elements of a constant."""
     steps: Steps | None = None
     is_cast: bool = False
     """Of FLOAT16, whether it is another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
+    words: Words | None = None
+    """The NNAPI tensors, instead of ``value``, of whole numbers that may need 64 bits."""
     counted: Counted | None = None
     """Where data decide how many elements there are: ``shape`` has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)

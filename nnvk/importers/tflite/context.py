@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnvk.importers.emitter import F32, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
 from nnvk.importers.idioms.counted import Counted
+from nnvk.importers.idioms.int64 import Number, Words
 from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor
@@ -56,6 +58,7 @@ class Context(Emitter):
         writers: Mapping[int, Operator],
         variables: Variables,
         counted: Sequence[Counted | None],
+        words: Sequence[Words | None],
         *,
         is_real: bool = False,
     ) -> None:
@@ -64,6 +67,8 @@ class Context(Emitter):
         self.is_real = is_real
         """Whether it is computed as real numbers where the file has INT16."""
         self.inputs = inputs
+        self.words = words
+        """Of each input, the numbers of 64 bits that it is a check of."""
         self.counted = counted
         """Of each input, where data decide how many of its elements count."""
         self.gives: dict[int, Counted] = {}
@@ -93,6 +98,17 @@ class Context(Emitter):
         if value is None:
             raise Unmapped(f"input {position} is missing")
         return value
+
+    def exact(self, position: int) -> Number:
+        """Whole numbers of up to 64 bits: an input that must be there."""
+        value = self.input(position)
+        return self.words[position] or value
+
+    def with_inputs(self, inputs: Sequence[Value | None]) -> Context:
+        """The operator with other inputs."""
+        other = copy(self)
+        other.inputs, other.words = inputs, [None] * len(inputs)
+        return other
 
     def all_inputs(self) -> list[Value]:
         """All inputs of an operator that takes any number."""

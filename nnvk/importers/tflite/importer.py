@@ -20,10 +20,11 @@ from nnvk.importers.emitter import Emitter, same_quantisation
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.idioms.counted import Counted, cut
+from nnvk.importers.idioms.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.shapes import Shapes, wanted_shapes
-from nnvk.importers.tflite import counted
+from nnvk.importers.tflite import counted, int64
 from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
@@ -236,12 +237,13 @@ def _open_inputs(subgraph: Subgraph) -> str:
     )
 
 
-def _port(tensor: Tensor, value: Value) -> Port:
+def _port(tensor: Tensor, value: Value, in_words: bool = False) -> Port:
     """The edge of a tensor, of the file's shape unless the file leaves that open."""
-    own = value.shape[:-1] if tensor.type == COMPLEX else value.shape
+    own = value.shape[:-1] if tensor.type == COMPLEX or in_words else value.shape
     known = at_least_1d(tensor.shape) == own and (tensor.is_static or bool(tensor.shape))
     shape = tensor.shape if known else tuple(size or -1 for size in own)
-    return Port(tensor.name, value.type.with_dimensions(edge_shape(value.shape)), tensor.type, shape, tensor.signature)
+    type_ = value.type.with_dimensions(edge_shape(value.shape))
+    return Port(tensor.name, type_, tensor.type, shape, tensor.signature, in_words)
 
 
 def _is_alike(before: Value, after: Value) -> bool:
@@ -269,6 +271,8 @@ class Builder:
         self._graph = Graph(owner.budget, owner.relaxed)
         self._writers = {index: operator for operator in subgraph.operators for index in operator.outputs}
         self.values: dict[int, Value] = {}
+        self.words: dict[int, Words] = {}
+        """Tensors of INT64 whose numbers may need 64 bits, which are not among ``values``."""
         self._inputs: dict[int, Value] = {}
         self.counted: dict[int, Counted] = {}
         """Tensors whose size data decide."""
@@ -300,14 +304,14 @@ class Builder:
                 self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
         if len(self._owner.problems) > before or self.lost:
             return None
-        results = [(subgraph.tensors[index], self._cuts.get(index, self.values[index])) for index in subgraph.outputs]
+        results = [(subgraph.tensors[index], *self._result(subgraph.tensors[index])) for index in subgraph.outputs]
         states = self._all_states()
         try:
             names = [
                 *(subgraph.tensors[index].name for index in subgraph.inputs),
                 *(kept.tensor.name for kept, _ in states),
             ]
-            values = [value for _, value in results] + [value for _, value in states]
+            values = [value for _, value, _ in results] + [value for _, value in states]
             model = self._graph.finish(values, names)
         except (NnapiError, Unmapped) as error:
             self._problem("output", 0, error)
@@ -343,7 +347,8 @@ class Builder:
         for index, before in self.states.items():
             type_ = before.type
             initial = np.full(type_.dimensions, type_.zero_point, type_.dtype)
-            states.append((Kept(self.subgraph.tensors[index], before, initial), self.values[index]))
+            tensor = self.subgraph.tensors[index]
+            states.append((Kept(tensor, before, initial), self._value(tensor)))
         for name, kept in self._variables.kept.items():
             named = replace(kept, tensor=replace(kept.tensor, name=name))
             states.append((named, self._variables.values[name]))
@@ -391,11 +396,11 @@ class Builder:
             self.give_up(operator)
             return
         try:
-            words = _BIASES.get(operator.name)
+            wide_bias = _BIASES.get(operator.name)
             is_tensor = [
                 index >= 0
                 and tensors[index].type != "RESOURCE"
-                and not (position == words and tensors[index].type == "INT64")
+                and not (position == wide_bias and tensors[index].type == "INT64")
                 for position, index in enumerate(operator.inputs)
             ]
             inputs = [
@@ -403,12 +408,15 @@ class Builder:
                 for index, there in zip(operator.inputs, is_tensor, strict=True)
             ]
             context, values = self._mapped(operator, mapper, inputs)
-            bound = {
-                index: self._bind(context, tensors[index], value)
-                for index, value in zip(operator.outputs, values, strict=False)
-            }
+            bound: dict[int, Value] = {}
+            words: dict[int, Words] = {}
+            for index, number in zip(operator.outputs, values, strict=False):
+                if isinstance(number, Words):
+                    words[index] = self._bind_words(tensors[index], number)
+                else:
+                    bound[index] = self._bind(context, tensors[index], number)
             for position, index in enumerate(operator.outputs[: len(values)]):
-                if (known := counted.passed_on(context, position, values[position])) is not None:
+                if (known := counted.passed_on(context, position, low(values[position]))) is not None:
                     self.counted[index] = known
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
@@ -416,6 +424,7 @@ class Builder:
             self.give_up(operator)
             return
         self.values.update(bound)
+        self.words.update(words)
         self.values.update(context.updates)
         self.mapped.add(operator.index)
 
@@ -429,7 +438,7 @@ class Builder:
 
     def _mapped(
         self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None], *, is_real: bool = False
-    ) -> tuple[Context, Sequence[Value]]:
+    ) -> tuple[Context, Sequence[Number]]:
         """The outputs of an operator; those of INT16 that can't be computed in integers are so as real numbers."""
         context = Context(
             self._graph,
@@ -441,17 +450,18 @@ class Builder:
             self._writers,
             self._variables,
             [self.counted.get(index) for index in operator.inputs],
+            [self.words.get(index) for index in operator.inputs],
             is_real=is_real,
         )
         counted.check(context)
         try:
-            result = mapper(context)
+            result = int64.mapped(context, mapper)
         except Unmapped:
             real = [context.real(value) if value is not None and _is_wide(value) else value for value in inputs]
             if real == list(inputs):
                 raise
             return self._mapped(operator, mapper, real, is_real=True)
-        return context, [result] if isinstance(result, Value) else result
+        return context, [result] if isinstance(result, Value | Words) else result
 
     def _has_stand_in(self, tensor: Tensor) -> bool:
         """Whether a lost tensor has a value that its readers can be mapped with; makes one where its type is known."""
@@ -467,9 +477,19 @@ class Builder:
             self.values[tensor.index] = self._graph.input(type_)
         return True
 
+    def _bind_words(self, tensor: Tensor, words: Words) -> Words:
+        """The numbers of 64 bits of an output, checked against what the file declares."""
+        if tensor.index in self.values or tensor.index in self.words or tensor.data is not None:
+            raise Unmapped(f"its output {tensor} has a value already")
+        if tensor.type != "INT64":
+            raise Unmapped(f"its output {tensor} is declared {tensor.type}, its inputs give INT64")
+        if tensor.is_static and words.shape != at_least_1d(tensor.shape):
+            raise Unmapped(f"its output {tensor} is declared {list(tensor.shape)}, its inputs give {list(words.shape)}")
+        return words
+
     def _bind(self, c: Context, tensor: Tensor, value: Value) -> Value:
         """The value of an output, in the quantisation that the file declares, checked against its shape."""
-        if tensor.index in self.values or tensor.data is not None:
+        if tensor.index in self.values or tensor.index in self.words or tensor.data is not None:
             raise Unmapped(f"its output {tensor} has a value already")
         declared = operand_type(tensor)
         if value.code is not declared.code or (
@@ -496,8 +516,10 @@ class Builder:
         self.values[tensor.index] = self._inputs[tensor.index] = self._graph.input(type_)
 
     def _value(self, tensor: Tensor) -> Value:
-        """The value that an operator reads."""
+        """The value that an operator reads; numbers of 64 bits are checked to fit into 32 when the model runs."""
         index = tensor.index
+        if index in self.words:
+            return narrowed(Emitter(self._graph), self.words[index])
         if index not in self.values:
             self.values[index] = self._first_value(tensor)
         return self.values[index]
@@ -524,12 +546,20 @@ class Builder:
             if what == "input":
                 self.add_input(tensor)
             elif (known := self.counted.get(tensor.index)) is not None:
-                self._cuts[tensor.index] = self._cut(self.values[tensor.index], known)
+                self._cuts[tensor.index] = self._cut(self._value(tensor), known)
             else:
                 self._value(tensor)
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             self._problem(what, position, error)
             self.lost.add(tensor.index)
+
+    def _result(self, tensor: Tensor) -> tuple[Value, bool]:
+        """An output of the subgraph, and whether it has both words of numbers, as only that of a whole model may."""
+        if tensor.index in self._cuts:
+            return self._cuts[tensor.index], False
+        if tensor.index in self.words and len(self._owner.under_way) <= 1:
+            return together(Emitter(self._graph), self.words[tensor.index]), True
+        return self._value(tensor), False
 
     def _cut(self, value: Value, known: Counted) -> Value:
         """What counts of an output whose size data decide."""

@@ -10,8 +10,9 @@ import numpy as np
 from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
+from nnvk.importers.idioms.cumulative import cumulative
 from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of, cumulative
+from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator

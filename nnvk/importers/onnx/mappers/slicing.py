@@ -291,16 +291,23 @@ def top_k(c: Context) -> list[Tensor]:
     rows = c.reshape(last, (last.size // last.shape[-1], last.shape[-1]))
     is_smallest = not c.node.integer("largest", 1)
     if is_smallest:
-        rows = each(c, Op.NEG, rows)
+        rows = _upside_down(c, rows)
     best, places = largest(c, rows, k)
     if is_smallest:
-        best = each(c, Op.NEG, best)
+        best = _upside_down(c, best)
     back = [order.index(one) for one in range(source.rank)]
     shape = [*(source.shape[one] for one in order[:-1]), k]
     return [
         c.give(transposed(c, c.reshape(found, shape), back), None, dtype)
         for found, dtype in ((best, source.dtype), (places, np.dtype(np.int64)))
     ]
+
+
+def _upside_down(c: Context, value: Value) -> Value:
+    """The numbers in the opposite order. The lowest whole number has no counterpart above 0."""
+    if value.code is I32.code:
+        return joint(c, Op.SUB, c.constant(-1, I32), value, NONE, out=I32)
+    return each(c, Op.NEG, value)
 
 
 @operator("ArgMax", "ArgMin")

@@ -7,7 +7,8 @@ import numpy as np
 from nnvk.api import ExtendedOperationCode, OperationCode
 from nnvk.importers.emitter import I32, is_quantised
 from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.moving import axis_of, cumulative, merged
+from nnvk.importers.idioms.cumulative import cumulative
+from nnvk.importers.idioms.moving import axis_of, merged
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin

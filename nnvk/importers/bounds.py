@@ -1,0 +1,132 @@
+"""Between which whole numbers the elements of tensors lie, as far as the operations that give them tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+
+Bounds = tuple[int, int]
+"""The least and the largest number that an element may be."""
+
+INT32: Bounds = (-(2**31), 2**31 - 1)
+INT64: Bounds = (-(2**63), 2**63 - 1)
+
+
+def within(bounds: Bounds, outer: Bounds) -> bool:
+    """Whether all numbers lie within other bounds."""
+    return outer[0] <= bounds[0] and bounds[1] <= outer[1]
+
+
+def of_dtype(dtype: np.dtype) -> Bounds:
+    """The numbers that a type of whole numbers has."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def of_array(array: np.ndarray) -> Bounds:
+    """The least and the largest element of whole numbers."""
+    return (int(array.min()), int(array.max())) if array.size else (0, 0)
+
+
+def union(*several: Bounds) -> Bounds:
+    """The bounds of elements out of any of these."""
+    return min(low for low, _ in several), max(high for _, high in several)
+
+
+# --- exact results: no number comes round --------------------------------------------------------------------
+
+
+def total(first: Bounds, second: Bounds) -> Bounds:
+    """Of sums."""
+    return first[0] + second[0], first[1] + second[1]
+
+
+def difference(first: Bounds, second: Bounds) -> Bounds:
+    """Of differences."""
+    return first[0] - second[1], first[1] - second[0]
+
+
+def product(first: Bounds, second: Bounds) -> Bounds:
+    """Of products."""
+    corners = [one * other for one in first for other in second]
+    return min(corners), max(corners)
+
+
+def quotient(first: Bounds, second: Bounds) -> Bounds:
+    """Of quotients, however they are rounded; a number divided by 0 is 0."""
+    divisors = {one for one in (*second, -1, 1) if one and second[0] <= one <= second[1]}
+    rounded = [found for number in first for one in divisors for found in (number // one, -(-number // one))]
+    return (min(0, *rounded), max(0, *rounded)) if rounded else (0, 0)
+
+
+def magnitude(source: Bounds) -> Bounds:
+    """Of numbers without their sign."""
+    least = 0 if source[0] <= 0 <= source[1] else min(map(abs, source))
+    return least, max(map(abs, source))
+
+
+PAIRS: Mapping[KnownCode, Callable[[Bounds, Bounds], Bounds]] = {
+    Op.ADD: total,
+    Op.SUB: difference,
+    Op.MUL: product,
+    Op.DIV: quotient,
+    Op.MAXIMUM: lambda first, second: (max(first[0], second[0]), max(first[1], second[1])),
+    Op.MINIMUM: lambda first, second: (min(first[0], second[0]), min(first[1], second[1])),
+}
+SINGLE: Mapping[KnownCode, Callable[[Bounds], Bounds]] = {
+    Op.ABS: magnitude,
+    Op.NEG: lambda source: (-source[1], -source[0]),
+}
+
+# --- of operations -------------------------------------------------------------------------------------------
+
+_MOVING: frozenset[KnownCode] = frozenset(
+    {
+        *(Op.EXPAND_DIMS, Op.GATHER, Op.MIRROR_PAD, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.RESHAPE, Op.REVERSE, Op.SLICE),
+        *(Op.SPLIT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.TILE, Op.TRANSPOSE, ExtendedOperationCode.GATHER_ND),
+    }
+)
+"""Operations that give elements of their first input."""
+_JOINING: frozenset[KnownCode] = frozenset({Op.PACK, Op.SELECT})
+"""Operations that give elements of all their inputs but the first one."""
+_POSITIONS: frozenset[KnownCode] = frozenset({Op.ARGMAX, Op.ARGMIN})
+
+
+def of_results(
+    code: KnownCode, inputs: Sequence[Bounds | None], operands: Sequence[OperandType], results: int
+) -> list[Bounds]:
+    """The bounds of an operation's results as TENSOR_INT32, where numbers come round.
+
+    ``inputs`` are None for operands that are not whole numbers, ``operands`` their types.
+    """
+    everything = [INT32] * results
+    first = inputs[0] if inputs else None
+    if code in _POSITIONS:
+        found = [(0, math.prod(operands[0].dimensions))]
+    elif code is Op.CAST:
+        found = [(0, 255) if operands[0].code is OperandCode.TENSOR_QUANT8_ASYMM else first or INT32]
+    elif code is Op.TOPK_V2:
+        found = [first or INT32, (0, operands[0].dimensions[-1])]
+    elif code in _MOVING and first is not None:
+        found = [first] * results
+    elif code in _JOINING:
+        joined = inputs[1:]
+        known = [one for one in joined if one is not None]
+        found = [union(*known)] if len(known) == len(joined) else everything
+    elif code in PAIRS and first is not None and inputs[1] is not None:
+        found = [PAIRS[code](first, inputs[1])]
+    elif code in SINGLE and first is not None:
+        found = [SINGLE[code](first)]
+    elif code is ExtendedOperationCode.COMPARE_INT64:
+        found = [(-1, 1)]
+    else:
+        found = everything
+    return [one if within(one, INT32) else INT32 for one in found]

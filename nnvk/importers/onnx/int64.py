@@ -1,0 +1,363 @@
+"""Operators on INT64, UINT32 and UINT64, whose results may leave 32 bits: what is exact of them whatever they leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.importers import bounds
+from nnvk.importers.emitter import F32, I32
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Value, at_least_1d
+from nnvk.importers.idioms import int64
+from nnvk.importers.idioms.cumulative import cumulative_exactly
+from nnvk.importers.idioms.int64 import Number, Words
+from nnvk.importers.idioms.moving import axis_of
+from nnvk.importers.idioms.reductions import folded_exactly
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.reduction import axes_of
+from nnvk.importers.onnx.reader import dtype_of
+from nnvk.importers.onnx.registry import Mapper, Result, find
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import OperationCode
+from nnvk.types.operand import Shape
+
+Op = OperationCode
+
+_WIDE = frozenset(map(np.dtype, (np.int64, np.uint32, np.uint64)))
+"""Types that have numbers beyond those of INT32."""
+_FITTING = frozenset(
+    [
+        *("And", "ArgMax", "ArgMin", "Clip", "Compress", "Concat", "DepthToSpace", "Equal", "Expand", "EyeLike"),
+        *("Flatten", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "If", "Less"),
+        *("LessOrEqual", "Loop", "Max", "Min", "Mod", "NonZero", "OneHot", "Pad", "ReduceMax", "ReduceMin", "Relu"),
+        *(
+            "Reshape",
+            "ReverseSequence",
+            "Scan",
+            "Scatter",
+            "ScatterElements",
+            "ScatterND",
+            "Shape",
+            "Sign",
+            "Size",
+            "Slice",
+            "SpaceToDepth",
+            "Split",
+            "Squeeze",
+        ),
+        *("Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where"),
+    ]
+)
+"""Operators whose results fit into 32 bits where their inputs do."""
+
+
+def mapped(c: Context, mapper: Mapper) -> Result | Sequence[Result]:
+    """What a mapper gives for a node, or what is exact where numbers may need more than 32 bits.
+
+    Where neither is, an execution in which a number leaves 32 bits ends with OP_FAILED.
+    """
+    rule = _RULES.get(c.node.kind)
+    exact = None if rule is None else rule(c)
+    if exact is not None:
+        return exact
+    before = c.graph.is_checked
+    first = c.optional(0)
+    c.graph.is_checked = first is not None and first.dtype in _WIDE and c.node.op_type not in _FITTING
+    try:
+        return mapper(c)
+    finally:
+        c.graph.is_checked = before
+
+
+_RULES: dict[str, Callable[[Context], Sequence[Tensor | None] | Tensor | None]] = {}
+
+
+def _rule(*names: str) -> Callable[[Callable[[Context], Sequence[Tensor | None] | Tensor | None]], None]:
+    def register(rule: Callable[[Context], Sequence[Tensor | None] | Tensor | None]) -> None:
+        _RULES.update(dict.fromkeys(names, rule))
+
+    return register
+
+
+def _is_wide(c: Context) -> bool:
+    return c.tensor().dtype in _WIDE
+
+
+def _has_words(c: Context) -> bool:
+    return any(one is not None and c.needs_words(one) for one in c.inputs)
+
+
+def _shape(c: Context, *positions: int) -> Shape:
+    """The shape that inputs broadcast to."""
+    return np.broadcast_shapes(*(c.tensor(position).shape for position in positions))
+
+
+def _pair(c: Context) -> tuple[Number, Number]:
+    return c.exact(c.tensor(0)), c.exact(c.tensor(1))
+
+
+# --- arithmetic ----------------------------------------------------------------------------------------------
+
+_ARITHMETIC = {"Add": Op.ADD, "Sub": Op.SUB, "Mul": Op.MUL, "Div": Op.DIV}
+
+
+@_rule(*_ARITHMETIC)
+def _arithmetic(c: Context) -> Tensor | None:
+    if not _is_wide(c):
+        return None
+    result = int64.combined(c, _ARITHMETIC[c.node.op_type], *_pair(c))
+    return c.give_exactly(result, _shape(c, 0, 1), c.tensor().dtype)
+
+
+@_rule("Mod")
+def _remainder(c: Context) -> Tensor | None:
+    is_floored = not c.node.integer("fmod", 0)
+    if not _is_wide(c) or (is_floored and not _has_words(c)):
+        return None
+    return c.give_exactly(int64.remainder(c, *_pair(c), is_floored=is_floored), _shape(c, 0, 1), c.tensor().dtype)
+
+
+@_rule("Neg", "Abs")
+def _signed(c: Context) -> Tensor | None:
+    if not _is_wide(c):
+        return None
+    change = int64.negated if c.node.op_type == "Neg" else int64.magnitude
+    return c.give_exactly(change(c, c.exact(c.tensor())), c.tensor().shape, c.tensor().dtype)
+
+
+@_rule("Sum", "Max", "Min")
+def _variadic(c: Context) -> Tensor | None:
+    if not _is_wide(c) or (c.node.op_type != "Sum" and not _has_words(c)):
+        return None
+    total, *rest = (c.exact(tensor) for tensor in c.tensors())
+    for one in rest:
+        if c.node.op_type == "Sum":
+            total = int64.combined(c, Op.ADD, total, one)
+        else:
+            total = int64.extreme(c, Op.MAXIMUM if c.node.op_type == "Max" else Op.MINIMUM, total, one)
+    return c.give_exactly(total, _shape(c, *range(len(c.inputs))), c.tensor().dtype)
+
+
+_MOST_POWER = 64
+
+
+@_rule("Pow")
+def _power(c: Context) -> Tensor | None:
+    exponent = c.tensor(1).array
+    if not _is_wide(c) or exponent is None or exponent.size != 1:
+        return None
+    number = float(exponent.reshape(()))
+    if not (number.is_integer() and 1 <= number <= _MOST_POWER):
+        return None
+    result = int64.power(c, c.exact(c.tensor(0)), int(number))
+    shape = _shape(c, 0, 1)
+    result = int64.moved(c, lambda word: c.reshape(word, at_least_1d(shape)), result)
+    return c.give_exactly(result, shape, c.tensor().dtype)
+
+
+@_rule("MatMul")
+def _product(c: Context) -> Tensor | None:
+    left, right = c.tensor(0), c.tensor(1)
+    if not _is_wide(c) or left.rank < 2 or right.rank < 2 or left.shape[-1] != right.shape[-2]:
+        return None
+    first, second = _pair(c)
+    first = int64.moved(c, lambda word: c.reshape(word, (*left.shape, 1)), first)
+    second = int64.moved(c, lambda word: c.reshape(word, (*right.shape[:-2], 1, *right.shape[-2:])), second)
+    products = int64.combined(c, Op.MUL, first, second)
+    axis = len(products.shape) - 2
+    total = folded_exactly(c, Op.REDUCE_SUM, products, [axis])
+    return c.give_exactly(total, (*total.shape[:axis], total.shape[-1]), left.dtype)
+
+
+# --- along axes ----------------------------------------------------------------------------------------------
+
+_REDUCTIONS = {
+    "ReduceL1": Op.REDUCE_SUM,
+    "ReduceMax": Op.REDUCE_MAX,
+    "ReduceMean": Op.MEAN,
+    "ReduceMin": Op.REDUCE_MIN,
+    "ReduceProd": Op.REDUCE_PROD,
+    "ReduceSum": Op.REDUCE_SUM,
+    "ReduceSumSquare": Op.REDUCE_SUM,
+}
+
+
+@_rule(*_REDUCTIONS)
+def _reduced(c: Context) -> Tensor | None:
+    source, axes = c.tensor(), axes_of(c)
+    name = c.node.op_type
+    if not _is_wide(c) or (axes is None and name not in ("ReduceL1", "ReduceSumSquare")):
+        return None
+    number, axes = c.exact(source), axes or []
+    if name == "ReduceL1":
+        number = int64.magnitude(c, number)
+    elif name == "ReduceSumSquare":
+        number = int64.combined(c, Op.MUL, number, number)
+    keep = c.node.integer("keepdims", 1)
+    shape = [1 if axis in axes else size for axis, size in enumerate(source.shape) if keep or axis not in axes]
+    return c.give_exactly(folded_exactly(c, _REDUCTIONS[name], number, axes), shape, source.dtype)
+
+
+_CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
+
+
+@_rule(*_CUMULATIVE)
+def _cumulative(c: Context) -> Tensor | None:
+    source = c.tensor()
+    if not _is_wide(c):
+        return None
+    axis = axis_of(int(c.scalar(1, "the axis")), source.rank)
+    exclusive, reverse = bool(c.node.integer("exclusive", 0)), bool(c.node.integer("reverse", 0))
+    code = _CUMULATIVE[c.node.op_type]
+    result = cumulative_exactly(c, code, c.exact(source), axis, exclusive=exclusive, reverse=reverse)
+    return c.give_exactly(result, source.shape, source.dtype)
+
+
+# --- comparison and choice -----------------------------------------------------------------------------------
+
+_COMPARISONS = {
+    "Equal": Op.EQUAL,
+    "Greater": Op.GREATER,
+    "GreaterOrEqual": Op.GREATER_EQUAL,
+    "Less": Op.LESS,
+    "LessOrEqual": Op.LESS_EQUAL,
+}
+
+
+@_rule(*_COMPARISONS)
+def _compared(c: Context) -> Tensor | None:
+    if not _has_words(c):
+        return None
+    return c.give(int64.compared(c, _COMPARISONS[c.node.op_type], *_pair(c)), _shape(c, 0, 1), np.bool_)
+
+
+@_rule("Where")
+def _chosen(c: Context) -> Tensor | None:
+    if not _has_words(c):
+        return None
+    result = int64.selected(c, c.number(0), c.exact(c.tensor(1)), c.exact(c.tensor(2)))
+    return c.give_exactly(result, _shape(c, 0, 1, 2), c.tensor(1).dtype)
+
+
+@_rule("Clip")
+def _clipped(c: Context) -> Tensor | None:
+    if not _has_words(c):
+        return None
+    result = c.exact(c.tensor())
+    for position, code in ((1, Op.MAXIMUM), (2, Op.MINIMUM)):
+        if c.has(position):
+            result = int64.extreme(c, code, result, c.exact(c.tensor(position)))
+    return c.give_exactly(result, c.tensor().shape, c.tensor().dtype)
+
+
+@_rule("Relu")
+def _positive(c: Context) -> Tensor | None:
+    if not _has_words(c):
+        return None
+    result = int64.extreme(c, Op.MAXIMUM, c.exact(c.tensor()), c.constant(0, I32))
+    return c.give_exactly(result, c.tensor().shape, c.tensor().dtype)
+
+
+@_rule("Sign")
+def _sign(c: Context) -> Tensor | None:
+    if not _has_words(c):
+        return None
+    return c.give(int64.order(c, c.exact(c.tensor()), c.constant(0, I32)), c.tensor().shape, c.tensor().dtype)
+
+
+# --- types ---------------------------------------------------------------------------------------------------
+
+
+@_rule("Cast", "CastLike")
+def _cast(c: Context) -> Tensor | None:
+    source = c.tensor(0)
+    target = dtype_of(c.node.integer("to", 0), "its output") if c.node.op_type == "Cast" else c.tensor(1).dtype
+    if source.dtype == target or source.dtype == np.bool_:
+        return None
+    if source.dtype.kind == "f":
+        if target not in _WIDE:
+            return None
+        return c.give_exactly(int64.from_real(c, c.widened(c.number(0))), source.shape, target)
+    if target.kind in "iu":
+        if source.words is None and target not in _WIDE:
+            return None
+        return c.give_exactly(c.exact(source), source.shape, target)
+    if source.words is None:
+        return None
+    if target == np.bool_:
+        return c.give(int64.is_true(c, source.words), source.shape, target)
+    real = int64.real(c, source.words)
+    return c.give(real if target.itemsize >= F32.dtype.itemsize else c.cast(real, target), source.shape, target)
+
+
+# --- elements in other places --------------------------------------------------------------------------------
+
+_MOVED: Mapping[str, tuple[int, ...] | None] = {
+    "Concat": None,
+    **dict.fromkeys(("DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"), (0,)),
+    **dict.fromkeys(("Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"), (0,)),
+    **dict.fromkeys(("Transpose", "Unsqueeze"), (0,)),
+}
+"""Operators that give elements of some of their inputs, and which these are; None: all."""
+
+
+@_rule(*_MOVED)
+def _moved(c: Context) -> list[Tensor | None] | None:
+    """The node twice, on the low words and on the high ones."""
+    positions = _MOVED[c.node.kind] or range(len(c.inputs))
+    if not any(c.needs_words(c.tensor(position)) for position in positions):
+        return None
+    words = {position: int64.wide(c, c.exact(c.tensor(position))) for position in positions}
+    low, high = (_outputs(c, {at: pick(one) for at, one in words.items()}) for pick in _PICKS)
+    known = bounds.union(*(one.bounds for one in words.values()))
+    return [_joined(one, other, known) for one, other in zip(low, high, strict=True)]
+
+
+_PICKS: tuple[Callable[[Words], Value], ...] = (lambda words: words.low, lambda words: words.high)
+
+
+def _outputs(c: Context, values: Mapping[int, Value]) -> list[Tensor | None]:
+    """The outputs of a node with other tensors as some of its inputs."""
+    inputs = list(c.inputs)
+    for position, value in values.items():
+        inputs[position] = replace(c.tensor(position), value=value, array=None, words=None, laid={})
+    mapper = find(c.node.kind)
+    assert mapper is not None
+    other = Context(c.graph, c.node, inputs, c.outside)
+    result = mapper(other)
+    several = [result] if isinstance(result, Value | Tensor) or result is None else result
+    return [other.give(one) if isinstance(one, Value) else one for one in several]
+
+
+def _joined(low: Tensor | None, high: Tensor | None, known: bounds.Bounds) -> Tensor | None:
+    if low is None or high is None or low.value is None or high.value is None:
+        return low  # one that is not made, or that has no elements
+    return replace(low, value=None, words=Words(low.value, high.value, known))
+
+
+@_rule("ScatterElements", "ScatterND", "Scatter")
+def _scattered(c: Context) -> Tensor | None:
+    """Sums of updates; products are refused, which may leave 64 bits."""
+    reduction = c.node.text("reduction", "none")
+    if not _is_wide(c) or reduction not in ("add", "mul"):
+        return None
+    if reduction == "mul":
+        raise Unmapped(f"its products of {c.tensor().dtype} may leave 32 bits, which NNAPI does not have")
+    source, updates = c.tensor(0), c.exact(c.tensor(2))
+    most = math.prod(updates.shape)
+    known = bounds.total(c.exact(source).bounds, bounds.product(updates.bounds, (0, most)))
+    if bounds.within(known, bounds.INT32):
+        return None
+    zeros = c.filled(0, I32, at_least_1d(source.shape))
+
+    def scatter(word: Value) -> Value:
+        result = _outputs(c, {0: zeros, 2: word})[0]
+        assert result is not None and result.value is not None
+        return result.value
+
+    total = int64.scattered_sum(c, scatter, updates, most)
+    return c.give_exactly(int64.combined(c, Op.ADD, c.exact(source), total), source.shape, source.dtype)
