@@ -77,9 +77,10 @@ def test_the_lowest_number_of_32_bits() -> None:
     """What has no counterpart above 0 in 32 bits."""
     nodes = [op("Neg", "x", "a"), op("Abs", "x", "b"), op("Div", "x m", "c"), op("Div", "x three", "d")]
     nodes += [op("Mod", "x three", "e", fmod=1), op("Mod", "x three", "f")]
+    nodes += [op("Mod", "x m", "g"), op("Mod", "x m", "h", fmod=1), op("Div", "x x", "i")]
     constants = {"m": np.array(-1), "three": np.array(3)}
     lowest = np.array([-(2**31), 2**31 - 1, 5, -5])
-    same(model(nodes, {"x": (I64, (4,))}, list("abcdef"), constants), {"x": lowest})
+    same(model(nodes, {"x": (I64, (4,))}, list("abcdefghi"), constants), {"x": lowest})
 
 
 def test_the_smallest_of_numbers_at_the_end_of_32_bits() -> None:
@@ -120,6 +121,11 @@ def test_choice_and_clipping() -> None:
     nodes = [PRODUCT, op("Greater", "w x", "g"), op("Where", "g w y", "a"), op("Clip", "w low high", "b")]
     constants = {"low": np.array(-(2**40)), "high": np.array(5)}
     same(model(nodes, XY, ["a", "b"], constants), FEEDS)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(2**63), 5), (2**33, 2**34), (-5, 2**40), (-(2**40), -(2**35))])
+def test_limits_beyond_32_bits(low: int, high: int) -> None:
+    same(model([op("Clip", "x low high", "z")], XY, ["z"], {"low": np.array(low), "high": np.array(high)}), FEEDS)
 
 
 @pytest.mark.parametrize(

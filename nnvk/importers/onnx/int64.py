@@ -31,25 +31,12 @@ _WIDE = frozenset(map(np.dtype, (np.int64, np.uint32, np.uint64)))
 """Types that have numbers beyond those of INT32."""
 _FITTING = frozenset(
     [
-        *("And", "ArgMax", "ArgMin", "Clip", "Compress", "Concat", "DepthToSpace", "Equal", "Expand", "EyeLike"),
-        *("Flatten", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "If", "Less"),
-        *("LessOrEqual", "Loop", "Max", "Min", "Mod", "NonZero", "OneHot", "Pad", "ReduceMax", "ReduceMin", "Relu"),
-        *(
-            "Reshape",
-            "ReverseSequence",
-            "Scan",
-            "Scatter",
-            "ScatterElements",
-            "ScatterND",
-            "Shape",
-            "Sign",
-            "Size",
-            "Slice",
-            "SpaceToDepth",
-            "Split",
-            "Squeeze",
-        ),
-        *("Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where"),
+        *("And", "ArgMax", "ArgMin", "Cast", "CastLike", "Clip", "Compress", "Concat", "DepthToSpace", "Equal"),
+        *("Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual"),
+        *("Identity", "If", "Less", "LessOrEqual", "Loop", "Max", "Min", "Mod", "NonZero", "OneHot", "Pad"),
+        *("ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements"),
+        *("ScatterND", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK"),
+        *("Transpose", "Trilu", "Unsqueeze", "Where"),
     ]
 )
 """Operators whose results fit into 32 bits where their inputs do."""
@@ -249,8 +236,12 @@ def _clipped(c: Context) -> Tensor | None:
         return None
     result = c.exact(c.tensor())
     for position, code in ((1, Op.MAXIMUM), (2, Op.MINIMUM)):
-        if c.has(position):
-            result = int64.extreme(c, code, result, c.exact(c.tensor(position)))
+        if not c.has(position):
+            continue
+        limit = c.exact(c.tensor(position))
+        low, high = (limit, result) if code is Op.MAXIMUM else (result, limit)
+        if low.bounds[1] > high.bounds[0]:  # else the limit is beyond all numbers
+            result = int64.extreme(c, code, result, limit)
     return c.give_exactly(result, c.tensor().shape, c.tensor().dtype)
 
 

@@ -1,0 +1,89 @@
+"""Between which numbers results lie: never outside, and at both ends of what can come out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nnvk.importers import bounds
+from nnvk.importers.budget import Budget
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import Graph, Value
+from nnvk.types.codes import OperationCode as Op
+
+INTERVALS = [(low, high) for low in range(-4, 5) for high in range(low, 5)]
+
+
+def quotients(first: int, second: int) -> list[int]:
+    """Rounded down, and towards 0."""
+    return [first // second, int(first / second)] if second else [0]
+
+
+FUNCTIONS = {
+    Op.ADD: lambda first, second: [first + second],
+    Op.SUB: lambda first, second: [first - second],
+    Op.MUL: lambda first, second: [first * second],
+    Op.DIV: quotients,
+    Op.MAXIMUM: lambda first, second: [max(first, second)],
+    Op.MINIMUM: lambda first, second: [min(first, second)],
+}
+
+
+@pytest.mark.parametrize("code", FUNCTIONS)
+def test_pairs(code: Op) -> None:
+    for first, second in itertools.product(INTERVALS, INTERVALS):
+        pairs = itertools.product(range(first[0], first[1] + 1), range(second[0], second[1] + 1))
+        found = [number for pair in pairs for number in FUNCTIONS[code](*pair)]
+        given = bounds.PAIRS[code](first, second)
+        assert bounds.within((min(found), max(found)), given), (first, second)
+        if code is not Op.DIV:
+            assert given == (min(found), max(found))
+
+
+@pytest.mark.parametrize(("code", "function"), [(Op.ABS, abs), (Op.NEG, lambda number: -number)])
+def test_single_numbers(code: Op, function) -> None:
+    for interval in INTERVALS:
+        found = [function(number) for number in range(interval[0], interval[1] + 1)]
+        assert bounds.SINGLE[code](interval) == (min(found), max(found))
+
+
+@pytest.fixture
+def c() -> Emitter:
+    return Emitter(Graph(Budget(1 << 20)))
+
+
+def whole(c: Emitter, *shape: int, known: bounds.Bounds | None = None) -> Value:
+    return c.graph.input(I32.with_dimensions(shape), known)
+
+
+def test_inputs_and_constants(c: Emitter) -> None:
+    assert whole(c, 3).bounds == bounds.INT32
+    assert whole(c, 3, known=(0, 255)).bounds == (0, 255)
+    assert c.constant(np.array([3, -7, 5]), I32).bounds == (-7, 5)
+    assert c.reshape(whole(c, 2, 3, known=(1, 2)), (6,)).bounds == (1, 2)
+
+
+def test_operations(c: Emitter) -> None:
+    x = whole(c, 2, 3, known=(-5, 9))
+    total = c.emit(Op.ADD, x, c.constant(100, I32), NONE, out=I32)
+    assert total.bounds == (95, 109)
+    assert c.emit(Op.MUL, total, total, NONE, out=I32).bounds == (9025, 11881)
+    assert c.emit(Op.PACK, 0, x, total, out=I32).bounds == (-5, 109)
+    assert c.emit(Op.GATHER, x, 1, np.array([0, 2]), out=I32).bounds == (-5, 9)
+    assert c.emit(Op.ARGMAX, x, 1, out=I32).bounds == (0, 6)
+    is_large = c.emit(Op.GREATER, x, c.constant(2, I32), out=BOOL8)
+    assert c.as_number(is_large, I32).bounds == (0, 1)
+
+
+def test_what_leaves_32_bits_comes_round(c: Emitter) -> None:
+    x = whole(c, 2, known=(0, 2**31 - 1))
+    assert c.emit(Op.ADD, x, c.constant(1, I32), NONE, out=I32).bounds == bounds.INT32
+    assert c.emit(Op.CAST, c.graph.input(F32.with_dimensions((2,))), out=I32).bounds == bounds.INT32
+
+
+def test_a_constant_that_does_not_fit_is_refused(c: Emitter) -> None:
+    with pytest.raises(Unmapped, match="whole numbers must fit into 32 bits, got 4294967297 to 4294967297"):
+        c.constant(np.array([2**32 + 1]), I32)
