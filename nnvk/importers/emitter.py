@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from nnvk.importers.bounds import INT32, of_array, within
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value, at_least_1d
+from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
+from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import STEP_CODES, OperandType, Shape
@@ -19,6 +21,14 @@ I32 = OperandType(OperandCode.TENSOR_INT32)
 BOOL8 = OperandType(OperandCode.TENSOR_BOOL8)
 NONE = int(FuseCode.NONE)
 
+_MOVING = frozenset(
+    {
+        *(OperationCode.CONCATENATION, OperationCode.GATHER, OperationCode.MIRROR_PAD, OperationCode.PACK),
+        *(OperationCode.PAD, OperationCode.PAD_V2, OperationCode.REVERSE, OperationCode.SLICE, OperationCode.SPLIT),
+        *(OperationCode.STRIDED_SLICE, OperationCode.TILE, OperationCode.TRANSPOSE),
+    }
+)
+"""Operations that only move elements. NNAPI has none of them for booleans."""
 _SCALE_TOLERANCE = 1e-6
 """Relative difference of scales that converters leave by rounding, and that means the same."""
 
@@ -34,9 +44,22 @@ class Emitter:
 
     # --- adding operations ---------------------------------------------------------------------------------------
 
+    def add(
+        self,
+        code: KnownCode,
+        inputs: Sequence[Argument],
+        types: Sequence[OperandType],
+        declared: Sequence[Shape] | None = None,
+    ) -> list[Value]:
+        """Add an operation on tensors of any rank; booleans are moved as numbers. See `ranks.add`."""
+        if code in _MOVING and any(_is_bool(one) for one in inputs):
+            numbers = [self.as_number(one, F32) if _is_bool(one) else one for one in inputs]
+            return [self.as_bool(value) for value in self.add(code, numbers, [F32] * len(types), declared)]
+        return add(self.graph, code, inputs, types, declared)
+
     def emit(self, code: KnownCode, *inputs: Argument, out: OperandType) -> Value:
         """Add an operation of one output; inference gives the shape."""
-        return self.graph.emit(code, inputs, [out])[0]
+        return self.add(code, inputs, [out])[0]
 
     def keep(self, code: KnownCode, value: Value, *parameters: Argument) -> Value:
         """Add an operation that moves elements: its output has the type of its input."""
@@ -44,7 +67,7 @@ class Emitter:
 
     def emit_many(self, code: KnownCode, *inputs: Argument, outs: Sequence[OperandType]) -> list[Value]:
         """Add an operation of several outputs; their dimensions count where inference does not tell them."""
-        return self.graph.emit(code, inputs, outs, declared=[out.dimensions for out in outs])
+        return self.add(code, inputs, outs, [out.dimensions for out in outs])
 
     def constant(self, elements: np.ndarray | float, type: OperandType) -> Value:
         """A constant of elements (steps where the type is quantised) that are few, or there already."""
@@ -69,14 +92,14 @@ class Emitter:
     def _real(self, value: Value) -> Value:
         if value.array is not None:
             return self.computed(value.shape, F32, lambda: dequantized(value))
-        return self.unshaped(OperationCode.DEQUANTIZE, value, out=F32)
+        return self.emit(OperationCode.DEQUANTIZE, value, out=F32)
 
     def widened(self, value: Value) -> Value:
         """`real`, and FLOAT16 in FLOAT32."""
         if value.code is not OperandCode.TENSOR_FLOAT16:
             return self.real(value)
         if (array := value.array) is None:
-            return self.unshaped(OperationCode.CAST, value, out=F32)
+            return self.emit(OperationCode.CAST, value, out=F32)
         return value.once("real", lambda: self.computed(value.shape, F32, lambda: array.astype(np.float32)))
 
     def like(self, value: Value, leading: Value) -> Value:
@@ -91,7 +114,7 @@ class Emitter:
             return value
         if not is_quantised(value) and value.code not in (F32.code, OperandCode.TENSOR_FLOAT16):
             return value
-        return self.unshaped(self.rounding, self.real(value), out=type)
+        return self.emit(self.rounding, self.real(value), out=type)
 
     # --- shape ---------------------------------------------------------------------------------------------------
 
@@ -110,21 +133,12 @@ class Emitter:
             raise Unmapped(
                 f"a tensor with scales per channel can't be reshaped from {list(value.shape)} to {list(shape)}"
             )
-        if value.code is OperandCode.TENSOR_BOOL8 and value.array is None:
-            return self.as_bool(self.reshape(self.as_number(value, F32), shape))
         return self.graph.reshape(value, shape)
 
     def around(self, value: Value, axis: int) -> Value:
         """The value with all dimensions before ``axis`` as one and all behind it as one."""
         shape = value.shape
         return self.reshape(value, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
-
-    def unshaped(self, code: KnownCode, value: Value, *parameters: Argument, out: OperandType) -> Value:
-        """An operation on each element by itself, which has no need of a rank above `MAX_RANK`."""
-        if len(value.shape) <= MAX_RANK:
-            return self.emit(code, value, *parameters, out=out)
-        flat = self.emit(code, self.reshape(value, (value.size,)), *parameters, out=out)
-        return self.reshape(flat, value.shape)
 
     def broadcast(self, value: Value, shape: Shape) -> Value:
         """The value repeated along its dimensions of size 1 to fill ``shape``."""
@@ -141,11 +155,8 @@ class Emitter:
             return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
-        sizes, repeats = list(padded), [full // size for size, full in zip(padded, shape, strict=True)]
-        if len(padded) > MAX_RANK:
-            sizes, repeats = _runs(padded, shape)
-        tiled = self.emit(OperationCode.TILE, self.reshape(value, sizes), np.array(repeats), out=value.type)
-        return self.reshape(tiled, shape)
+        repeats = np.array([full // size for size, full in zip(padded, shape, strict=True)])
+        return self.emit(OperationCode.TILE, self.reshape(value, padded), repeats, out=value.type)
 
     def filled(self, number: float | np.ndarray, type: OperandType, shape: Sequence[int]) -> Value:
         """A constant of one number (a step where the type is quantised) everywhere."""
@@ -154,9 +165,10 @@ class Emitter:
     # --- booleans ------------------------------------------------------------------------------------------------
 
     def as_number(self, value: Value, type: OperandType) -> Value:
-        """1 where a boolean tensor is true, 0 elsewhere: NNAPI casts and moves no booleans."""
-        ones, zeros = (self.filled(number, type, value.shape) for number in (1, 0))
-        return self.emit(OperationCode.SELECT, value, ones, zeros, out=type)
+        """1 where a boolean tensor is true, 0 elsewhere: NNAPI casts no booleans."""
+        source = value.origin or value  # numbers are easier to reshape
+        ones, zeros = (self.filled(number, type, source.shape) for number in (1, 0))
+        return self.reshape(self.emit(OperationCode.SELECT, source, ones, zeros, out=type), value.shape)
 
     def as_bool(self, value: Value) -> Value:
         """True where a tensor is not 0."""
@@ -164,16 +176,8 @@ class Emitter:
         return self.emit(OperationCode.NOT_EQUAL, value, zero, out=BOOL8)
 
 
-def _runs(padded: Shape, shape: Shape) -> tuple[list[int], list[int]]:
-    """Sizes and repetitions where neighbours that are all repeated, or not, are one dimension."""
-    sizes: list[int] = []
-    repeats: list[int] = []
-    for size, full in zip(padded, shape, strict=True):
-        if sizes and (full == 1 or (size != full) == (repeats[-1] > 1)):
-            sizes[-1], repeats[-1] = sizes[-1] * size, repeats[-1] * (full // size)
-        else:
-            sizes, repeats = [*sizes, size], [*repeats, full // size]
-    return sizes, repeats
+def _is_bool(argument: Argument) -> TypeGuard[Value]:
+    return isinstance(argument, Value) and argument.code is OperandCode.TENSOR_BOOL8
 
 
 def is_quantised(value: Value) -> bool:

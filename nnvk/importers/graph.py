@@ -48,6 +48,7 @@ _FOLDED = frozenset(
 
 None takes much more time than it has elements, as a product would.
 """
+_F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
 _MAX_FOLDED = 1 << 22
@@ -206,6 +207,10 @@ class Graph:
         shape = np.array(value.shape, np.int32)
         return self.emit(Op.RESHAPE, [value, shape], [value.type], fold=False)[0]
 
+    def expose(self, value: Value) -> None:
+        """Add what it takes to make a value an output of the model; `Unmapped` where it can't be one."""
+        self._materialize(self.edge(value))
+
     def edge(self, value: Value) -> Value:
         """The value as an input or output of a model has it, of rank `MAX_RANK` at most."""
         shape = edge_shape(value.shape)
@@ -225,7 +230,7 @@ class Graph:
         """The finished model with these outputs and names of inputs, without the operations that they don't need."""
         outputs = [self.edge(value) for value in outputs]
         for value in outputs:
-            self._materialize(value)
+            self.expose(value)
         written = {index for operation in self._operations for index in operation.outputs}
         results: dict[int, None] = {}
         for value in outputs:
@@ -290,8 +295,20 @@ class Graph:
     def _materialize(self, value: Value) -> None:
         """Add the RESHAPE that gives a value its shape, unless it is there already."""
         if value.index < 0 and value.origin is not None:
-            shape = np.array(value.shape, np.int32)
-            value.index = self.emit(Op.RESHAPE, [value.origin, shape], [value.type])[0].index
+            is_bool = value.code is OperandCode.TENSOR_BOOL8
+            moved = self._as_number(value.origin) if is_bool else value.origin
+            moved = self.emit(Op.RESHAPE, [moved, np.array(value.shape, np.int32)], [moved.type])[0]
+            if is_bool:
+                zero = self.filled(np.array(0, np.float32), _F32.with_dimensions((1,)))
+                moved = self.emit(Op.NOT_EQUAL, [moved, zero], [value.type])[0]
+            value.index = moved.index
+
+    def _as_number(self, value: Value) -> Value:
+        """1 where a boolean tensor is true, 0 elsewhere: NNAPI moves no booleans."""
+        ones, zeros = (
+            self.filled(np.array(number, np.float32), _F32.with_dimensions(value.shape)) for number in (1, 0)
+        )
+        return self.emit(Op.SELECT, [value, ones, zeros], [_F32])[0]
 
     def _fold(self, call: Call, types: Sequence[OperandType]) -> list[Value] | None:
         """What the operation's reference makes of constants; None where that is too much to keep."""

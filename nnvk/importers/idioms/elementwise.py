@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.operand import OperandType, Shape
@@ -17,12 +17,8 @@ Op = OperationCode
 
 
 def joint(c: Emitter, code: OperationCode, first: Value, second: Value, *parameters: int, out: OperandType) -> Value:
-    """An operation on two tensors that broadcast; above `MAX_RANK` where neighbouring dimensions can be merged."""
-    if max(len(first.shape), len(second.shape)) <= MAX_RANK:
-        return c.emit(code, first, second, *parameters, out=out)
-    shape = broadcast_shape(first, second)
-    first, second = (merged_for_pair(c, value, shape, (first.shape, second.shape)) for value in (first, second))
-    return c.reshape(c.emit(code, first, second, *parameters, out=out), shape)
+    """An operation on two tensors that broadcast."""
+    return c.emit(code, first, second, *parameters, out=out)
 
 
 def broadcast_shape(*values: Value) -> Shape:
@@ -32,22 +28,6 @@ def broadcast_shape(*values: Value) -> Shape:
     except ValueError:
         shapes = " and ".join(str(list(value.shape)) for value in values)
         raise Unmapped(f"shapes {shapes} don't broadcast") from None
-
-
-def merged_for_pair(c: Emitter, value: Value, shape: Shape, both: tuple[Shape, ...]) -> Value:
-    """``value`` with neighbouring dimensions merged where both tensors repeat, or don't, along all of them."""
-    padded = [(1,) * (len(shape) - len(one)) + one for one in both]
-    own = (1,) * (len(shape) - len(value.shape)) + value.shape
-    merged: list[int] = []
-    before: tuple[bool, ...] | None = None
-    for axis in range(len(shape)):
-        repeats = tuple(one[axis] == 1 and shape[axis] != 1 for one in padded)
-        if merged and (repeats == before or shape[axis] == 1):
-            merged[-1] *= own[axis]
-        else:
-            merged.append(own[axis])
-            before = repeats
-    return c.reshape(value, merged)
 
 
 def scalar(c: Emitter, number: float, like: Value) -> Value:
@@ -62,7 +42,7 @@ def with_number(c: Emitter, code: OperationCode, value: Value, number: float, *p
 
 def each(c: Emitter, code: KnownCode, value: Value, *parameters: float) -> Value:
     """An operation on each element, which keeps the type."""
-    return c.unshaped(code, value, *parameters, out=value.type)
+    return c.emit(code, value, *parameters, out=value.type)
 
 
 def erf(c: Emitter, value: Value) -> Value:
@@ -78,11 +58,11 @@ def gelu(c: Emitter, value: Value, *, approximate: bool) -> Value:
 def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
     """Integer quotients rounded towards zero; NNAPI rounds down, which is the same for the magnitudes."""
     zero = c.constant(0, I32)
-    magnitude1, magnitude2 = (c.unshaped(Op.ABS, value, out=I32) for value in (first, second))
+    magnitude1, magnitude2 = (c.emit(Op.ABS, value, out=I32) for value in (first, second))
     quotient = joint(c, Op.DIV, magnitude1, magnitude2, NONE, out=I32)
     sign1, sign2 = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
     is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, sign1, sign2, out=BOOL8), quotient.shape)
-    return c.emit(Op.SELECT, is_negative, c.unshaped(Op.NEG, quotient, out=I32), quotient, out=I32)
+    return c.emit(Op.SELECT, is_negative, c.emit(Op.NEG, quotient, out=I32), quotient, out=I32)
 
 
 def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
@@ -90,7 +70,7 @@ def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
     quotient = joint(c, Op.DIV, first, second, NONE, out=first.type)
     if quotient.code is OperandCode.TENSOR_INT32:
         return quotient
-    return c.unshaped(Op.FLOOR, quotient, out=quotient.type)
+    return c.emit(Op.FLOOR, quotient, out=quotient.type)
 
 
 def floor_remainder(c: Emitter, first: Value, second: Value) -> Value:
@@ -142,9 +122,6 @@ def chosen(c: Emitter, condition: Value, first: Value, second: Value, out: Opera
     condition, first, second = (c.broadcast(value, shape) for value in (condition, first, second))
     if first.code is OperandCode.TENSOR_BOOL8:
         taken = joint(c, Op.LOGICAL_AND, condition, first, out=BOOL8)
-        rest = joint(c, Op.LOGICAL_AND, c.unshaped(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
+        rest = joint(c, Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
         return joint(c, Op.LOGICAL_OR, taken, rest, out=BOOL8)
-    values = [condition, first, second]
-    if len(shape) > MAX_RANK:
-        values = [c.reshape(value, (value.size,)) for value in values]
-    return c.reshape(c.emit(Op.SELECT, *values, out=out or first.type), shape)
+    return c.emit(Op.SELECT, condition, first, second, out=out or first.type)

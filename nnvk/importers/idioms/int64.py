@@ -15,8 +15,8 @@ from nnvk.importers import bounds
 from nnvk.importers.bounds import INT32, INT64, Bounds, within
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.elementwise import broadcast_shape, chosen, joint, merged_for_pair, truncated_quotient
+from nnvk.importers.graph import Value
+from nnvk.importers.idioms.elementwise import chosen, joint, truncated_quotient
 from nnvk.importers.idioms.moving import packed
 from nnvk.ops.extension.int64 import parted
 from nnvk.types.codes import OperationCode
@@ -84,14 +84,7 @@ def narrowed(c: Emitter, number: Number, *, is_unsigned: bool = False) -> Value:
 
 
 def _narrowed(c: Emitter, number: Number, least: int) -> Value:
-    flat = [None if one is None else _flat(c, one) for one in _words(number)]
-    value = bounded(c.emit(Extended.INT64_TO_INT32, *flat, least == 0, out=I32), (least, INT32[1]))
-    return c.reshape(value, number.shape)
-
-
-def _flat(c: Emitter, value: Value) -> Value:
-    """A tensor of whose elements each is by itself, of at most `MAX_RANK`."""
-    return value if len(value.shape) <= MAX_RANK else c.reshape(value, (value.size,))
+    return bounded(c.emit(Extended.INT64_TO_INT32, *_words(number), least == 0, out=I32), (least, INT32[1]))
 
 
 def wide(c: Emitter, number: Number) -> Words:
@@ -165,13 +158,7 @@ def combined(c: Emitter, code: OperationCode, first: Number, second: Number) -> 
 
 def _paired(c: Emitter, code: Extended, first: Number, second: Number, results: int) -> list[Value]:
     """An operation of the extension on two numbers that broadcast."""
-    words = [one for number in (first, second) for one in _words(number)]
-    shape = broadcast_shape(low(first), low(second))
-    if len(shape) > MAX_RANK:
-        both = first.shape, second.shape
-        words = [None if one is None else merged_for_pair(c, one, shape, both) for one in words]
-    found = c.emit_many(code, *words, outs=[I32] * results)
-    return [c.reshape(one, shape) for one in found]
+    return c.emit_many(code, *_words(first), *_words(second), outs=[I32] * results)
 
 
 def _words(number: Number) -> tuple[Value, Value | None]:
@@ -182,14 +169,14 @@ def _words(number: Number) -> tuple[Value, Value | None]:
 def negated(c: Emitter, number: Number) -> Number:
     """0 less the numbers."""
     if isinstance(number, Value) and number.bounds[0] > INT32[0]:
-        return c.unshaped(Op.NEG, number, out=I32)
+        return c.emit(Op.NEG, number, out=I32)
     return combined(c, Op.SUB, c.constant(0, I32), number)
 
 
 def magnitude(c: Emitter, number: Number) -> Number:
     """The numbers without their sign."""
     if isinstance(number, Value) and number.bounds[0] > INT32[0]:
-        return c.unshaped(Op.ABS, number, out=I32)
+        return c.emit(Op.ABS, number, out=I32)
     found = extreme(c, Op.MAXIMUM, number, negated(c, number))
     known = bounds.magnitude(number.bounds)
     return Words(found.low, found.high, known) if isinstance(found, Words) and within(known, INT64) else found
@@ -264,10 +251,6 @@ def extreme(c: Emitter, code: OperationCode, first: Number, second: Number) -> N
     """MAXIMUM or MINIMUM of numbers that broadcast."""
     if isinstance(first, Value) and isinstance(second, Value):
         return joint(c, code, first, second, out=I32)
-    shape = broadcast_shape(low(first), low(second))
-    if len(shape) > MAX_RANK:  # NNAPI has no booleans of such a rank in other shapes
-        flat = (moved(c, lambda word: _flat(c, c.broadcast(word, shape)), one) for one in (first, second))
-        return moved(c, lambda word: c.reshape(word, shape), extreme(c, code, *flat))
     is_first = compared(c, Op.GREATER if code is Op.MAXIMUM else Op.LESS, first, second)
     found = selected(c, is_first, first, second)
     assert isinstance(found, Words)
@@ -279,17 +262,15 @@ def extreme(c: Emitter, code: OperationCode, first: Number, second: Number) -> N
 
 def from_real(c: Emitter, value: Value) -> Number:
     """Real numbers of 32 bits without what is behind the point; what INT64 does not have is its lowest number."""
-    flat = value if len(value.shape) <= MAX_RANK else c.reshape(value, (value.size,))
-    low, high = (c.reshape(one, value.shape) for one in c.emit_many(Extended.FLOAT_TO_INT64, flat, outs=[I32, I32]))
+    low, high = c.emit_many(Extended.FLOAT_TO_INT64, value, outs=[I32, I32])
     return Words(low, high, INT64)
 
 
 def real(c: Emitter, number: Number) -> Value:
     """The nearest real numbers of 32 bits."""
     if isinstance(number, Value):
-        return c.unshaped(Op.CAST, number, out=F32)
-    found = c.emit(Extended.INT64_TO_FLOAT, _flat(c, number.low), _flat(c, number.high), out=F32)
-    return c.reshape(found, number.shape)
+        return c.emit(Op.CAST, number, out=F32)
+    return c.emit(Extended.INT64_TO_FLOAT, number.low, number.high, out=F32)
 
 
 def is_true(c: Emitter, number: Number) -> Value:

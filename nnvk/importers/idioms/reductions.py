@@ -9,10 +9,10 @@ import numpy as np
 
 from nnvk.importers.emitter import BOOL8, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import truncated_quotient
 from nnvk.importers.idioms.int64 import Number, combined, extreme, moved
-from nnvk.importers.idioms.moving import merged, sliced
+from nnvk.importers.idioms.moving import sliced
 from nnvk.types.codes import OperationCode
 
 Op = OperationCode
@@ -31,7 +31,6 @@ def folded(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
     """A reduction that keeps the axes, of size 1."""
     if not axes:
         return value
-    shape = tuple(1 if axis in axes else size for axis, size in enumerate(value.shape))
     if value.code is I32.code:
         return _of_integers(c, code, value, axes)
     if value.code is BOOL8.code:
@@ -39,10 +38,7 @@ def folded(c: Emitter, code: Op, value: Value, axes: list[int]) -> Value:
             raise Unmapped(f"NNAPI has no {code.name} of booleans")
         code = _TRUTH[code]
     flag = 1 if code is Op.MEAN else True  # MEAN takes INT32, the others BOOL
-    if len(value.shape) <= MAX_RANK:
-        return c.keep(code, value, np.array(axes), flag)
-    sizes, runs = merged(value.shape, set(axes))
-    return c.reshape(c.keep(code, c.reshape(value, sizes), np.array(runs), flag), shape)
+    return c.keep(code, value, np.array(axes), flag)
 
 
 def folded_exactly(c: Emitter, code: Op, number: Number, axes: list[int]) -> Number:

@@ -285,9 +285,6 @@ class _Around:
                 raise Unmapped(
                     f"data decide the size of tensor '{printable(name, NAME_SHOWN)}', which goes into a branch"
                 )
-        for name, tensor in inputs.items():
-            if len(tensor.shape) > 4:
-                raise Unmapped(f"tensor '{printable(name, NAME_SHOWN)}' of rank {len(tensor.shape)} goes into a branch")
         try:
             made = [self._branch(graph, captured) for graph in branches]
             (model, ports), (other, others) = made
@@ -302,7 +299,7 @@ class _Around:
         except Unmapped as error:  # a branch that is not the one: whoever knows the condition does not need it
             raise NotConstant(str(error), frozenset(self._node.inputs)) from error
         outs = list(model.frozen.output_types())
-        edges = [self._builder.edge(tensor) for tensor in inputs.values()]
+        edges = [self._builder.graph.edge(self._builder.edge(tensor)) for tensor in inputs.values()]
         values = self._builder.graph.emit(
             OperationCode.IF,
             [condition, model, other, *edges],

@@ -112,7 +112,7 @@ class Context(Emitter):
         """The steps of a quantised tensor as whole numbers."""
         steps = with_number(self, OperationCode.MUL, self.real(value), 1 / value.type.scale, NONE)
         shifted = with_number(self, OperationCode.ADD, steps, value.type.zero_point + 0.5, NONE)
-        return self.unshaped(OperationCode.CAST, self.unshaped(OperationCode.FLOOR, shifted, out=F32), out=I32)
+        return self.emit(OperationCode.CAST, self.emit(OperationCode.FLOOR, shifted, out=F32), out=I32)
 
     def value(self, position: int = 0) -> Value:
         """`carried` of an input: for operators that only move elements, or that NNAPI has quantised."""
@@ -232,7 +232,7 @@ class Context(Emitter):
 
     def halved(self, value: Value) -> Value:
         """FLOAT32 rounded to FLOAT16, as inputs and outputs of models are."""
-        return value.once("half", lambda: self.unshaped(OperationCode.CAST, value, out=F16))
+        return value.once("half", lambda: self.emit(OperationCode.CAST, value, out=F16))
 
     def rounded(self, value: Value) -> Value:
         """FLOAT32 rounded to what FLOAT16 has."""
@@ -246,7 +246,7 @@ class Context(Emitter):
         if target.code is BOOL8.code:
             return self.as_bool(value)
         if value.code is not target.code:
-            value = self.unshaped(OperationCode.CAST, value, out=target)
+            value = self.emit(OperationCode.CAST, value, out=target)
         return self.wrapped(value, dtype)
 
     def scaled(self, steps: Value, scale: float, zero_point: int) -> Value:

@@ -206,13 +206,13 @@ class Context(Emitter):
         """Add an operation of one output, by default of the type of the operator's; inference gives the shape."""
         declared = self.declared_shape() if out is None else None
         types = [self.out() if out is None else out]
-        return self.graph.emit(code, inputs, types, declared=None if declared is None else [declared])[0]
+        return self.add(code, inputs, types, None if declared is None else [declared])[0]
 
     def sized(self, code: KnownCode, value: Value, *parameters: Argument) -> Value:
         """`keep`, where the shape may be known from the file alone: parameters may come when the model runs."""
         declared = self.declared_shape()
         shapes = None if declared is None else [declared]
-        return self.graph.emit(code, (value, *parameters), [value.type], declared=shapes)[0]
+        return self.add(code, (value, *parameters), [value.type], shapes)[0]
 
     # --- activation ----------------------------------------------------------------------------------------------
 

@@ -329,6 +329,12 @@ class Builder:
             {index: place for index, value in self.values.items() if (place := self._graph.place(value)) is not None},
         )
 
+    def expose(self, operator: Operator) -> None:
+        """Make what an operator gives ready to be outputs of the model; `Unmapped` where it can't be."""
+        for index in operator.outputs:
+            if index in self.values:
+                self._graph.expose(self.values[index])
+
     def assigned(self) -> Mapping[str, Value]:
         """The values of variables behind all operators, which must be constants: else `Unmapped`."""
         index, before = self.subgraph.index, len(self._owner.problems)

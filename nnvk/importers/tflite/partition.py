@@ -232,6 +232,10 @@ def _foreign(builder: Builder, operator: Operator) -> str:
         0 in value.shape and value.array is None for value in values
     ):
         return "a tensor of it has a size that is known only when it runs"
+    try:
+        builder.expose(operator)
+    except Unmapped as error:
+        return f"its output can't be handed over: {error}"
     return ""
 
 

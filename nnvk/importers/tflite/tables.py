@@ -51,7 +51,7 @@ def look_up(c: Context, source: Value, out: OperandType, steps: Callable[[np.nda
             return _saturated(steps(every.astype(np.int64)), out)
 
     table = c.computed((entries,), out, make)
-    return c.unshaped(ExtendedOperationCode.TABLE_LOOKUP, source, table, out=out)
+    return c.emit(ExtendedOperationCode.TABLE_LOOKUP, source, table, out=out)
 
 
 # --- functions of real numbers -------------------------------------------------------------------------------

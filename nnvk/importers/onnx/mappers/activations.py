@@ -8,7 +8,7 @@ import numpy as np
 
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
 from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
 from nnvk.importers.idioms.moving import axis_of, transposed
@@ -28,7 +28,7 @@ def leaky_relu(c: Context) -> Value:
 
 def leaking(c: Context, x: Value, alpha: float) -> Value:
     """``alpha`` times what is below 0."""
-    return c.unshaped(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
+    return c.emit(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
 
 
 @operator("PRelu")
@@ -177,9 +177,7 @@ def softmax(c: Context) -> Value:
         rows = c.reshape(value, (value.size // last, last))
         soft = c.emit(code, rows, 1.0, *(() if code is Op.SOFTMAX else (-1,)), out=value.type)
         return c.reshape(soft, value.shape)
-    if len(value.shape) <= MAX_RANK:
-        return c.emit(code, value, 1.0, axis, out=value.type)
-    return c.reshape(c.emit(code, c.around(value, axis), 1.0, 1, out=value.type), value.shape)
+    return c.emit(code, value, 1.0, axis, out=value.type)
 
 
 @operator("Hardmax")

@@ -57,7 +57,7 @@ def _activated(c: Context, value: Value) -> Value:
     kind, numbers = c.node.text("activation", ""), c.node.reals("activation_params") or []
     if kind in _ACTIVATIONS and len(numbers) >= _ACTIVATIONS[kind][1]:
         code, count = _ACTIVATIONS[kind]
-        return c.unshaped(code, value, *(scalar(c, number, value) for number in numbers[:count]), out=value.type)
+        return c.emit(code, value, *(scalar(c, number, value) for number in numbers[:count]), out=value.type)
     if kind not in ("", "Clip", "HardSigmoid") or (kind and len(numbers) != 2):
         raise Unmapped(f"activation '{kind}' with {len(numbers)} numbers is unknown here")
     if kind == "HardSigmoid":

@@ -11,10 +11,9 @@ from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import joint, with_number
-from nnvk.importers.idioms.moving import transposed
+from nnvk.importers.idioms.moving import flat_picked, transposed
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.shape import flat_picked
 from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor

@@ -143,7 +143,7 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
     lowest = scalar(c, limits.min, steps)  # NaN too
     steps = chosen(c, joint(c, Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)
     steps = with_number(c, Op.MINIMUM, steps, limits.max)
-    return c.give(c.unshaped(Op.CAST, steps, out=I32), source.shape, dtype)
+    return c.give(c.emit(Op.CAST, steps, out=I32), source.shape, dtype)
 
 
 @operator("QuantizeLinear")
@@ -272,7 +272,7 @@ def qlinear_unary(c: Context) -> Tensor:
         y = each(c, Op.LOGISTIC, x)
     elif kind == "QLinearLeakyRelu":
         slope = c.constant(c.node.real("alpha", 0.01), F32)
-        y = c.unshaped(Op.PRELU, x, slope, out=F32)
+        y = c.emit(Op.PRELU, x, slope, out=F32)
     else:
         if c.node.integer("channels_last", 0):
             raise Unmapped("NNAPI's layout is NCHW here (channels_last is 1)")

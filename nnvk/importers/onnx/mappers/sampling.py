@@ -137,7 +137,7 @@ def _taps(c: Context, place: Value, axis: _Axis, mode: str, number: int) -> tupl
     inside = joint(
         c, Op.LOGICAL_AND, _compared(c, Op.GREATER_EQUAL, at, 0.0), _compared(c, Op.LESS, at, axis.size), out=BOOL8
     )
-    at = c.unshaped(Op.CAST, chosen(c, inside, at, c.constant(0.0, F32)), out=I32)  # not a number is none either
+    at = c.emit(Op.CAST, chosen(c, inside, at, c.constant(0.0, F32)), out=I32)  # not a number is none either
     apart = joint(c, Op.SUB, place, first, NONE, out=F32)
     distance = each(c, Op.ABS, joint(c, Op.SUB, apart, offsets, NONE, out=F32))
     powers = zip(*(polynomial for _, polynomial in taps), strict=True)

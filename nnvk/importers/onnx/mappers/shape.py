@@ -7,16 +7,17 @@ import math
 
 import numpy as np
 
-from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised
+from nnvk.importers.emitter import BOOL8, I32, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
+from nnvk.importers.graph import Value, at_least_1d
 from nnvk.importers.idioms.counted import sizes_of
 from nnvk.importers.idioms.elementwise import chosen, joint
 from nnvk.importers.idioms.moving import (
     axis_of,
     elements_at,
+    flat_picked,
     joined_integers,
-    joined_shape,
+    padded_integers,
     sliced,
     strided,
     transposed,
@@ -198,12 +199,6 @@ def reverse_sequence(c: Context) -> Value:
     return flat_picked(c, source, places)
 
 
-def flat_picked(c: Context, source: Value, places: np.ndarray) -> Value:
-    """Elements at constant places in the order of memory, in the places' shape."""
-    flat = elements_at(c, c.reshape(source, (source.size,)), 0, places.reshape(-1))
-    return c.reshape(flat, places.shape)
-
-
 # --- repeat --------------------------------------------------------------------------------------------------
 
 
@@ -223,24 +218,9 @@ def tile(c: Context) -> Tensor:
         raise Unmapped(f"there must be a repetition from 1 up for each axis of {list(source.shape)}, got {repeats}")
     shape = tuple(size * times for size, times in zip(source.shape, repeats, strict=True))
     value = c.value()
-    if value.code is BOOL8.code:
-        return c.give(c.as_bool(_tiled(c, c.as_number(value, F32), repeats)), shape)
-    return c.give(_tiled(c, value, repeats), shape, source.dtype)
-
-
-def _tiled(c: Context, value: Value, repeats: list[int]) -> Value:
-    if all(times == 1 for times in repeats):
-        return value
-    if len(value.shape) <= MAX_RANK:
-        return c.keep(Op.TILE, value, np.array(repeats or [1]))
-    for axis, times in enumerate(repeats):
-        if times > 1:
-            shape = value.shape
-            rows = c.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
-            value = c.reshape(
-                c.keep(Op.TILE, rows, np.array([1, times])), (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])
-            )
-    return value
+    if any(times != 1 for times in repeats):
+        value = c.keep(Op.TILE, value, np.array(repeats))
+    return c.give(value, shape, source.dtype)
 
 
 # --- joining and padding -------------------------------------------------------------------------------------
@@ -262,16 +242,9 @@ def concatenation(c: Context) -> Tensor:
 
 def joined(c: Context, values: list[Value], axis: int) -> Value:
     """A concatenation of tensors of one type."""
-    shape = joined_shape(values, axis)
-    if values[0].code is BOOL8.code:
-        return c.as_bool(joined(c, [c.as_number(value, F32) for value in values], axis))
     if values[0].code is I32.code:
         return joined_integers(c, values, axis)
-    if len(shape) <= MAX_RANK:
-        return c.emit(Op.CONCATENATION, *values, axis, out=values[0].type)
-    return c.reshape(
-        c.emit(Op.CONCATENATION, *(c.around(value, axis) for value in values), 1, out=values[0].type), shape
-    )
+    return c.emit(Op.CONCATENATION, *values, axis, out=values[0].type)
 
 
 @operator("Pad")
@@ -334,26 +307,10 @@ def padded(c: Context, value: Value, before: list[int], after: list[int], number
     before, after = [max(0, one) for one in before], [max(0, one) for one in after]
     if not any((*before, *after)):
         return value
-    if value.code in (I32.code, BOOL8.code):
-        return _padded_whole(c, value, before, after, number)
-    if len(value.shape) <= MAX_RANK:
-        paddings = np.array([before, after]).T
-        return c.keep(Op.PAD_V2, value, paddings, float(number))
-    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
-        if first or last:
-            sizes = value.shape
-            wide = c.keep(Op.PAD_V2, c.around(value, axis), np.array([[0, 0], [first, last], [0, 0]]), float(number))
-            value = c.reshape(wide, (*sizes[:axis], wide.shape[1], *sizes[axis + 1 :]))
-    return value
-
-
-def _padded_whole(c: Context, value: Value, before: list[int], after: list[int], number: float) -> Value:
-    """NNAPI pads no whole numbers: they are picked, and replaced where they are padding."""
-    widths = list(zip(before, after, strict=True))
-    places = np.pad(np.arange(value.size).reshape(value.shape), widths)
-    is_there = np.pad(np.ones(value.shape, np.bool_), widths)
-    moved = flat_picked(c, value, places)
-    return chosen(c, c.constant(is_there, BOOL8), moved, c.constant(number, value.type.with_dimensions(())))
+    paddings = np.array([before, after]).T
+    if value.code is I32.code:
+        return padded_integers(c, value, paddings, int(number))
+    return c.keep(Op.PAD_V2, value, paddings, float(number))
 
 
 @operator("Trilu")
@@ -388,10 +345,8 @@ def split(c: Context) -> list[Tensor]:
         )
     value = c.value()
     shapes = [(*source.shape[:axis], size, *source.shape[axis + 1 :]) for size in sizes]
-    if len(set(sizes)) == 1 and len(sizes) > 1 and value.code is not BOOL8.code:
-        middle = 1 if len(value.shape) > MAX_RANK else axis
-        whole = c.around(value, axis) if len(value.shape) > MAX_RANK else value
-        parts = c.emit_many(Op.SPLIT, whole, middle, len(sizes), outs=[value.type] * len(sizes))
+    if len(set(sizes)) == 1 and len(sizes) > 1:
+        parts = c.emit_many(Op.SPLIT, value, axis, len(sizes), outs=[value.type] * len(sizes))
         return [c.give(part, shape, source.dtype) for part, shape in zip(parts, shapes, strict=True)]
     results = []
     for begin, size, shape in zip(itertools.accumulate(sizes, initial=0), sizes, shapes, strict=False):

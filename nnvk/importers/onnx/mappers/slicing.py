@@ -6,14 +6,23 @@ import math
 
 import numpy as np
 
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE
+from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import each, joint, with_number
-from nnvk.importers.idioms.moving import axis_of, elements_at, gathered, largest, sliced, strided, transposed
+from nnvk.importers.idioms.moving import (
+    axis_of,
+    elements_at,
+    flat_picked,
+    gathered,
+    largest,
+    sliced,
+    strided,
+    transposed,
+)
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.shape import flat_picked, joined
+from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.mappers.windows import numbers_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
@@ -73,8 +82,6 @@ def gather(c: Context) -> Tensor:
     if not math.prod(shape):
         return constant(np.zeros(shape, source.dtype))
     value, indices = c.value(0), _from_zero(c, 1, source.shape[axis])
-    if value.code is BOOL8.code:
-        return c.give(c.as_bool(gathered(c, c.as_number(value, F32), axis, indices)), shape)
     return c.give(gathered(c, value, axis, indices), shape, source.dtype)
 
 
@@ -83,7 +90,9 @@ def gather_elements(c: Context) -> Tensor:
     """Indices along one axis, the others are the place in the indices."""
     source, places = c.tensor(0), c.tensor(1)
     axis = axis_of(c.node.integer("axis", 0), source.rank)
-    return c.give(_flat_gathered(c, c.value(0), _element_places(c, source, places, axis)), places.shape, source.dtype)
+    value = c.value(0)
+    taken = gathered(c, c.reshape(value, (value.size,)), 0, _element_places(c, source, places, axis))
+    return c.give(taken, places.shape, source.dtype)
 
 
 def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Value:
@@ -95,12 +104,6 @@ def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Va
     firsts = sum((grid[one] * strides[one] for one in range(source.rank) if one != axis), np.zeros(places.shape, int))
     indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
     return joint(c, Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
-
-
-def _flat_gathered(c: Context, value: Value, indices: Value) -> Value:
-    if value.code is BOOL8.code:
-        return c.as_bool(_flat_gathered(c, c.as_number(value, F32), indices))
-    return gathered(c, c.reshape(value, (value.size,)), 0, indices)
 
 
 @operator("GatherND")
@@ -216,10 +219,7 @@ def _compressed(c: Context, source: Tensor, flags: Value) -> Tensor:
         value = c.reshape(value, (source.size,))
     if flags.size > value.shape[axis]:
         raise Unmapped(f"a condition of {flags.size} elements is too long for axis {axis} of {list(value.shape)}")
-    if value.code is BOOL8.code:
-        picked = c.as_bool(gathered(c, c.as_number(value, F32), axis, places))
-    else:
-        picked = gathered(c, value, axis, places)
+    picked = gathered(c, value, axis, places)
     result = c.give(picked, picked.shape, source.dtype)
     result.counted = Counted(axis, count)
     return result
@@ -263,15 +263,8 @@ def one_hot(c: Context) -> Tensor:
             c.constant(values.array[1:], values.type),
         )
     )
-    full = c.reshape(hot, shape)
-    result = c.emit(
-        Op.SELECT,
-        c.reshape(full, (full.size,)),
-        c.broadcast(on, (full.size,)),
-        c.broadcast(off, (full.size,)),
-        out=values.type,
-    )
-    return c.give(c.reshape(result, shape), shape, c.tensor(2).dtype)
+    result = c.emit(Op.SELECT, hot, c.broadcast(on, shape), c.broadcast(off, shape), out=values.type)
+    return c.give(result, shape, c.tensor(2).dtype)
 
 
 # --- the best ------------------------------------------------------------------------------------------------
@@ -316,12 +309,10 @@ def arg_extreme(c: Context) -> Tensor:
     code = Op.ARGMAX if c.node.op_type == "ArgMax" else Op.ARGMIN
     source, value = c.tensor(), c.number()
     axis = axis_of(c.node.integer("axis", 0), source.rank)
-    whole = c.around(value, axis) if len(value.shape) > MAX_RANK else value
-    middle = 1 if len(value.shape) > MAX_RANK else axis
     wants_last = bool(c.node.integer("select_last_index", 0))
     if wants_last:
-        whole = c.keep(Op.REVERSE, whole, np.array([middle]))
-    place = c.emit(code, whole, middle, out=I32)
+        value = c.keep(Op.REVERSE, value, np.array([axis]))
+    place = c.emit(code, value, axis, out=I32)
     if wants_last:
         place = joint(c, Op.SUB, c.constant(source.shape[axis] - 1, I32), place, NONE, out=I32)
     keep = [1] if c.node.integer("keepdims", 1) else []

@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import joint, truncated_quotient, with_number
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
@@ -26,7 +26,7 @@ Op = OperationCode
 def real_unary(c: Context) -> Value:
     """For real numbers, NEG for integers too."""
     source = c.real(c.input())
-    return c.unshaped(OperationCode[c.operator.name], source, out=source.type)
+    return c.emit(OperationCode[c.operator.name], source, out=source.type)
 
 
 _BY_TABLE: dict[str, Callable[[OperandType], tables.Function]] = {
@@ -44,7 +44,7 @@ def by_table(c: Context) -> Value:
     if tables.has_table(source.type, c.out()):
         return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), _BY_TABLE[name](c.out())))
     source = c.real(source)
-    return c.unshaped(OperationCode[name], source, *((1.0,) if name == "ELU" else ()), out=source.type)
+    return c.emit(OperationCode[name], source, *((1.0,) if name == "ELU" else ()), out=source.type)
 
 
 def _rescaled(
@@ -66,14 +66,14 @@ def absolute(c: Context) -> Value:
     if tables.has_table(source.type, c.out()):
         return _rescaled(c, np.abs)
     source = c.real(source)
-    return c.unshaped(Op.ABS, source, out=source.type)
+    return c.emit(Op.ABS, source, out=source.type)
 
 
 @builtin("HARD_SWISH")
 def hard_swish(c: Context) -> Value:
     """Quantised tensors are taken and given in any scale."""
     source = c.input()
-    return c.unshaped(Op.HARD_SWISH, source, out=c.out() if is_quantised(source) else source.type)
+    return c.emit(Op.HARD_SWISH, source, out=c.out() if is_quantised(source) else source.type)
 
 
 @builtin("RSQRT")
@@ -83,7 +83,7 @@ def inverse_root(c: Context) -> Value:
     if source.code is _WIDE and c.out().code is _WIDE:
         function = tables.real_function(source.type, c.out(), tables.inverse_root(c.out()))
         return tables.look_up(c, source, c.out(), function)
-    return c.unshaped(Op.RSQRT, source, out=c.out() if is_quantised(source) else source.type)
+    return c.emit(Op.RSQRT, source, out=c.out() if is_quantised(source) else source.type)
 
 
 _CLIPS = {
@@ -100,7 +100,7 @@ def clip(c: Context) -> Value:
     source, (code, low, high) = c.input(), _CLIPS[c.operator.name]
     if tables.has_table(source.type, c.out()) and not same_quantisation(source.type, c.out()):
         return _rescaled(c, low=low, high=high)
-    return c.unshaped(code, source, out=source.type)
+    return c.emit(code, source, out=source.type)
 
 
 @builtin("RELU_0_TO_1")
@@ -143,7 +143,7 @@ def _fixed(c: Context) -> tuple[Value, OperandType]:
 def sigmoid(c: Context) -> Value:
     """LOGISTIC and TANH."""
     source, out = _fixed(c)
-    return c.unshaped(OperationCode[c.operator.name], source, out=out)
+    return c.emit(OperationCode[c.operator.name], source, out=out)
 
 
 @builtin("SOFTMAX", "LOG_SOFTMAX")
@@ -156,9 +156,7 @@ def softmax(c: Context) -> Value:
     else:
         source = c.real(c.input())
         beta, axis, out = 1.0, (-1,), source.type
-    last = source.shape[-1]
-    rows = source if len(source.shape) <= MAX_RANK else c.reshape(source, (source.size // last, last))
-    return c.reshape(c.emit(OperationCode[c.operator.name], rows, beta, *axis, out=out), source.shape)
+    return c.emit(OperationCode[c.operator.name], source, beta, *axis, out=out)
 
 
 @builtin("L2_NORMALIZATION")
@@ -190,7 +188,7 @@ def leaky_relu(c: Context) -> Value:
     if not math.isfinite(slope):
         raise Unmapped(f"alpha must be finite, got {slope}")
     out = c.out() if is_quantised(source) else source.type
-    return c.unshaped(Op.PRELU, source, _scalar_like(c, source, slope), out=out)
+    return c.emit(Op.PRELU, source, _scalar_like(c, source, slope), out=out)
 
 
 def _scalar_like(c: Context, source: Value, number: float) -> Value:
@@ -274,4 +272,4 @@ def cast(c: Context) -> Value:
         source = c.real(source)
         if out.code is F32.code:
             return source
-    return c.unshaped(Op.CAST, source, out=out)
+    return c.emit(Op.CAST, source, out=out)

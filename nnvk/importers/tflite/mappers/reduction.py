@@ -6,9 +6,9 @@ import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperationCode
 from nnvk.importers.emitter import I32, is_quantised
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.cumulative import cumulative
-from nnvk.importers.idioms.moving import axis_of, merged
+from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
@@ -40,13 +40,7 @@ def reduce(c: Context) -> Value:
     # TFLite rounds a mean of steps; NNAPI drops the fraction.
     rounded = name == "MEAN" and is_quantised(source)
     code = ExtendedOperationCode.ROUNDED_MEAN if rounded else _REDUCTIONS[name]
-    if len(source.shape) <= MAX_RANK:
-        return c.keep(code, source, axes, flag)
-    folded = {axis_of(axis, len(source.shape)) for axis in axes.tolist()}
-    sizes, runs = merged(source.shape, folded)
-    result = c.keep(code, c.reshape(source, sizes), np.array(runs), flag)
-    kept = (1 if axis in folded else size for axis, size in enumerate(source.shape) if keep or axis not in folded)
-    return c.reshape(result, tuple(kept))
+    return c.keep(code, source, axes, flag)
 
 
 def _of_integers(c: Context, source: Value, keep: bool) -> Value:
@@ -69,11 +63,7 @@ def arg_extreme(c: Context) -> Value:
     code = OperationCode.ARGMAX if c.operator.name == "ARG_MAX" else OperationCode.ARGMIN
     source = c.input(0)
     axis = axis_of(c.integer(1, "the axis"), len(source.shape))
-    if len(source.shape) <= MAX_RANK:
-        return c.emit(code, source, axis, out=I32)
-    return c.reshape(
-        c.emit(code, c.around(source, axis), 1, out=I32), (*source.shape[:axis], *source.shape[axis + 1 :])
-    )
+    return c.emit(code, source, axis, out=I32)
 
 
 @builtin("CUMSUM")

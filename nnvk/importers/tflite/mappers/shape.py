@@ -9,8 +9,8 @@ import numpy as np
 from nnvk.api import OperandCode, OperationCode
 from nnvk.importers.emitter import I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value, at_least_1d
-from nnvk.importers.idioms.moving import axis_of, joined_integers, joined_shape, packed, transposed
+from nnvk.importers.graph import Value, at_least_1d
+from nnvk.importers.idioms.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 
@@ -228,12 +228,7 @@ def concatenation(c: Context) -> Value:
     if all(value.code is OperandCode.TENSOR_INT32 for value in values):
         return joined_integers(c, values, axis)
     out = c.out() if c.out().scale else values[0].type
-    if len(values[0].shape) <= MAX_RANK:
-        joined = c.emit(Op.CONCATENATION, *values, axis, out=out)
-    else:
-        shape = joined_shape(values, axis)
-        joined = c.reshape(c.emit(Op.CONCATENATION, *(c.around(value, axis) for value in values), 1, out=out), shape)
-    return c.activated(joined, options)
+    return c.activated(c.emit(Op.CONCATENATION, *values, axis, out=out), options)
 
 
 @builtin("PACK")
@@ -256,8 +251,16 @@ def pad(c: Context) -> Value:
     if c.operator.name == "MIRROR_PAD":
         return c.sized(Op.MIRROR_PAD, source, paddings, c.options("MirrorPadOptions").Mode())
     value = c.optional(2) if c.operator.name == "PADV2" else None
-    if value is None:
-        return c.sized(Op.PAD, source, paddings)
-    if value.array is None or value.array.size != 1:
+    if value is not None and (value.array is None or value.array.size != 1):
         raise Unmapped("the value to pad with (input 2) must be one constant")
-    return c.sized(Op.PAD_V2, source, paddings, value.array.reshape(()).item())
+    number = None if value is None or value.array is None else value.array.reshape(()).item()
+    if source.code is I32.code:
+        pairs = np.array(c.ints(1, "the paddings")).reshape(-1, 2)
+        if len(pairs) != len(source.shape) or pairs.min(initial=0) < 0:
+            raise Unmapped(f"there must be two paddings from 0 up for each axis, got {pairs.tolist()}")
+        return padded_integers(c, source, pairs, number or 0)
+    if number is None:
+        return c.sized(Op.PAD, source, paddings)
+    if source.code is OperandCode.TENSOR_BOOL8:
+        number = float(number)
+    return c.sized(Op.PAD_V2, source, paddings, number)

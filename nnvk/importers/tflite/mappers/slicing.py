@@ -10,10 +10,10 @@ import numpy as np
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced, unpacked
+from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.registry import builtin
@@ -27,16 +27,9 @@ Op = OperationCode
 def slice_(c: Context) -> Value:
     """Begin and size may be known only when the model runs, where the file declares the output's shape."""
     source = c.input(0)
-    if len(source.shape) > MAX_RANK:
-        begins, sizes = c.ints(1, "the begin"), c.ints(2, "the size")
-        if not len(begins) == len(sizes) == len(source.shape):
-            raise Unmapped(f"begin and size must name each axis of {list(source.shape)}, got {begins} and {sizes}")
-        limits = zip(begins, sizes, source.shape, strict=True)
-        ends = [full if size == -1 else begin + size for begin, size, full in limits]
-        return sliced(c, source, [range(begin, end) for begin, end in zip(begins, ends, strict=True)])
     first, count = c.input(1), c.input(2)
     if first.array is None and count.array is not None and -1 not in count.array:
-        return c.graph.emit(Op.SLICE, [source, first, count], [source.type], declared=[tuple(c.ints(2, "the size"))])[0]
+        return c.add(Op.SLICE, [source, first, count], [source.type], [tuple(c.ints(2, "the size"))])[0]
     return c.sized(Op.SLICE, source, first, count)
 
 
@@ -55,21 +48,14 @@ def strided_slice(c: Context) -> Value:
     if options.Offset():
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     taken, shape = _resolve(list(source.shape), begins, ends, strides, options)
-    if all(axis.step == 1 for axis in taken):
-        result = sliced(c, source, taken)
-    else:
-        # An end before the first element can't be written down: it is masked.
-        masked = sum(1 << axis for axis, one in enumerate(taken) if one.stop < 0)
-        bounds = (np.array([getattr(axis, name) for axis in taken]) for name in ("start", "stop", "step"))
-        result = c.keep(Op.STRIDED_SLICE, source, *bounds, 0, masked, 0)
-    return c.reshape(result, shape)
+    return c.reshape(strided(c, source, taken), shape)
 
 
 def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value:
     """A slice that begins where data say: a SLICE, whose sizes follow from the masks and from the output's shape."""
     masks = {name: getattr(options, f"{name}Mask")() for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
     strides, rank, declared = c.ints(3, "the strides"), len(source.shape), c.declared_shape()
-    if masks["Ellipsis"] or masks["NewAxis"] or any(stride != 1 for stride in strides) or rank > MAX_RANK:
+    if masks["Ellipsis"] or masks["NewAxis"] or any(stride != 1 for stride in strides):
         raise Unmapped("the begin (input 1) must be a constant where there is an ellipsis, a new axis or a stride")
     sizes, given = list(source.shape), np.zeros((rank, 1), np.int32)
     kept: list[int] = []
@@ -92,7 +78,7 @@ def _slice_at(c: Context, source: Value, begin: Value, options: object) -> Value
     below = c.as_number(c.emit(Op.LESS, first, zero, out=BOOL8), I32)
     beyond = c.emit(Op.MUL, below, c.constant(np.array(source.shape).reshape(-1, 1), I32), NONE, out=I32)
     first = c.reshape(c.emit(Op.ADD, first, beyond, NONE, out=I32), (rank,))
-    taken = c.graph.emit(Op.SLICE, [source, first, np.array(sizes)], [source.type], declared=[tuple(sizes)])[0]
+    taken = c.add(Op.SLICE, [source, first, np.array(sizes)], [source.type], [tuple(sizes)])[0]
     return c.reshape(taken, [sizes[axis] for axis in kept])
 
 
@@ -148,10 +134,7 @@ def split(c: Context) -> list[Value]:
     source = c.input(1)
     axis = axis_of(c.integer(0, "the axis"), len(source.shape))
     count = len(c.outputs)
-    if len(source.shape) <= MAX_RANK:
-        return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
-    parts = c.emit_many(Op.SPLIT, c.around(source, axis), 1, count, outs=[source.type] * count)
-    return [c.reshape(one, (*source.shape[:axis], one.shape[1], *source.shape[axis + 1 :])) for one in parts]
+    return c.emit_many(Op.SPLIT, source, axis, count, outs=[source.type] * count)
 
 
 @builtin("SPLIT_V")
