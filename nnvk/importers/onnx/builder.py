@@ -49,6 +49,8 @@ class Shared:
     budget: Budget
     relaxed: bool
     depth: int = 0
+    scope: Scope | None = None
+    """The scope of the model's graph, which is entered once, unlike a branch and the body of a loop."""
     unknown: set[str] = field(default_factory=set)
     """Tensors of the model's graph that had to be known at import."""
 
@@ -108,7 +110,7 @@ class Builder:
             scope.absorbed.add(around.absorbed.position)
         for name, tensor in zip(names, outputs, strict=False):
             if name and tensor is not None:
-                if name in scope.tensors or name in scope.initializers:
+                if scope.has(name):
                     raise Unmapped(f"its output '{printable(name, NAME_SHOWN)}' has a value already")
                 scope.tensors[name] = tensor
 
@@ -166,7 +168,10 @@ class Builder:
             raise Unmapped(f"no node before it gives its input '{printable(name, NAME_SHOWN)}'{behind}")
         owner, tensor = found
         if tensor is None:
-            tensor = owner.tensors[name] = constant(self.shared.arrays.read(owner.initializers[name]))
+            proto = owner.initializers.pop(name)
+            tensor = owner.tensors[name] = constant(self.shared.arrays.read(proto))
+            if owner is self.shared.scope:
+                proto.ClearField("raw_data")  # nobody reads it again
         return tensor
 
     def edge(self, tensor: Tensor) -> Value:

@@ -77,7 +77,6 @@ _KEEPING = frozenset(
         "Gelu",
         "HardSigmoid",
         "HardSwish",
-        "Identity",
         "IsInf",
         "IsNaN",
         "LeakyRelu",

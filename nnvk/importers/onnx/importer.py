@@ -65,6 +65,7 @@ def load(
         data = source if isinstance(source, bytes) else read_file(Path(source))
         model = parse(data)
         budget = Budget(len(data) + bytes_beside(model, folder))
+        del data  # the model has a copy of all of it
         shared = Shared(model, versions(model), Functions(model), Arrays(folder, budget), budget, relaxed)
         return _Import(shared, name).run(shapes or {}, constants or {})
     except errors.Malformed as error:
@@ -94,7 +95,7 @@ class _Import:
         self._proto = shared.model.graph
         self._problems: list[Problem] = []
         self._builder = Builder(shared, Graph(shared.budget, shared.relaxed))
-        self._scope = self._builder.enter(self._proto)
+        self._scope = shared.scope = self._builder.enter(self._proto)
         self._inputs: list[tuple[Edge, Value]] = []
         self._inferred: dict[str, Tensor] | None = None
         self._unknown: set[str] = set()
@@ -137,6 +138,7 @@ class _Import:
                 named = node.name or next(iter(node.outputs), "")
                 self._builder.graph.source = Source(position, node.kind, named)
                 self._node(node)
+            self._scope.forget_constants(position)
 
     def _constants(self) -> dict[str, np.ndarray]:
         """Single numbers that are constants of the file: what scales and zero points may be."""

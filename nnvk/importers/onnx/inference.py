@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.onnx.errors import Malformed
@@ -29,7 +29,7 @@ import sys
 sys.path[:] = sys.argv[3:]  # without the current folder, where a model may lie beside modules of somebody's
 import resource
 from onnx.shape_inference import infer_shapes
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 seconds, nbytes = map(int, sys.argv[1:3])
 with open("/proc/self/statm") as file:
     nbytes += int(file.read().split()[0]) * resource.getpagesize()
@@ -43,14 +43,25 @@ sys.stdout.buffer.write(known.SerializeToString())
 """
 
 
+def _without_large_constants(model: ModelProto) -> ModelProto:
+    """What inference needs of a model: of large constants only type and shape."""
+    whole = model.graph
+    graph = GraphProto(
+        name=whole.name, node=whole.node, input=whole.input, output=whole.output, value_info=whole.value_info
+    )
+    for tensor in whole.initializer:
+        if tensor.ByteSize() > _LARGEST_CONSTANT:
+            graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        else:
+            graph.initializer.append(tensor)
+    return ModelProto(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
+    )
+
+
 def inferred(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
     """The types and shapes of a graph's tensors as far as they are known, for inputs of these shapes."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    for tensor in copy.graph.initializer:
-        if tensor.ByteSize() > _LARGEST_CONSTANT:
-            del tensor.float_data[:], tensor.int32_data[:], tensor.int64_data[:], tensor.double_data[:]
-            tensor.ClearField("raw_data")
+    copy = _without_large_constants(model)
     for port in copy.graph.input:
         for size, dim in zip(shapes.get(port.name, ()), port.type.tensor_type.shape.dim, strict=False):
             dim.dim_value = size

@@ -32,6 +32,12 @@ class Scope:
                 self._writers.setdefault(name, position)
         self.order = self._sorted()
         """Positions of all nodes, each behind those that it reads of, else as in the file; cycles stay as they are."""
+        self.forgotten: set[str] = set()
+        """Constants that no node is left to read."""
+        self._last_read: dict[int, list[str]] = {position: [] for position in self.order}
+        places = {position: place for place, position in enumerate(self.order)}
+        for name, readers in self._readers.items():
+            self._last_read[max(readers, key=places.__getitem__)].append(name)
 
     def _sorted(self) -> list[int]:
         done: dict[int, None] = {}
@@ -60,6 +66,17 @@ class Scope:
                 return scope, scope.tensors.get(name)
             scope = scope.outer
         return None
+
+    def forget_constants(self, position: int) -> None:
+        """Drop the constants that no node behind this one reads: together they are as large as the file."""
+        for name in self._last_read[position]:
+            if name not in self._outputs and name in self.tensors and self.tensors[name].array is not None:
+                del self.tensors[name]
+                self.forgotten.add(name)
+
+    def has(self, name: str) -> bool:
+        """Whether a tensor of the graph has a value, or had one."""
+        return name in self.tensors or name in self.initializers or name in self.forgotten
 
     def is_lost(self, name: str) -> bool:
         """Whether a tensor is one that could not be made."""
