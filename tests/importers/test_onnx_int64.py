@@ -83,6 +83,15 @@ def test_the_lowest_number_of_32_bits() -> None:
     same(model(nodes, {"x": (I64, (4,))}, list("abcdefghi"), constants), {"x": lowest})
 
 
+@pytest.mark.parametrize("dtype", [I64, np.int32])
+def test_quotients_of_the_lowest_number(dtype: type) -> None:
+    """It has no magnitude in 32 bits."""
+    x, y = np.array([-(2**31), -(2**31), 2**31 - 1, 7, -7, -6], dtype), np.array([2, -3, -(2**31), -2, 2, 3], dtype)
+    nodes = [op("Div", "x y", "a"), op("Div", "x three", "b"), op("Mod", "x y", "c", fmod=1), op("Mod", "x y", "d")]
+    net = model(nodes, {"x": (dtype, x.shape), "y": (dtype, x.shape)}, list("abcd"), {"three": np.array(3, dtype)})
+    same(net, {"x": x, "y": y})
+
+
 def test_the_smallest_of_numbers_at_the_end_of_32_bits() -> None:
     net = model([op("TopK", "x k", "v i", largest=0)], {"x": (I64, (4,))}, ["v", "i"], {"k": np.array([3])})
     same(net, {"x": np.array([5, -(2**31), 2**31 - 1, -7])})
@@ -98,6 +107,21 @@ def test_powers(exponent: int) -> None:
     net = model([op("Pow", "x e", "z")], XY, ["z"], {"e": np.array(exponent)})
     few = np.array([0, 1, -1, 9000, -30000, 12345, 2, 3, 5, 7, 11, -13, 17, 19, 23]).reshape(SHAPE)
     equal(net, {"x": few, "y": few}, few**exponent)
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (2, 1, 1, 1, 6)])
+def test_powers_that_the_model_computes(shape: Sequence[int]) -> None:
+    inputs = {"x": (I64, (5, 1)), "e": (I64, shape)}
+    base, exponent = np.array([[0], [1], [-1], [3], [-7]]), np.resize([0, 1, 2, 5, 17, 22], shape)
+    equal(model([op("Pow", "x e", "z")], inputs, ["z"]), {"x": base, "e": exponent}, base**exponent)
+    base, exponent = np.array([[5], [1], [-1], [3], [-7]]), np.resize([-1, -2, -3, 70, -(2**31), 1], shape)
+    if exponent.ndim == 1:
+        net = model([op("Pow", "x e", "z")], inputs, ["z"])
+        for device in DEVICES:
+            (got,) = actual(load(net.SerializeToString()), {"x": base, "e": exponent}, device)
+            assert got[1].tolist() == [1, 1, 1, 1, 1, 1]
+            assert got[2].tolist() == [-1, 1, -1, 1, 1, -1]
+            assert got[:, [0, 1, 2, 4]][[0, 3, 4]].tolist() == [[0] * 4] * 3
 
 
 @pytest.mark.parametrize("kind", ["Max", "Min"])

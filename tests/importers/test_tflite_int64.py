@@ -91,6 +91,15 @@ def test_negative_numbers() -> None:
     compare(write(net), [np.array([-(2**31), 2**31 - 1, 5, -5])])
 
 
+def test_quotients_of_the_lowest_number_of_32_bits() -> None:
+    """It has no magnitude in INT32."""
+    x, y, z = T("INT32", (6,)), T("INT32", (6,)), T("INT32", (6,))
+    net = Net([x, y], [z])
+    net.op("DIV", [x, y], z, "DivOptions")
+    dividends = np.array([-(2**31), -(2**31), 2**31 - 1, 7, -7, -6], np.int32)
+    compare(write(net), [dividends, np.array([2, -3, -(2**31), -2, 2, 3], np.int32)])
+
+
 @pytest.mark.parametrize("name", ["MAXIMUM", "MINIMUM"])
 def test_extremes(name: str) -> None:
     on_product(name, [None], wide(*SHAPE), "MaximumMinimumOptions")

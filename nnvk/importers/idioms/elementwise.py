@@ -56,13 +56,13 @@ def gelu(c: Emitter, value: Value, *, approximate: bool) -> Value:
 
 
 def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
-    """Integer quotients rounded towards zero; NNAPI rounds down, which is the same for the magnitudes."""
+    """Integer quotients rounded towards zero: NNAPI rounds down, which is one too few below 0 where there is a rest."""
+    quotient = joint(c, Op.DIV, first, second, NONE, out=I32)
+    rest = joint(c, Op.SUB, first, joint(c, Op.MUL, quotient, second, NONE, out=I32), NONE, out=I32)
     zero = c.constant(0, I32)
-    magnitude1, magnitude2 = (c.emit(Op.ABS, value, out=I32) for value in (first, second))
-    quotient = joint(c, Op.DIV, magnitude1, magnitude2, NONE, out=I32)
-    sign1, sign2 = (joint(c, Op.LESS, value, zero, out=BOOL8) for value in (first, second))
-    is_negative = c.broadcast(joint(c, Op.NOT_EQUAL, sign1, sign2, out=BOOL8), quotient.shape)
-    return c.emit(Op.SELECT, is_negative, c.emit(Op.NEG, quotient, out=I32), quotient, out=I32)
+    is_below, has_rest = (c.emit(Op.LESS, quotient, zero, out=BOOL8), c.emit(Op.NOT_EQUAL, rest, zero, out=BOOL8))
+    less = c.as_number(c.emit(Op.LOGICAL_AND, is_below, has_rest, out=BOOL8), I32)
+    return c.emit(Op.ADD, quotient, less, NONE, out=I32)
 
 
 def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:

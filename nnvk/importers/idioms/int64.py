@@ -148,10 +148,9 @@ def combined(c: Emitter, code: OperationCode, first: Number, second: Number) -> 
     """ADD, SUB, MUL or DIV (which rounds towards 0) of numbers that broadcast; beyond 64 bits they come round."""
     known = bounds.PAIRS[code](first.bounds, second.bounds)
     if isinstance(first, Value) and isinstance(second, Value) and within(known, INT32):
-        if code is not Op.DIV:
-            return joint(c, code, first, second, NONE, out=I32)
-        if INT32[0] not in (first.bounds[0], second.bounds[0]):  # which has no magnitude in 32 bits
+        if code is Op.DIV:
             return bounded(truncated_quotient(c, first, second), known)
+        return joint(c, code, first, second, NONE, out=I32)
     words = _paired(c, _CODES[code], first, second, 2)
     return settled(Words(words[0], words[1], known if within(known, INT64) else INT64))
 
@@ -225,6 +224,41 @@ def remainder(c: Emitter, first: Number, second: Number, *, is_floored: bool) ->
 
 def _sign(c: Emitter, number: Number) -> Value:
     return order(c, number, c.constant(0, I32))
+
+
+_MOST_EXPONENT = 63
+"""Powers beyond it of all numbers but -1, 0 and 1 leave 64 bits, and those of these three repeat."""
+
+
+def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
+    """The numbers to whole powers that the model computes, by squares; to those below 0, rounded towards 0."""
+    shape = broadcast_shape(low(base), exponent)
+    if len(shape) > MAX_RANK:  # NNAPI has no booleans of such a rank in other shapes
+        flat = moved(c, lambda word: _flat(c, c.broadcast(word, shape)), base)
+        result = power_of(c, flat, _flat(c, c.broadcast(exponent, shape)))
+        return moved(c, lambda word: c.reshape(word, shape), result)
+    zero, one, two = (c.constant(number, I32) for number in (0, 1, 2))
+
+    def halved(number: Value) -> tuple[Value, Value]:
+        half = bounded(joint(c, Op.DIV, number, two, NONE, out=I32), bounds.quotient(number.bounds, (2, 2)))
+        whole = joint(c, Op.MUL, half, two, NONE, out=I32)
+        return half, bounded(joint(c, Op.SUB, number, whole, NONE, out=I32), (0, 1))
+
+    _, odd = halved(exponent)
+    most = joint(c, Op.ADD, odd, c.constant(_MOST_EXPONENT - 1, I32), NONE, out=I32)
+    rest = joint(c, Op.MINIMUM, joint(c, Op.MAXIMUM, exponent, zero, out=I32), most, out=I32)
+    power: Number = one
+    square = base
+    for turn in range(min(max(exponent.bounds[1], 0), _MOST_EXPONENT).bit_length()):
+        square = combined(c, Op.MUL, square, square) if turn else base
+        rest, bit = halved(rest)
+        power = combined(c, Op.MUL, power, selected(c, joint(c, Op.EQUAL, bit, one, out=BOOL8), square, one))
+    if exponent.bounds[0] >= 0:
+        return power
+    sign = joint(c, Op.SUB, one, joint(c, Op.MUL, odd, two, NONE, out=I32), NONE, out=I32)
+    inverse = selected(c, compared(c, Op.EQUAL, base, c.constant(-1, I32)), sign, zero)
+    inverse = selected(c, compared(c, Op.EQUAL, base, one), one, inverse)
+    return selected(c, joint(c, Op.LESS, exponent, zero, out=BOOL8), inverse, power)
 
 
 # --- comparison and choice -----------------------------------------------------------------------------------

@@ -134,16 +134,20 @@ _MOST_POWER = 64
 
 @_rule("Pow")
 def _power(c: Context) -> Tensor | None:
-    exponent = c.tensor(1).array
-    if not _is_wide(c) or exponent is None or exponent.size != 1:
+    """Powers of whole numbers that are whole themselves."""
+    if not _is_wide(c):
         return None
-    number = float(exponent.reshape(()))
-    if not (number.is_integer() and 1 <= number <= _MOST_POWER):
+    exponent, shape = c.tensor(1).array, _shape(c, 0, 1)
+    number = float(exponent.reshape(())) if exponent is not None and exponent.size == 1 else 0.0
+    if number.is_integer() and 1 <= number <= _MOST_POWER:
+        result = int64.power(c, c.exact(c.tensor(0)), int(number))
+    elif c.tensor(1).dtype.kind in "iu":
+        result = int64.power_of(c, c.exact(c.tensor(0)), c.number(1))
+    else:
         return None
-    result = int64.power(c, c.exact(c.tensor(0)), int(number))
-    shape = _shape(c, 0, 1)
-    result = int64.moved(c, lambda word: c.reshape(word, at_least_1d(shape)), result)
-    return c.give_exactly(result, shape, c.tensor().dtype)
+    return c.give_exactly(
+        int64.moved(c, lambda word: c.broadcast(word, at_least_1d(shape)), result), shape, c.tensor().dtype
+    )
 
 
 @_rule("MatMul")

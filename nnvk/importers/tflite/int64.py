@@ -134,10 +134,8 @@ def _sum(c: Context) -> Number | None:
 
 
 @_rule("POW")
-def _power(c: Context) -> None:
-    """NNAPI's goes by real numbers, which have 24 bits."""
-    if _is_wide(c):
-        raise Unmapped("NNAPI has no powers of INT64")
+def _power(c: Context) -> Number | None:
+    return int64.power_of(c, c.exact(0), c.input(1)) if _is_wide(c) else None
 
 
 # --- along axes ----------------------------------------------------------------------------------------------
