@@ -22,7 +22,7 @@ from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, memory_of_steps, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
-from nnvk.types.operand import STEP_CODES
+from nnvk.types.operand import STEP_CODES, Shape
 
 NOWHERE = "none"
 """In the place of a device that runs an operation."""
@@ -159,10 +159,15 @@ def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
 
 def _print_ports(title: str, ports: Sequence[Port]) -> None:
     rows = [
-        [str(index), port.name, f"{port.dtype} {dimensions(port.type.dimensions)}", _quantisation(port.type)]
+        [str(index), port.name, f"{port.dtype} {dimensions(_elements(port))}", _quantisation(port.type)]
         for index, port in enumerate(ports)
     ]
     print_table(["#", "name", "type", "real number"], rows, title=title, right="#", optional="real_number")
+
+
+def _elements(port: Port) -> Shape:
+    """The operand's dimensions, without that of the words of a number."""
+    return port.type.dimensions[:-1] if port.in_words else port.type.dimensions
 
 
 def _quantisation(type: OperandType) -> str:
@@ -175,7 +180,7 @@ def _quantisation(type: OperandType) -> str:
 
 
 def _port(port: Port) -> dict[str, Any]:
-    return {"name": port.name, **_type(port.type), "type": str(port.dtype)}
+    return {"name": port.name, **_type(port.type.with_dimensions(_elements(port))), "type": str(port.dtype)}
 
 
 def _type(type: OperandType) -> dict[str, Any]:

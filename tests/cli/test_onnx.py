@@ -48,6 +48,18 @@ def test_run_on_an_array(path: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(out)["0"], sums / sums.sum(-1, keepdims=True), rtol=1e-5)
 
 
+def test_numbers_of_64_bits(tmp_path: Path) -> None:
+    """They are two words in the model, and one number for whoever runs it."""
+    path, given, out = tmp_path / "net.onnx", tmp_path / "x.npy", tmp_path / "out.npz"
+    path.write_bytes(model([op("Mul", "x x", "y")], {"x": (np.int64, (3,))}, ["y"]).SerializeToString())
+    shown = json.loads(said("info", path, "--json", "-"))["outputs"]
+    assert [(port["dimensions"], port["type"]) for port in shown] == [([3], "int64")]
+    assert "int64 3\n" in said("info", path)
+    np.save(given, np.array([100000, -(2**31), 7]))
+    said("run", path, "--input", given, "--output", out)
+    np.testing.assert_array_equal(np.load(out)["0"], np.array([10**10, 2**62, 49]), strict=True)
+
+
 def test_bench(path: Path) -> None:
     assert "net.onnx" in said("bench", path, "--constant", "axes=[1]", "--runs", 2)
 
