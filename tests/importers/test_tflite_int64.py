@@ -9,7 +9,8 @@ import pytest
 from tflite_net import Net, T, write
 from tflite_oracle import compare, f32, i32c
 
-from nnvk import NnapiError
+import nnvk
+from nnvk import Compilation, NnapiError, get_device
 from nnvk.driver.cpu.executor import run
 from nnvk.importers.tflite import ImportedModel, load
 from nnvk.ops.flow import Clock
@@ -196,3 +197,28 @@ def test_counts_have_32_bits() -> None:
     net.op("SUB", [running, T("INT64", data=np.array([1]))], z, "SubOptions")
     imported = compare(write(net), [np.arange(15).reshape(SHAPE) % 3 == 0])
     assert not any("INT64" in name for name in names(imported))
+
+
+@pytest.mark.parametrize("device", ["vulkan-0", "nnapi-reference"])
+def test_loops_carry_32_bits(device: str) -> None:
+    """What a loop gives from one round to the next is checked."""
+    net = Net([wide(1), wide(2)], [wide(1), wide(2)])
+    net.op("WHILE", net.inputs, net.outputs, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
+    condition = Net([wide(1), wide(2)], [T("BOOL", (1,))])
+    condition.op("LESS", [condition.inputs[0], T("INT64", data=np.array([5]))], condition.outputs[0], "LessOptions")
+    body = Net([wide(1), wide(2)], [wide(1), wide(2)])
+    body.op("ADD", [body.inputs[0], T("INT64", data=np.array([1]))], body.outputs[0], "AddOptions")
+    body.op("ADD", [body.inputs[1], body.inputs[1]], body.outputs[1], "AddOptions")
+    data = write(net, condition, body)
+    compare(data, [np.array([0]), np.array([3, -(2**26)])])
+    imported = load(data)
+    compilation = Compilation(imported.model, [get_device(device)])
+    compilation.finish()
+
+    def computed(*numbers: int) -> list[list[int]]:
+        results = nnvk.run(compilation, imported.encode([np.array([0]), np.array(numbers)]))
+        return [output.tolist() for output in imported.decode(results)[0]]
+
+    assert computed(3, -(2**26)) == [[5], [96, -(2**31)]]
+    with pytest.raises(NnapiError, match="INT64_TO_INT32: a number must be in"):
+        computed(3, 2**26)
