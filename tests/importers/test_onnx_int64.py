@@ -243,9 +243,11 @@ def test_scattered_sums() -> None:
 REALS = np.array([3e9, -3e9, 2.5, -2.5, 0.0, 1e18, -1e18, 4294967296.0, 2147483648.0, -2147483649.0, 7.0], F)
 
 
-def test_from_real_numbers() -> None:
-    net = model([op("Cast", "x", "z", to=TensorProto.INT64)], {"x": (F, REALS.shape)}, ["z"])
-    same(net, {"x": REALS})
+@pytest.mark.parametrize("dtype", [F, np.float16, np.float64])
+def test_from_real_numbers(dtype: type) -> None:
+    reals = REALS if dtype != np.float16 else np.array([65504, -65504, 2.5, -2.5, 0.99], np.float16)
+    net = model([op("Cast", "x", "z", to=TensorProto.INT64)], {"x": (dtype, reals.shape)}, ["z"])
+    same(net, {"x": reals.astype(dtype)})
 
 
 def test_to_other_types() -> None:

@@ -12,7 +12,7 @@ from tflite_oracle import compare, f32, i32c
 import nnvk
 from nnvk import Compilation, NnapiError, get_device
 from nnvk.driver.cpu.executor import run
-from nnvk.importers.tflite import ImportedModel, load
+from nnvk.importers.tflite import ImportedModel, TfliteImportError, load
 from nnvk.ops.flow import Clock
 
 SHAPE = (3, 5)
@@ -152,6 +152,21 @@ MOVED = [
 @pytest.mark.parametrize(("name", "others", "shape", "table", "options"), MOVED, ids=[row[0] for row in MOVED])
 def test_elements_in_other_places(name, others, shape, table, options) -> None:
     on_product(name, others, wide(*shape), table, **options)
+
+
+@pytest.mark.parametrize("of", ["product", "input"])
+def test_scattered_sums(of: str) -> None:
+    """Updates of one place are added up; those that need 64 bits themselves are refused."""
+    updates, z = wide(6), wide(4)
+    net = Net([updates], [z])
+    given = net.op("MUL", [updates, updates], wide(6), "MulOptions") if of == "product" else updates
+    places = T("INT32", data=np.array([[0], [3], [0], [0], [2], [3]], np.int32))
+    net.op("SCATTER_ND", [places, given, i32c(4)], z)
+    if of == "product":
+        with pytest.raises(TfliteImportError, match="sums of up to 6 updates may leave 32 bits"):
+            load(write(net))
+    else:
+        compare(write(net), [np.array([2**31 - 1, -(2**31), 2**31 - 1, -7, 5, -1])])
 
 
 def test_choice() -> None:
