@@ -112,7 +112,7 @@ def low(number: Number) -> Value:
 
 
 def bounded(value: Value, known: Bounds) -> Value:
-    """A tensor whose numbers lie within bounds that its operations don't tell."""
+    """The tensor, whose numbers lie within bounds that its operation does not tell."""
     value.known = max(known[0], value.bounds[0]), min(known[1], value.bounds[1])
     return value
 
@@ -227,7 +227,7 @@ def _sign(c: Emitter, number: Number) -> Value:
 
 
 _MOST_EXPONENT = 63
-"""Powers beyond it of all numbers but -1, 0 and 1 leave 64 bits, and those of these three repeat."""
+"""Larger powers leave 64 bits, but for those of -1, 0 and 1, which depend on whether the exponent is odd."""
 
 
 def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
