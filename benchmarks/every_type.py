@@ -96,6 +96,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "FULLY_CONNECTED": ["T[1,1280] W[1001,1280] Z[1001] NONE -> T", "T[64,512] W[256,512] Z[256] NONE -> T"],
     "BATCH_MATMUL": ["T[12,64,64] T[12,64,64] false false -> T"],
     "ROI_ALIGN": [f"{_ROIS} 2 2 nhwc -> T"],
+    "ROI_ALIGN_V2": ["T[1,64,50,50] T[100,4]^50x50 i32[100]<1 7 7 1.0R 2 true false -> T"],
     "ROI_POOLING": [f"{_ROIS} nhwc -> T"],
     "HEATMAP_MAX_KEYPOINT": [
         "T[16,56,56,17] B[16,4]^400x300 nhwc -> T B",

@@ -73,6 +73,7 @@ class ExtendedOperationCode(Enum):
     FLOAT_TO_INT64 = 269
     INT64_TO_FLOAT = 270
     INT64_TO_INT32 = 271
+    ROI_ALIGN_V2 = 272
 
 
 KnownCode = OperationCode | ExtendedOperationCode

@@ -1,4 +1,4 @@
-"""Boxes: non-maximum suppression."""
+"""Boxes: non-maximum suppression, and regions of feature maps."""
 
 from __future__ import annotations
 
@@ -39,3 +39,34 @@ def non_max_suppression(c: Context) -> Tensor:
     result = c.give(rows, None, np.int64)
     result.counted = Counted(0, count)
     return result
+
+
+_MOVED_SINCE = 16
+"""The version from which on corners are moved by half a pixel, unless an attribute says otherwise."""
+
+
+@operator("RoiAlign")
+def roi_align(c: Context) -> Tensor:
+    """The mean or the largest of each bin."""
+    mode = c.node.text("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise Unmapped(f"attribute 'mode' must be avg or max, got '{mode}'")
+    place = "half_pixel" if c.node.version >= _MOVED_SINCE else "output_half_pixel"
+    place = c.node.text("coordinate_transformation_mode", place)
+    if place not in ("half_pixel", "output_half_pixel"):
+        raise Unmapped(
+            f"attribute 'coordinate_transformation_mode' must be half_pixel or output_half_pixel, got '{place}'"
+        )
+    result = c.emit(
+        ExtendedOperationCode.ROI_ALIGN_V2,
+        c.real_number(0),
+        c.real_number(1),
+        c.number(2),
+        *(c.node.integer(name, 1) for name in ("output_height", "output_width")),
+        c.node.real("spatial_scale", 1.0),
+        c.node.integer("sampling_ratio", 0),
+        place == "half_pixel",
+        mode == "max",
+        out=F32,
+    )
+    return c.give(result)
