@@ -11,7 +11,7 @@ from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import joint, scalar, with_number
-from nnvk.importers.idioms.moving import sliced, transposed
+from nnvk.importers.idioms.moving import sliced, strided, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.products import centred
 from nnvk.importers.onnx.mappers.reduction import batch_statistics
@@ -25,6 +25,8 @@ from nnvk.types.operand import OperandType
 
 Op = OperationCode
 _MOST_GROUPS = 512
+_VOLUME = 5
+"""The rank of a tensor of volumes, [N, C, D, H, W]."""
 
 
 @operator("Conv", "com.microsoft.FusedConv")
@@ -32,7 +34,7 @@ def conv(c: Context) -> Value:
     """Real numbers, or steps of 8 bits where input, weights and output are quantised."""
     weights, shape = c.tensor(1), c.tensor(0).shape
     _check(c, shape, weights.shape)
-    quantised = wanted_steps(c)
+    quantised = wanted_steps(c) if len(shape) < _VOLUME else None
     if quantised is not None:
         return convolved_in_steps(c, quantised)
     filters: np.ndarray | Value = weights.array if weights.array is not None else c.real_number(1)
@@ -71,9 +73,10 @@ def _activated(c: Context, value: Value) -> Value:
 
 def _check(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) -> None:
     rank = len(shape) - 2
-    if rank not in (1, 2) or len(filters) != rank + 2:
+    if rank not in (1, 2, 3) or len(filters) != rank + 2:
         raise Unmapped(
-            f"NNAPI convolves images and rows, got an input of shape {list(shape)} and weights of shape {list(filters)}"
+            f"rows, images and volumes are convolved, got an input of shape {list(shape)} and weights of shape "
+            f"{list(filters)}"
         )
     groups = c.node.integer("group", 1)
     if groups < 1 or shape[1] != filters[1] * groups or filters[0] % groups:
@@ -107,7 +110,9 @@ def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.n
     """The convolution that the node's attributes describe, of real numbers, with weights [M, C / groups, ...]."""
     spatial, kernel = source.shape[2:], filters.shape[2:]
     source, windows = _cropped(c, source, windows_of(c, spatial, kernel, crops=True))
-    vertical, horizontal = as_image(windows)
+    if len(windows) > 2:
+        source, filters = _as_images(c, source, filters, windows[0])
+    vertical, horizontal = as_image(windows[-2:])
     groups = c.node.integer("group", 1)
     shape = source.shape
     image = c.reshape(source, image_shape(shape))
@@ -117,7 +122,39 @@ def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.n
         type_ = OperandType(source.code)
         bias = c.constant(np.zeros(units) if bias is None else bias.reshape(-1), type_)
     result = _emitted(c, image, laid, bias, (vertical, horizontal), groups, units)
+    if len(windows) > 2:
+        return _as_volumes(c, result, windows[0].out)
     return c.reshape(result, (shape[0], units, *(window.out for window in windows)))
+
+
+def _as_images(
+    c: Context, source: Value, filters: np.ndarray | Value, window: Window
+) -> tuple[Value, np.ndarray | Value]:
+    """Volumes as images [N * depths, C * taps, H, W], and weights of so many channels.
+
+    There is an image for each place of the window; what its taps along the depth see are neighbouring channels.
+    """
+    count, channels, depth, height, width = source.shape
+    area = height * width
+    planes = transposed(c, c.reshape(source, (count, channels, depth, area)), (0, 2, 1, 3))
+    planes = padded(c, planes, [0, window.before, 0, 0], [0, window.after, 0, 0], 0.0)
+    seen = []
+    for tap in range(window.kernel):
+        taken = [range(size) for size in planes.shape]
+        first = tap * window.dilation
+        taken[1] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
+        seen.append(c.reshape(strided(c, planes, taken), (count * window.out * channels, 1, area)))
+    stacked = joined(c, seen, 1) if len(seen) > 1 else seen[0]
+    laid = (filters.shape[0], filters.shape[1] * filters.shape[2], *filters.shape[3:])
+    images = c.reshape(stacked, (count * window.out, channels * window.kernel, height, width))
+    return images, _reshaped(c, filters, laid)
+
+
+def _as_volumes(c: Context, images: Value, depth: int) -> Value:
+    """Images [N * depths, C, H, W] as volumes."""
+    count, channels, height, width = images.shape
+    planes = c.reshape(images, (count // depth, depth, channels, height * width))
+    return c.reshape(transposed(c, planes, (0, 2, 1, 3)), (count // depth, channels, depth, height, width))
 
 
 def _cropped(c: Context, source: Value, windows: list[Window]) -> tuple[Value, list[Window]]:
@@ -213,37 +250,83 @@ def _spread(array: np.ndarray, dilation: tuple[int, ...], zero: int = 0) -> np.n
 def conv_transpose(c: Context) -> Value:
     """Weights are [C, M / groups, ...]. Where the output is larger, so are they, by zeros."""
     source, filters = c.real_number(0), c.tensor(1)
-    rank = len(source.shape) - 2
-    if rank not in (1, 2) or filters.rank != rank + 2:
-        raise Unmapped(f"NNAPI convolves images and rows, got an input of shape {list(source.shape)}")
+    shape, rank = source.shape, len(source.shape) - 2
+    if rank not in (1, 2, 3) or filters.rank != rank + 2:
+        raise Unmapped(f"rows, images and volumes are convolved, got an input of shape {list(shape)}")
     groups = c.node.integer("group", 1)
-    if groups < 1 or source.shape[1] != filters.shape[0] or filters.shape[0] % groups or groups > _MOST_GROUPS:
-        raise Unmapped(f"weights of shape {list(filters.shape)} in {groups} groups do not fit {list(source.shape)}")
-    strides, extra, pads = _transposed_sizes(c, source.shape[2:], filters.shape[2:])
-    laid = _laid_transposed(c, groups, extra, numbers_of(c.node, "dilations", rank, 1))
+    if groups < 1 or shape[1] != filters.shape[0] or filters.shape[0] % groups or groups > _MOST_GROUPS:
+        raise Unmapped(f"weights of shape {list(filters.shape)} in {groups} groups do not fit {list(shape)}")
+    dilations = numbers_of(c.node, "dilations", rank, 1)
+    strides, extra, pads = _transposed_sizes(c, shape[2:], filters.shape[2:])
+    given: np.ndarray | Value = filters.array if filters.array is not None else c.real_number(1)
     units = filters.shape[1] * groups
-    shape = source.shape
-    image = c.reshape(source, image_shape(shape))
-    per_group = shape[1] // groups
     type_ = OperandType(source.code)
-    bias = c.constant(np.zeros(units), type_) if not c.has(2) else c.real_number(2)
-    parts = []
+    none = c.constant(np.zeros(units), type_)
+    bias = c.real_number(2) if c.has(2) else none
+    if rank < 3:
+        lines = [[1, *one] if rank == 1 else one for one in (strides, dilations)]
+        ends = ([0, *extra], [(0, 0), *pads]) if rank == 1 else (extra, pads)
+        laid = _laid_transposed(c, _reshaped(c, given, image_shape(filters.shape)), groups, ends[0], lines[1])
+        result = _transposed_image(c, c.reshape(source, image_shape(shape)), laid, bias, lines[0], ends[1])
+        return c.reshape(result, (*result.shape[:2], *result.shape[4 - rank :]))
+    # Each image of a volume gives all taps along the depth as channels, which are then added up where they belong.
+    count, channels, depth, height, width = shape
+    taps = filters.shape[2]
+    planes = transposed(c, c.reshape(source, (count, channels, depth, height * width)), (0, 2, 1, 3))
+    stacked = _reshaped(c, given, (channels, filters.shape[1] * taps, *filters.shape[3:]))
+    laid = _laid_transposed(c, stacked, groups, extra[1:], dilations[1:])
+    images = c.reshape(planes, (count * depth, channels, height, width))
+    zeros = c.constant(np.zeros(units * taps), type_)
+    result = _transposed_image(c, images, laid, zeros, strides[1:], pads[1:])
+    deep = _along_depth(c, result, depth, taps, strides[0], dilations[0], extra[0], pads[0])
+    if bias is not none:
+        deep = joint(c, Op.ADD, deep, c.reshape(bias, (1, 1, units, 1)), NONE, out=type_)
+    return c.reshape(transposed(c, deep, (0, 2, 1, 3)), (count, units, deep.shape[1], *result.shape[2:]))
+
+
+def _along_depth(
+    c: Context, images: Value, depth: int, taps: int, stride: int, dilation: int, extra: int, pads: tuple[int, int]
+) -> Value:
+    """The sum [N, depths, M, H * W] of what images [N * depth, M * taps, H, W] give to each place along the depth."""
+    count, units = images.shape[0] // depth, images.shape[1] // taps
+    area = images.shape[2] * images.shape[3]
+    parts = c.reshape(images, (count * depth, units, taps, area))
+    total: Value | None = None
+    for tap in range(taps):
+        taken = [range(size) for size in parts.shape]
+        taken[2] = range(tap, tap + 1)
+        one = c.reshape(sliced(c, parts, taken), (count, depth, 1, units * area))
+        one = padded(c, one, [0] * 4, [0, 0, stride - 1, 0], 0.0)
+        one = c.reshape(one, (count, depth * stride, units * area))
+        one = padded(c, one, [0, tap * dilation, 0], [0, (taps - 1 - tap) * dilation, 0], 0.0)
+        total = one if total is None else joint(c, Op.ADD, total, one, NONE, out=images.type)
+    assert total is not None
+    total = padded(c, total, [0, -pads[0], 0], [0, extra + 1 - stride - pads[1], 0], 0.0)
+    return c.reshape(total, (count, total.shape[1], units, area))
+
+
+def _transposed_image(
+    c: Context, image: Value, laid: list[Value], bias: Value, strides: list[int], pads: list[tuple[int, int]]
+) -> Value:
+    """TRANSPOSE_CONV_2D of each group; strides and paddings are those of the height and of the width."""
+    groups = len(laid)
+    per_group, units = image.shape[1] // groups, bias.shape[0] // groups
+    numbers = (*pads[1], *pads[0], strides[1], strides[0], NONE, True)
     full = [range(size) for size in image.shape]
-    for group, filter_ in enumerate(laid):
-        some = image
-        own = bias
+    parts = []
+    for group, filters in enumerate(laid):
+        some, own = image, bias
         if groups > 1:
             some = sliced(c, image, (full[0], range(group * per_group, (group + 1) * per_group), *full[2:]))
-            own = sliced(c, bias, (range(group * units // groups, (group + 1) * units // groups),))
-        parts.append(c.emit(Op.TRANSPOSE_CONV_2D, some, filter_, own, *pads, *strides, NONE, True, out=type_))
-    result = joined(c, parts, 1) if groups > 1 else parts[0]
-    return c.reshape(result, (*result.shape[:2], *result.shape[4 - rank :]))
+            own = sliced(c, bias, (range(group * units, (group + 1) * units),))
+        parts.append(c.emit(Op.TRANSPOSE_CONV_2D, some, filters, own, *numbers, out=image.type))
+    return joined(c, parts, 1) if groups > 1 else parts[0]
 
 
 def _transposed_sizes(
     c: Context, spatial: tuple[int, ...], kernel: tuple[int, ...]
-) -> tuple[tuple[int, int], list[int], tuple[int, int, int, int]]:
-    """The strides (width, height), what the weights grow by along each axis, and the paddings in NNAPI's order."""
+) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """The strides, what the weights grow by, and the paddings, along each axis."""
     rank = len(spatial)
     node = c.node
     strides = numbers_of(node, "strides", rank, 1)
@@ -266,26 +349,26 @@ def _transposed_sizes(
                 pads[-1] = (total - half, half)
         else:
             pads.append((given[axis], given[axis + rank]) if given else (0, 0))
-    if rank == 1:
-        return (strides[0], 1), extra, (*pads[0], 0, 0)
-    return (strides[1], strides[0]), extra, (*pads[1], *pads[0])
+    return strides, extra, pads
 
 
-def _laid_transposed(c: Context, groups: int, extra: list[int], dilations: list[int]) -> list[Value]:
+def _reshaped(c: Context, filters: np.ndarray | Value, shape: tuple[int, ...]) -> np.ndarray | Value:
+    return filters.reshape(shape) if isinstance(filters, np.ndarray) else c.reshape(filters, shape)
+
+
+def _laid_transposed(
+    c: Context, filters: np.ndarray | Value, groups: int, extra: list[int], dilations: list[int]
+) -> list[Value]:
     """Weights [C, M / groups, H, W] as [M / groups, H, W, C / groups] of each group."""
-    filters = c.tensor(1)
-    shape = image_shape(filters.shape)
-    extra, dilations = ([0, *extra], [1, *dilations]) if len(extra) == 1 else (extra, dilations)
-    per_group = shape[0] // groups
-    if filters.array is not None:
-        array = _spread(np.transpose(filters.array.reshape(shape), (1, 2, 3, 0)), (1, *dilations, 1))
+    per_group = filters.shape[0] // groups
+    if isinstance(filters, np.ndarray):
+        array = _spread(np.transpose(filters, (1, 2, 3, 0)), (1, *dilations, 1))
         array = np.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
         type_ = OperandType(c.real_number(0).code)
         return [c.constant(array[..., one * per_group : (one + 1) * per_group], type_) for one in range(groups)]
     if dilations != [1, 1]:
         raise Unmapped("NNAPI has no transposed convolution with dilation, of weights that are no constants")
-    value = transposed(c, c.reshape(c.real_number(1), shape), (1, 2, 3, 0))
-    value = padded(c, value, [0] * 4, [0, *extra, 0], 0.0)
+    value = padded(c, transposed(c, filters, (1, 2, 3, 0)), [0] * 4, [0, *extra, 0], 0.0)
     if groups == 1:
         return [value]
     full = [range(size) for size in value.shape]

@@ -193,6 +193,7 @@ def qlinear_conv(c: Context) -> Tensor:
     bias = c.optional(8)
     if (
         weights.steps is not None
+        and weights.rank < 5  # volumes go by real numbers
         and source is not None
         and out is not None
         and (bias is None or bias.array is not None)
