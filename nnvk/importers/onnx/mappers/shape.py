@@ -214,8 +214,12 @@ def expand(c: Context) -> Tensor:
 def tile(c: Context) -> Tensor:
     """Constant repetitions."""
     source, repeats = c.tensor(), c.ints(1, "the repetitions")
-    if len(repeats) != source.rank or min(repeats, default=1) < 1:
-        raise Unmapped(f"there must be a repetition from 1 up for each axis of {list(source.shape)}, got {repeats}")
+    if len(repeats) != source.rank or min(repeats, default=0) < 0:
+        raise Unmapped(f"there must be a repetition from 0 up for each axis of {list(source.shape)}, got {repeats}")
+    if 0 in repeats:
+        return constant(
+            np.zeros([size * count for size, count in zip(source.shape, repeats, strict=True)], source.dtype)
+        )
     shape = tuple(size * times for size, times in zip(source.shape, repeats, strict=True))
     value = c.value()
     if any(times != 1 for times in repeats):

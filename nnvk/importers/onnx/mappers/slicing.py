@@ -130,6 +130,8 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 def scatter_elements(c: Context) -> Tensor:
     """Updates along one axis, the others are the place in the indices: SCATTER_ND of single elements."""
     source, places = c.tensor(0), c.tensor(1)
+    if not places.size:
+        return source
     axis = axis_of(c.node.integer("axis", 0), source.rank)
     indices = c.reshape(_element_places(c, source, places, axis), (places.size, 1))
     return _scattered(c, indices, (source.size,), (places.size,))
@@ -139,6 +141,8 @@ def scatter_elements(c: Context) -> Tensor:
 def scatter_nd(c: Context) -> Tensor:
     """Updates of slices, whose axes are one."""
     source, places = c.tensor(0), c.tensor(1)
+    if 0 in places.shape[:-1]:
+        return source
     depth = places.shape[-1]
     if depth > source.rank:
         raise Unmapped(f"indices of shape {list(places.shape)} do not fit an input of rank {source.rank}")
@@ -276,8 +280,11 @@ def top_k(c: Context) -> list[Tensor]:
     source = c.tensor()
     k = c.node.integer("k", 0) if c.node.has("k") else int(c.scalar(1, "k"))
     axis = axis_of(c.node.integer("axis", -1), source.rank)
-    if not 1 <= k <= source.shape[axis]:
-        raise Unmapped(f"k must be in [1, {source.shape[axis]}], got {k}")
+    if not 0 <= k <= source.shape[axis]:
+        raise Unmapped(f"k must be in [0, {source.shape[axis]}], got {k}")
+    if k == 0:
+        none = np.zeros([0 if one == axis else size for one, size in enumerate(source.shape)])
+        return [constant(none.astype(dtype)) for dtype in (source.dtype, np.int64)]
     value = c.number()
     order = [one for one in range(source.rank) if one != axis] + [axis]
     last = transposed(c, value, order)
