@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from onnx.reference import ReferenceEvaluator
 from onnx_net import model, op
-from onnx_oracle import check
+from onnx_oracle import DEVICES, actual, check
 
 from nnvk.importers.onnx import OnnxImportError, load
 
@@ -43,12 +44,15 @@ def test_nothing_pads_with_nothing(mode: str) -> None:
 
 
 @pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride"), [(4, 1, 4), (5, 1, 5), (8, 1, 4), (5, 2, 5), (11, 2, 7), (9, 1, 9)]
-)
+@pytest.mark.parametrize(("size", "kernel", "stride"), [(4, 1, 4), (5, 1, 5), (8, 1, 4), (5, 2, 5), (11, 2, 7)])
 def test_windows_further_apart_than_they_reach(size: int, kernel: int, stride: int, auto: str) -> None:
+    """As ONNX's reference has them: onnxruntime leaves out elements before the first window."""
     rng = np.random.default_rng(0)
-    w = rng.standard_normal((3, 2, kernel, kernel)).astype(F)
+    feeds = {"x": rng.standard_normal((1, 2, size, size)).astype(F)}
     node = op("Conv", "x w", "y", auto_pad=auto, strides=[stride, stride])
-    net = model([node], {"x": (F, [1, 2, size, size])}, ["y"], {"w": w})
-    check(net, {"x": rng.standard_normal((1, 2, size, size)).astype(F)})
+    constants = {"w": rng.standard_normal((3, 2, kernel, kernel)).astype(F)}
+    net = model([node], {"x": (F, feeds["x"].shape)}, ["y"], constants)
+    (wanted,) = ReferenceEvaluator(net).run(None, feeds)
+    for device in DEVICES:
+        (given,) = actual(load(net.SerializeToString()), feeds, device)
+        np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)

@@ -32,7 +32,6 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "dilated groups": ((1, 4, 9, 5, 5), (4, 2, 3, 2, 2), {"group": 2, "dilations": [2, 2, 1]}),
     "same": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"auto_pad": "SAME_UPPER", "strides": [2, 2, 3]}),
     "same lower": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 2, 3]}),
-    "far apart": ((1, 2, 9, 4, 5), (3, 2, 1, 1, 1), {"auto_pad": "SAME_LOWER", "strides": [9, 4, 4]}),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -109,7 +108,7 @@ def _with_batch_normalization(
 def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.ndarray | Value | None) -> Value:
     """The convolution that the node's attributes describe, of real numbers, with weights [M, C / groups, ...]."""
     spatial, kernel = source.shape[2:], filters.shape[2:]
-    source, windows = _cropped(c, source, windows_of(c, spatial, kernel, crops=True))
+    windows = windows_of(c, spatial, kernel)
     if len(windows) > 2:
         source, filters = _as_images(c, source, filters, windows[0])
     vertical, horizontal = as_image(windows[-2:])
@@ -157,20 +156,10 @@ def _as_volumes(c: Context, images: Value, depth: int) -> Value:
     return c.reshape(transposed(c, planes, (0, 2, 1, 3)), (count // depth, channels, depth, height, width))
 
 
-def _cropped(c: Context, source: Value, windows: list[Window]) -> tuple[Value, list[Window]]:
-    """The source without what negative paddings take away, and the windows on it."""
-    kept = [range(max(0, -one.before), one.size + min(0, one.after)) for one in windows]
-    taken = [*(range(size) for size in source.shape[:2]), *kept]
-    sizes = zip(windows, kept, strict=True)
-    return sliced(c, source, taken), [
-        replace(one, size=len(rest), before=max(0, one.before), after=max(0, one.after)) for one, rest in sizes
-    ]
-
-
 def convolved_in_steps(c: Context, operands: InSteps) -> Value:
     """`convolved` in steps of 8 bits."""
     source, filters = operands.source, operands.weights
-    source, windows = _cropped(c, source, windows_of(c, source.shape[2:], filters.shape[2:], crops=True))
+    windows = windows_of(c, source.shape[2:], filters.shape[2:])
     is_depthwise = _is_depthwise(c, source.shape, filters.shape)
     type_ = operands.type_of(3 if is_depthwise else 0)
     laid = c.constant(_order(filters.reshape(image_shape(filters.shape)), is_depthwise), type_)

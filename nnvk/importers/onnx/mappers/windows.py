@@ -48,14 +48,8 @@ def numbers_of(node: Node, name: str, rank: int, default: int) -> list[int]:
     return given
 
 
-def windows_of(
-    c: Context, spatial: Sequence[int], kernel: Sequence[int], ceil: bool = False, *, crops: bool = False
-) -> list[Window]:
-    """The way of a node's windows along each spatial axis.
-
-    ``crops``: SAME_UPPER and SAME_LOWER take elements away where windows are further apart than they reach, as those of
-    onnxruntime's convolutions do.
-    """
+def windows_of(c: Context, spatial: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> list[Window]:
+    """The way of a node's windows along each spatial axis."""
     rank = len(spatial)
     strides, dilations = numbers_of(c.node, "strides", rank, 1), numbers_of(c.node, "dilations", rank, 1)
     auto = c.node.text("auto_pad", "NOTSET")
@@ -69,10 +63,12 @@ def windows_of(
         reach = (width - 1) * dilation + 1
         before, after = (pads[axis], pads[axis + rank]) if pads else (0, 0)
         if auto.startswith("SAME"):
-            total = (-(-size // stride) - 1) * stride + reach - size
-            total = total if crops else max(0, total)
-            before = math.trunc((total + (auto == "SAME_LOWER") + (total < 0)) / 2)
-            after = total - before
+            # Windows further apart than they reach begin with the first element, as in ONNX's reference; onnxruntime's
+            # convolutions leave some out.
+            total = max(0, (-(-size // stride) - 1) * stride + reach - size)
+            before, after = total // 2, total - total // 2
+            if auto == "SAME_LOWER":
+                before, after = after, before
         room = size + before + after - reach
         if room < 0:
             raise Unmapped(f"a window of {reach} does not fit into {size} padded by {before} + {after}")
