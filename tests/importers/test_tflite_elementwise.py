@@ -285,6 +285,24 @@ def test_comparison(name: str) -> None:
     check(name, [q8(3, 50), q8(3, 50)], out("BOOL"))
 
 
+@pytest.mark.parametrize("scales", [(0.27408841, 0.18317083), (0.05, 0.03), (0.002, 0.003), (0.001, 0.001)], ids=str)
+@pytest.mark.parametrize("type_", ["INT8", "UINT8"])
+@pytest.mark.parametrize("name", ["EQUAL", "LESS", "GREATER_EQUAL"])
+def test_comparison_of_every_pair(name: str, type_: str, scales: tuple[float, float]) -> None:
+    """TFLite compares 256ths, which numbers that differ may share."""
+    every = np.arange(256, dtype=np.uint8).view(type_.lower())
+    inputs = [
+        q8(256, 1, type=type_, scale=scales[0], zero_point=80),
+        q8(256, type=type_, scale=scales[1], zero_point=33),
+    ]
+    check(name, inputs, out("BOOL"), feed=[every.reshape(256, 1), every])
+
+
+def test_comparison_of_like_scales_is_one_operation() -> None:
+    imported = check("LESS", [q8(3, 50), q8(3, 50, zero_point=-7)], out("BOOL"))
+    assert [operation.code for operation in imported.model.frozen.operations] == [Op.LESS]
+
+
 @pytest.mark.parametrize("name", ["LOGICAL_AND", "LOGICAL_OR"])
 def test_logic(name: str) -> None:
     check(name, [boolean(3, 5), boolean(5)], out("BOOL"))

@@ -30,6 +30,11 @@ _WIDE = OperandCode.TENSOR_QUANT16_SYMM
 _ALL_16 = np.float32(65536)
 
 
+def are_bytes(*types: OperandType) -> bool:
+    """Whether elements of all types are steps of 8 bits."""
+    return {type_.code for type_ in types} <= _BYTES
+
+
 def are_steps(*types: OperandType) -> bool:
     """Whether elements of all types are steps of 8 bits or 16."""
     return {type_.code for type_ in types} <= {*_BYTES, _WIDE}
@@ -194,6 +199,49 @@ def squared_difference(c: Context, first: Value, second: Value, out: OperandType
         return _saturated(result, out) - out.zero_point
 
     return c.quantized(look_up(c, difference, _wide(out), squared), out)
+
+
+def comparable(c: Context, first: Value, second: Value) -> tuple[Value, Value]:
+    """Two tensors of 8 bits that compare as TFLite compares them: in 256ths, which rescaling rounds twice.
+
+    They are real numbers, the places of the rescaled steps in their order, where that differs from the order of the
+    numbers that the steps stand for.
+    """
+    values = first, second
+    if any(value.type.scale >= 1 for value in values):
+        return values  # TFLite has no multiplier for them
+    rescalings = [_in_256ths(value.type) for value in values]
+    steps = [_steps_from_zero(value.type) for value in values]
+    numbers = [own.astype(np.float32) * np.float32(value.type.scale) for own, value in zip(steps, values, strict=True)]
+    rescaled_steps = [rescale(own) for own, rescale in zip(steps, rescalings, strict=True)]
+    if np.array_equal(_order(*numbers), _order(*rescaled_steps)):
+        return values
+    places = np.unique(np.concatenate(rescaled_steps))
+    whole = OperandType(_WIDE, scale=1.0)
+
+    def placed(value: Value, rescale: Callable[[np.ndarray], np.ndarray]) -> Value:
+        found = look_up(c, _widened(c, value), whole, lambda given: np.searchsorted(places, rescale(given)))
+        return c.real(found)
+
+    return placed(first, rescalings[0]), placed(second, rescalings[1])
+
+
+def _in_256ths(type_: OperandType) -> Callable[[np.ndarray], np.ndarray]:
+    """The rescaling of steps from the zero point that comparisons begin with."""
+    multiplier = quantize_multiplier(float32(type_.scale))
+    return lambda steps: multiply_by_quantized_multiplier(steps << 8, *multiplier)
+
+
+def _steps_from_zero(type_: OperandType) -> np.ndarray:
+    """All steps of a type of 8 bits, from the zero point, int64."""
+    low, high = limits(type_.code)
+    return np.arange(low, high + 1) - type_.zero_point
+
+
+def _order(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1 for each pair of a number of the first and one of the second."""
+    order: np.ndarray = np.sign(first[:, np.newaxis] - second)
+    return order
 
 
 def _saturated(steps: np.ndarray, type_: OperandType) -> np.ndarray:

@@ -248,10 +248,19 @@ def binary(c: Context) -> Value:
     return joint(c, OperationCode[c.operator.name], first, second, out=out)
 
 
-@builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR")
-def truth(c: Context) -> Value:
-    """Comparisons and logic."""
-    return joint(c, OperationCode[c.operator.name], *pair(c), out=BOOL8)
+@builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+def comparison(c: Context) -> Value:
+    """Tensors of 8 bits are compared with TFLite's roundings."""
+    first, second = pair(c)
+    if tables.are_bytes(first.type, second.type):
+        first, second = tables.comparable(c, first, second)
+    return joint(c, OperationCode[c.operator.name], first, second, out=BOOL8)
+
+
+@builtin("LOGICAL_AND", "LOGICAL_OR")
+def logic(c: Context) -> Value:
+    """Booleans broadcast."""
+    return joint(c, OperationCode[c.operator.name], c.input(0), c.input(1), out=BOOL8)
 
 
 # --- types ---------------------------------------------------------------------------------------------------
