@@ -154,3 +154,23 @@ def test_long_sequences_are_imported_without_rounding_only() -> None:
     with pytest.raises(TfliteImportError, match=r"1025 steps are too many to write out.* round_hybrid=False"):
         load(data)
     assert len(load(data, round_hybrid=False).model.frozen.operations) == 1
+
+
+@pytest.mark.parametrize("shape", [(BATCH, TIME + 1, SIZE), (BATCH, SIZE)], ids=["steps", "rank"])
+def test_an_auxiliary_input_of_other_steps_is_refused(shape: tuple[int, ...]) -> None:
+    source = sequence(time_major=False)
+    aux = [f32(*shape), f32c(UNITS, SIZE), f32c(UNITS, SIZE)]
+    inputs = hybrid([source, *rnn_inputs(), *rnn_inputs(), *aux], (1, 2, 5, 6, 10, 11))
+    net = Net([source, aux[0]], [T(), T()])
+    net.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, net.outputs, "BidirectionalSequenceRNNOptions", TimeMajor=False)
+    with pytest.raises(TfliteImportError, match="inputs must have rank 3, and the same steps and batches, got"):
+        load(write(net))
+
+
+def test_weights_of_an_auxiliary_input_that_is_missing_are_refused() -> None:
+    source = sequence(time_major=False)
+    inputs = hybrid([source, *rnn_inputs(), *rnn_inputs(), None, f32c(UNITS, SIZE), f32c(UNITS, SIZE)], (1, 2, 5, 6))
+    net = Net([source], [T(), T()])
+    net.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, net.outputs, "BidirectionalSequenceRNNOptions", TimeMajor=False)
+    with pytest.raises(TfliteImportError, match="weights for an auxiliary input, and no such input"):
+        load(write(net))

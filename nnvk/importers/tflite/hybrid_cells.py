@@ -131,7 +131,11 @@ def sequence(
     c: Context, cell: Cell, sources: Sequence[Value], states: Sequence[Value], axis: int, *, backwards: bool = False
 ) -> tuple[Value, list[Value]]:
     """The outputs of all steps along ``axis`` of inputs of rank 3, and the states after the last one."""
-    if (count := sources[0].shape[axis]) > _MOST_STEPS:
+    first = sources[0].shape
+    for source in sources:
+        if len(source.shape) != 3 or source.shape[:2] != first[:2]:
+            raise Unmapped(f"inputs must have rank 3, and the same steps and batches, got {list(source.shape)}")
+    if (count := first[axis]) > _MOST_STEPS:
         raise Unmapped(
             f"NNAPI rounds no activations within a sequence, and {count} steps are too many to write out, at most "
             f"{_MOST_STEPS}; round_hybrid=False (--no-round-hybrid) imports it without the rounding"
