@@ -16,7 +16,7 @@ from nnvk.types.model import Model
 from nnvk.types.request import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS, Capabilities
 
 _log = logger("manager")
-_DESCRIPTORS = 16
+_DESCRIPTORS = 8
 """That drivers may need to find their devices: of libraries, their manifests, and device files."""
 
 
