@@ -26,7 +26,7 @@ Descriptor Descriptor::duplicate(int number, const char* what, int otherwise) {
 namespace {
 
 // poll() takes no more descriptors than the limit says, though more may be open; select() takes those that are open.
-int select(pollfd* wanted, size_t count, int milliseconds) {
+int awaitBySelect(pollfd* wanted, size_t count, int milliseconds) {
   int most = 0;
   for (size_t index = 0; index < count; ++index) {
     most = std::max(most, wanted[index].fd);
@@ -56,7 +56,7 @@ int await(pollfd* wanted, size_t count, int milliseconds) {
   while ((ready = poll(wanted, count, milliseconds)) < 0 && errno == EINTR) {
   }
   if (ready < 0 && errno == EINVAL) {
-    while ((ready = select(wanted, count, milliseconds)) < 0 && errno == EINTR) {
+    while ((ready = awaitBySelect(wanted, count, milliseconds)) < 0 && errno == EINTR) {
     }
   }
   return ready;
