@@ -11,7 +11,9 @@ from contextlib import contextmanager
 @contextmanager
 def limited(count: int, pid: int = 0) -> Iterator[None]:
     """Leave a process, which is this one for 0, so many free descriptors."""
-    used = {int(name) for name in os.listdir(f"/proc/{pid or 'self'}/fd")}
+    folder = f"/proc/{pid or 'self'}/fd"
+    # Of this process's own, one is that of the list.
+    used = {int(name) for name in os.listdir(folder) if os.path.lexists(f"{folder}/{name}")}
     limit = 0
     while count > 0 or limit in used:
         count -= limit not in used
