@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from execution import compile_and_run, devices_for, is_small
+from onnx import ModelProto
+from onnx.defs import onnx_opset_version
 from tflite_metadata import metadata, packed
 from tflite_net import Net, T, write
 
@@ -24,7 +26,13 @@ def seeds(kind: str) -> list[bytes]:
     """
     with zipfile.ZipFile(Path(__file__).with_name(f"{kind}_seeds.zip")) as archive:
         found = [archive.read(name) for name in sorted(archive.namelist())]
-    return [*found, _described()] if kind == "tflite" else found
+    return [*found, _described()] if kind == "tflite" else list(filter(_is_known, found))
+
+
+def _is_known(model: bytes) -> bool:
+    """Whether an ``.onnx`` file is of a version that the installed package has."""
+    opsets = ModelProto.FromString(model).opset_import
+    return all(one.version <= onnx_opset_version() for one in opsets if not one.domain)
 
 
 def _described() -> bytes:
