@@ -232,11 +232,6 @@ _MOST_EXPONENT = 63
 
 def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
     """The numbers to whole powers that the model computes, by squares; to those below 0, rounded towards 0."""
-    shape = broadcast_shape(low(base), exponent)
-    if len(shape) > MAX_RANK:  # NNAPI has no booleans of such a rank in other shapes
-        flat = moved(c, lambda word: _flat(c, c.broadcast(word, shape)), base)
-        result = power_of(c, flat, _flat(c, c.broadcast(exponent, shape)))
-        return moved(c, lambda word: c.reshape(word, shape), result)
     zero, one, two = (c.constant(number, I32) for number in (0, 1, 2))
 
     def halved(number: Value) -> tuple[Value, Value]:

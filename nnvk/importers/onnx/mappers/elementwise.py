@@ -10,6 +10,7 @@ from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
+from nnvk.importers.idioms import int64
 from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.stepwise import both_in_steps
@@ -304,6 +305,8 @@ def power(c: Context) -> Value:
         )
     if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) == 0.5 and base.code is not I32.code:
         return each(c, Op.SQRT, base)
+    if base.code is I32.code and c.number(1).code is I32.code:
+        return int64.low(int64.power_of(c, base, c.number(1)))
     real = c.cast(base, np.dtype(np.float32)) if base.code is I32.code else base
     other = c.cast(c.number(1), real.type.dtype)
     result = _real_power(c, real, other)

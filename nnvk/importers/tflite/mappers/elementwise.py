@@ -11,6 +11,7 @@ from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
+from nnvk.importers.idioms import int64
 from nnvk.importers.idioms.elementwise import joint, truncated_quotient, with_number
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
@@ -243,6 +244,8 @@ def binary(c: Context) -> Value:
         if (base := first.array) is not None and (exponent := second.array) is not None and first.code is I32.code:
             with np.errstate(all="ignore"):  # what does not fit is as undefined as in TFLite
                 return c.constant(np.power(base.astype(np.float64), exponent).astype(np.int32), I32)
+        if first.code is I32.code:
+            return int64.low(int64.power_of(c, first, second))
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
     return joint(c, OperationCode[c.operator.name], first, second, out=out)

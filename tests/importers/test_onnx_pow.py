@@ -1,0 +1,47 @@
+"""Pow of ONNX against onnxruntime: powers that are exact, of real and of whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_net import model, op
+from onnx_oracle import check
+
+BASES = [12, -12, 3, 7, -3, 2, -2, 1, -1, 10, 99, -1, 0, 5]
+EXPONENTS = [4, 3, 5, 4, 19, 30, 31, 10**6, 10**6 + 1, 9, 4, 0, 3, 0]
+
+
+@pytest.mark.parametrize("exponents", [np.float32, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
+def test_real_powers_that_are_exact(exponents: Any, constant: bool) -> None:
+    base = np.array([12, -12, 3, 7, -3.5, 2, -2, 1e3, 0.5, 3453], np.float32)
+    _check(base, np.array([4, 3, 5, 4, 4, -9, -9, 2, 30, 2], exponents), constant, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
+def test_powers_of_whole_numbers_have_all_their_bits(dtype: Any, constant: bool) -> None:
+    _check(np.array(BASES, dtype), np.array(EXPONENTS, dtype), constant)
+
+
+@pytest.mark.parametrize("exponent", [4, 9, 13])
+def test_one_power_of_whole_numbers(exponent: int) -> None:
+    _check(np.arange(-5, 5, dtype=np.int32).reshape(2, 5), np.array(exponent, np.int32), True)
+
+
+def test_negative_powers_of_whole_numbers_are_whole() -> None:
+    _check(np.array([2, -1, 1, -1, -3], np.int32), np.array([-1, -3, -5, -2, -2], np.int32), False)
+
+
+def _check(base: np.ndarray, exponent: np.ndarray, constant: bool, **options: Any) -> None:
+    inputs = {"base": (base.dtype, base.shape)}
+    if not constant:
+        inputs["exponent"] = (exponent.dtype, exponent.shape)
+    net = model([op("Pow", "base exponent", "y")], inputs, ["y"], {"exponent": exponent} if constant else None)
+    check(net, {"base": base} if constant else {"base": base, "exponent": exponent}, **options)
