@@ -163,7 +163,7 @@ def _mirror_pad(code: Op, input: np.ndarray, paddings: np.ndarray, mode: int) ->
 
 @formula(Op.RESHAPE)
 def _reshape(code: Op, input: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    return input.reshape(shape)
+    return input.reshape(shape.reshape(-1))
 
 
 @formula(Op.EXPAND_DIMS)
@@ -363,7 +363,7 @@ def _svdf(
     if bias is not None:
         result = result + bias
     shifted = np.concatenate((state[:, :, 1:], np.zeros((len(input), filters, 1))), axis=2)
-    return [shifted.reshape(state_in.shape), np.clip(result, *_RANGES[activation])]
+    return [shifted.reshape(len(input), -1), np.clip(result, *_RANGES[activation])]
 
 
 @formula(Op.TOPK_V2)
