@@ -186,6 +186,8 @@ def _save(path: Path, outputs: Sequence[np.ndarray]) -> None:
 
 
 def _limits(array: np.ndarray) -> dict[str, float]:
+    """The least and the largest element, of complex numbers by magnitude."""
+    array = np.abs(array) if np.iscomplexobj(array) else array
     return {"min": array.min().item(), "max": array.max().item()} if array.size else {}
 
 
@@ -206,6 +208,8 @@ def _check_classes(ports: Sequence[Port], labels: Sequence[str] | None) -> None:
     """Raise ValueError where it is known before the model runs that its first output has no such classes."""
     if not ports:
         raise ValueError("the model has no output whose classes could be ranked")
+    if ports[0].dtype.kind == "c":
+        raise ValueError(f"output {ports[0].name!r} has complex numbers: they can't be ranked")
     if ports[0].type.is_fully_specified:
         _check_row(ports[0].shape, ports[0], labels)
 
@@ -235,7 +239,7 @@ def _print_classes(classes: Sequence[Class]) -> None:
 
 def _own_labels(imported: ImportedModel) -> list[str] | None:
     """The labels in the file, where they are those of the classes of the first output; else None."""
-    if not imported.outputs or not imported.metadata.outputs:
+    if not imported.outputs or not imported.metadata.outputs or imported.outputs[0].dtype.kind == "c":
         return None
     labels, shape = imported.metadata.outputs[0].labels, imported.outputs[0].shape
     return list(labels) if shape and labels and math.prod(shape) == shape[-1] == len(labels) else None

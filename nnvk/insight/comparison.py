@@ -195,12 +195,18 @@ class _Subject:
         return difference(about, model.operands[index].type, got, self.want[index], self.tolerance)
 
 
+def _parts(array: np.ndarray) -> np.ndarray:
+    """Complex numbers as pairs along a last dimension more, as operands have them."""
+    return np.stack([array.real, array.imag], axis=-1) if np.iscomplexobj(array) else array
+
+
 About = tuple[int | None, str, Source | None, str, int]
 """The first fields of `Difference`."""
 
 
 def difference(about: About, type: OperandType, got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> Difference:
-    """How two arrays of a type differ. NaN is equal to NaN, and infinity to infinity."""
+    """How two arrays of a type differ, complex ones by their parts. NaN is equal to NaN, and infinity to infinity."""
+    got, want = _parts(got), _parts(want)
     name = type.brief.partition(" ")[0]
     if got.size != want.size or not want.size:
         is_wrong = got.size != want.size

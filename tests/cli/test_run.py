@@ -241,3 +241,25 @@ def test_a_folder_of_models(nnvk_command: Any, tmp_path: Path) -> None:
     assert [one["model"] for one in content["models"]] == ["good.tflite"]
     assert [one["model"] for one in content["failures"]] == ["bad.tflite"]
     assert content["models"][0]["placement"] == {"nnapi-reference": 11}
+
+
+def test_complex_outputs(nnvk_command: Any, tmp_path: Path) -> None:
+    """Their magnitudes have limits, and they are no classes."""
+    source, result = T("COMPLEX64", (1, 3)), T("COMPLEX64", (1, 3))
+    net = Net([source], [result])
+    net.op("RESHAPE", [source, T("INT32", data=[1, 3])], result)
+    model, array, output = (tmp_path / name for name in ("model.tflite", "in.npy", "out.npz"))
+    model.write_bytes(write(net))
+    values = np.array([[3 + 4j, -2j, 0]], np.complex64)
+    np.save(array, values)
+    said = nnvk_command("run", model, "--input", array, "--output", output, "--json", tmp_path / "said.json")
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert "complex64 1x3    0    5" in said.stdout
+    (about,) = json.loads((tmp_path / "said.json").read_text())["outputs"]
+    assert (about["min"], about["max"]) == (0, 5)
+    assert (np.load(output)["0"] == values).all()
+    ranked = nnvk_command("run", model, "--input", array, "--top", 2)
+    assert (ranked.exit_code, ranked.stderr) == (
+        2,
+        "nnvk: output 't2' has complex numbers: they can't be ranked\n",
+    )

@@ -178,3 +178,14 @@ def test_tolerances() -> None:
     got, want = np.array([0, 1, 1.01], np.float32), np.array([0, 1, 1], np.float32)
     assert difference(ABOUT, F32, got, want, Tolerance()).is_off
     assert not difference(ABOUT, F32, got, want, Tolerance(of_range=0.02)).is_off
+
+
+def test_complex_numbers_differ_by_their_parts() -> None:
+    type_ = OperandType(OperandCode.TENSOR_FLOAT32, (2, 2))
+    want = np.array([1 + 1j, 2 - 1j], np.complex64)
+    found = difference(
+        (None, "", None, "", 0), type_, want + np.complex64(0.5j), want, Tolerance(of_range=0.1, steps=1)
+    )
+    assert (found.wrong, found.size, found.largest) == (2, 4, 0.5)
+    assert found.where == (0, 1) and (found.got, found.want) == (1.5, 1)
+    assert not difference((None, "", None, "", 0), type_, want, want, Tolerance(of_range=0.1, steps=1)).is_off
