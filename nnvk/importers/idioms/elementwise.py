@@ -16,11 +16,6 @@ from nnvk.types.operand import OperandType, Shape
 Op = OperationCode
 
 
-def joint(c: Emitter, code: OperationCode, first: Value, second: Value, *parameters: int, out: OperandType) -> Value:
-    """An operation on two tensors that broadcast."""
-    return c.emit(code, first, second, *parameters, out=out)
-
-
 def broadcast_shape(*values: Value) -> Shape:
     """The shape that several tensors broadcast to."""
     try:
@@ -37,7 +32,7 @@ def scalar(c: Emitter, number: float, like: Value) -> Value:
 
 def with_number(c: Emitter, code: OperationCode, value: Value, number: float, *parameters: int) -> Value:
     """An operation on a tensor that is not quantised and one number."""
-    return joint(c, code, value, scalar(c, number, value), *parameters, out=value.type)
+    return c.emit(code, value, scalar(c, number, value), *parameters, out=value.type)
 
 
 def each(c: Emitter, code: KnownCode, value: Value, *parameters: float) -> Value:
@@ -57,8 +52,8 @@ def gelu(c: Emitter, value: Value, *, approximate: bool) -> Value:
 
 def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
     """Integer quotients rounded towards zero: NNAPI rounds down, which is one too few below 0 where there is a rest."""
-    quotient = joint(c, Op.DIV, first, second, NONE, out=I32)
-    rest = joint(c, Op.SUB, first, joint(c, Op.MUL, quotient, second, NONE, out=I32), NONE, out=I32)
+    quotient = c.emit(Op.DIV, first, second, NONE, out=I32)
+    rest = c.emit(Op.SUB, first, c.emit(Op.MUL, quotient, second, NONE, out=I32), NONE, out=I32)
     zero = c.constant(0, I32)
     is_below, has_rest = (c.emit(Op.LESS, quotient, zero, out=BOOL8), c.emit(Op.NOT_EQUAL, rest, zero, out=BOOL8))
     less = c.as_number(c.emit(Op.LOGICAL_AND, is_below, has_rest, out=BOOL8), I32)
@@ -67,7 +62,7 @@ def truncated_quotient(c: Emitter, first: Value, second: Value) -> Value:
 
 def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
     """The quotient, rounded down, as NNAPI rounds those of integers already."""
-    quotient = joint(c, Op.DIV, first, second, NONE, out=first.type)
+    quotient = c.emit(Op.DIV, first, second, NONE, out=first.type)
     if quotient.code is OperandCode.TENSOR_INT32:
         return quotient
     return c.emit(Op.FLOOR, quotient, out=quotient.type)
@@ -75,8 +70,8 @@ def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
 
 def floor_remainder(c: Emitter, first: Value, second: Value) -> Value:
     """What the quotient, rounded down, leaves over: it has the sign of ``second``."""
-    whole = joint(c, Op.MUL, floor_quotient(c, first, second), second, NONE, out=first.type)
-    return joint(c, Op.SUB, first, whole, NONE, out=first.type)
+    whole = c.emit(Op.MUL, floor_quotient(c, first, second), second, NONE, out=first.type)
+    return c.emit(Op.SUB, first, whole, NONE, out=first.type)
 
 
 def cosine(c: Emitter, source: Value) -> Value:
@@ -121,7 +116,7 @@ def chosen(c: Emitter, condition: Value, first: Value, second: Value, out: Opera
     shape = broadcast_shape(condition, first, second)
     condition, first, second = (c.broadcast(value, shape) for value in (condition, first, second))
     if first.code is OperandCode.TENSOR_BOOL8:
-        taken = joint(c, Op.LOGICAL_AND, condition, first, out=BOOL8)
-        rest = joint(c, Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
-        return joint(c, Op.LOGICAL_OR, taken, rest, out=BOOL8)
+        taken = c.emit(Op.LOGICAL_AND, condition, first, out=BOOL8)
+        rest = c.emit(Op.LOGICAL_AND, c.emit(Op.LOGICAL_NOT, condition, out=BOOL8), second, out=BOOL8)
+        return c.emit(Op.LOGICAL_OR, taken, rest, out=BOOL8)
     return c.emit(Op.SELECT, condition, first, second, out=out or first.type)

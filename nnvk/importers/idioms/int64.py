@@ -16,7 +16,7 @@ from nnvk.importers.bounds import INT32, INT64, Bounds, within
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, joint, truncated_quotient
+from nnvk.importers.idioms.elementwise import chosen, truncated_quotient
 from nnvk.importers.idioms.moving import packed
 from nnvk.ops.extension.int64 import parted
 from nnvk.types.codes import OperationCode
@@ -102,8 +102,8 @@ def _high_word(c: Emitter, low: Value) -> Value:
 def _made_high_word(c: Emitter, low: Value) -> Value:
     if low.bounds[0] >= 0:
         return c.filled(0, I32, low.shape)
-    below = joint(c, Op.MINIMUM, low, c.constant(0, I32), out=I32)
-    return joint(c, Op.MAXIMUM, below, c.constant(-1, I32), out=I32)
+    below = c.emit(Op.MINIMUM, low, c.constant(0, I32), out=I32)
+    return c.emit(Op.MAXIMUM, below, c.constant(-1, I32), out=I32)
 
 
 def low(number: Number) -> Value:
@@ -150,7 +150,7 @@ def combined(c: Emitter, code: OperationCode, first: Number, second: Number) -> 
     if isinstance(first, Value) and isinstance(second, Value) and within(known, INT32):
         if code is Op.DIV:
             return bounded(truncated_quotient(c, first, second), known)
-        return joint(c, code, first, second, NONE, out=I32)
+        return c.emit(code, first, second, NONE, out=I32)
     words = _paired(c, _CODES[code], first, second, 2)
     return settled(Words(words[0], words[1], known if within(known, INT64) else INT64))
 
@@ -197,11 +197,11 @@ def floor_quotient(c: Emitter, first: Number, second: Number) -> Number:
     """Quotients that are rounded down."""
     known = bounds.quotient(first.bounds, second.bounds)
     if isinstance(first, Value) and isinstance(second, Value) and within(known, INT32):
-        return bounded(joint(c, Op.DIV, first, second, NONE, out=I32), known)
+        return bounded(c.emit(Op.DIV, first, second, NONE, out=I32), known)
     whole = combined(c, Op.DIV, first, second)
     rest = remainder(c, first, second, is_floored=False)
-    signs = joint(c, Op.MUL, _sign(c, rest), _sign(c, second), NONE, out=I32)
-    less = c.as_number(joint(c, Op.LESS, signs, c.constant(0, I32), out=BOOL8), I32)
+    signs = c.emit(Op.MUL, _sign(c, rest), _sign(c, second), NONE, out=I32)
+    less = c.as_number(c.emit(Op.LESS, signs, c.constant(0, I32), out=BOOL8), I32)
     return combined(c, Op.SUB, whole, less)
 
 
@@ -209,14 +209,14 @@ def remainder(c: Emitter, first: Number, second: Number, *, is_floored: bool) ->
     """What the quotient leaves over that is rounded towards 0, or down (``is_floored``)."""
     whole = combined(c, Op.DIV, first, second)
     if isinstance(first, Value) or isinstance(second, Value):  # in 32 bits it comes round to what fits
-        rest: Number = joint(c, Op.MUL, low(whole), low(second), NONE, out=I32)
-        rest = joint(c, Op.SUB, low(first), low(rest), NONE, out=I32)
+        rest: Number = c.emit(Op.MUL, low(whole), low(second), NONE, out=I32)
+        rest = c.emit(Op.SUB, low(first), low(rest), NONE, out=I32)
     else:
         rest = combined(c, Op.SUB, first, combined(c, Op.MUL, whole, second))
     if not is_floored:
         return rest
-    signs = joint(c, Op.MUL, _sign(c, rest), _sign(c, second), NONE, out=I32)
-    turned = joint(c, Op.LESS, signs, c.constant(0, I32), out=BOOL8)
+    signs = c.emit(Op.MUL, _sign(c, rest), _sign(c, second), NONE, out=I32)
+    turned = c.emit(Op.LESS, signs, c.constant(0, I32), out=BOOL8)
     moved_up = combined(c, Op.ADD, rest, second)  # of numbers with different signs
     found = selected(c, turned, moved_up, rest)
     return low(found) if isinstance(second, Value) else found  # it is nearer to 0 than the divisor
@@ -235,25 +235,25 @@ def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
     zero, one, two = (c.constant(number, I32) for number in (0, 1, 2))
 
     def halved(number: Value) -> tuple[Value, Value]:
-        half = bounded(joint(c, Op.DIV, number, two, NONE, out=I32), bounds.quotient(number.bounds, (2, 2)))
-        whole = joint(c, Op.MUL, half, two, NONE, out=I32)
-        return half, bounded(joint(c, Op.SUB, number, whole, NONE, out=I32), (0, 1))
+        half = bounded(c.emit(Op.DIV, number, two, NONE, out=I32), bounds.quotient(number.bounds, (2, 2)))
+        whole = c.emit(Op.MUL, half, two, NONE, out=I32)
+        return half, bounded(c.emit(Op.SUB, number, whole, NONE, out=I32), (0, 1))
 
     _, odd = halved(exponent)
-    most = joint(c, Op.ADD, odd, c.constant(_MOST_EXPONENT - 1, I32), NONE, out=I32)
-    rest = joint(c, Op.MINIMUM, joint(c, Op.MAXIMUM, exponent, zero, out=I32), most, out=I32)
+    most = c.emit(Op.ADD, odd, c.constant(_MOST_EXPONENT - 1, I32), NONE, out=I32)
+    rest = c.emit(Op.MINIMUM, c.emit(Op.MAXIMUM, exponent, zero, out=I32), most, out=I32)
     power: Number = one
     square = base
     for turn in range(min(max(exponent.bounds[1], 0), _MOST_EXPONENT).bit_length()):
         square = combined(c, Op.MUL, square, square) if turn else base
         rest, bit = halved(rest)
-        power = combined(c, Op.MUL, power, selected(c, joint(c, Op.EQUAL, bit, one, out=BOOL8), square, one))
+        power = combined(c, Op.MUL, power, selected(c, c.emit(Op.EQUAL, bit, one, out=BOOL8), square, one))
     if exponent.bounds[0] >= 0:
         return power
-    sign = joint(c, Op.SUB, one, joint(c, Op.MUL, odd, two, NONE, out=I32), NONE, out=I32)
+    sign = c.emit(Op.SUB, one, c.emit(Op.MUL, odd, two, NONE, out=I32), NONE, out=I32)
     inverse = selected(c, compared(c, Op.EQUAL, base, c.constant(-1, I32)), sign, zero)
     inverse = selected(c, compared(c, Op.EQUAL, base, one), one, inverse)
-    return selected(c, joint(c, Op.LESS, exponent, zero, out=BOOL8), inverse, power)
+    return selected(c, c.emit(Op.LESS, exponent, zero, out=BOOL8), inverse, power)
 
 
 # --- comparison and choice -----------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ def power_of(c: Emitter, base: Number, exponent: Value) -> Number:
 def compared(c: Emitter, code: OperationCode, first: Number, second: Number) -> Value:
     """Whether EQUAL, GREATER or the like holds."""
     if isinstance(first, Value) and isinstance(second, Value):
-        return joint(c, code, first, second, out=BOOL8)
-    return joint(c, code, order(c, first, second), c.constant(0, I32), out=BOOL8)
+        return c.emit(code, first, second, out=BOOL8)
+    return c.emit(code, order(c, first, second), c.constant(0, I32), out=BOOL8)
 
 
 def order(c: Emitter, first: Number, second: Number) -> Value:
@@ -279,7 +279,7 @@ def selected(c: Emitter, condition: Value, first: Number, second: Number) -> Num
 def extreme(c: Emitter, code: OperationCode, first: Number, second: Number) -> Number:
     """MAXIMUM or MINIMUM of numbers that broadcast."""
     if isinstance(first, Value) and isinstance(second, Value):
-        return joint(c, code, first, second, out=I32)
+        return c.emit(code, first, second, out=I32)
     is_first = compared(c, Op.GREATER if code is Op.MAXIMUM else Op.LESS, first, second)
     found = selected(c, is_first, first, second)
     assert isinstance(found, Words)
@@ -324,8 +324,8 @@ def scattered_sum(c: Emitter, scatter: Callable[[Value], Value], updates: Number
         return bounded(scatter(low(updates)), known)
     if isinstance(updates, Words) or most >= _HALF // 2:
         raise Unmapped(f"sums of up to {most} updates may leave 32 bits, which NNAPI does not have")
-    upper = joint(c, Op.DIV, updates, c.constant(_HALF, I32), NONE, out=I32)  # rounds down
-    rest = joint(c, Op.SUB, updates, joint(c, Op.MUL, upper, c.constant(_HALF, I32), NONE, out=I32), NONE, out=I32)
+    upper = c.emit(Op.DIV, updates, c.constant(_HALF, I32), NONE, out=I32)  # rounds down
+    rest = c.emit(Op.SUB, updates, c.emit(Op.MUL, upper, c.constant(_HALF, I32), NONE, out=I32), NONE, out=I32)
     uppers = bounded(scatter(upper), bounds.product((-_HALF // 2, _HALF // 2), (0, most)))
     rests = bounded(scatter(rest), (0, most * _HALF))
     return combined(c, Op.ADD, combined(c, Op.MUL, uppers, c.constant(_HALF, I32)), rests)

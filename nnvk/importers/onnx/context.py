@@ -12,7 +12,7 @@ from nnvk.importers.bounds import INT32, of_array, of_dtype, within
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
-from nnvk.importers.idioms.elementwise import joint, with_number
+from nnvk.importers.idioms.elementwise import with_number
 from nnvk.importers.idioms.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
 from nnvk.importers.idioms.int64 import constant as int64_constant
 from nnvk.importers.onnx.node import Node
@@ -228,7 +228,7 @@ class Context(Emitter):
         shifted = with_number(self, OperationCode.ADD, value, -low, NONE) if low else value
         whole = with_number(self, OperationCode.DIV, shifted, span, NONE)  # rounds down
         rest = with_number(self, OperationCode.MUL, whole, span, NONE)
-        return joint(self, OperationCode.SUB, value, rest, NONE, out=I32)
+        return self.emit(OperationCode.SUB, value, rest, NONE, out=I32)
 
     def halved(self, value: Value) -> Value:
         """FLOAT32 rounded to FLOAT16, as inputs and outputs of models are."""

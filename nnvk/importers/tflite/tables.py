@@ -14,7 +14,6 @@ import numpy as np
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import NONE, same_quantisation
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import joint
 from nnvk.importers.tflite.context import Context
 from nnvk.ops.interpolated import interpolated, interpolation_table
 from nnvk.ops.quant import float32, limits, multiply_by_quantized_multiplier, quantize_multiplier, round_half_away
@@ -191,7 +190,7 @@ def squared_difference(c: Context, first: Value, second: Value, out: OperandType
         steps = _widened(c, value)
         return look_up(c, steps, between, lambda given: multiply_by_quantized_multiplier(given << 7, *multiplier))
 
-    difference = joint(c, Op.SUB, moved(first), moved(second), NONE, out=between)
+    difference = c.emit(Op.SUB, moved(first), moved(second), NONE, out=between)
     multiplier = quantize_multiplier(twice_largest**2 / float32(16384 * float32(out.scale)))
 
     def squared(steps: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
 from nnvk.importers.idioms.moving import axis_of, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
@@ -23,10 +23,10 @@ Op = OperationCode
 @operator("LeakyRelu")
 def leaky_relu(c: Context) -> Value:
     """A PRELU with one slope for all."""
-    return leaking(c, c.real_number(), c.node.real("alpha", 0.01))
+    return leaky_relu_of(c, c.real_number(), c.node.real("alpha", 0.01))
 
 
-def leaking(c: Context, x: Value, alpha: float) -> Value:
+def leaky_relu_of(c: Context, x: Value, alpha: float) -> Value:
     """``alpha`` times what is below 0."""
     return c.emit(Op.PRELU, x, scalar(c, alpha, x), out=x.type)
 
@@ -36,11 +36,9 @@ def prelu(c: Context) -> Value:
     """The slopes broadcast."""
     value, slopes = c.number(0), c.number(1)
     if value.code is not F32.code:
-        below = joint(c, Op.LESS, value, scalar(c, 0, value), out=BOOL8)
-        return c.wrapped(
-            chosen(c, below, joint(c, Op.MUL, value, slopes, NONE, out=value.type), value), c.tensor().dtype
-        )
-    return joint(c, Op.PRELU, value, slopes, out=value.type)
+        below = c.emit(Op.LESS, value, scalar(c, 0, value), out=BOOL8)
+        return c.wrapped(chosen(c, below, c.emit(Op.MUL, value, slopes, NONE, out=value.type), value), c.tensor().dtype)
+    return c.emit(Op.PRELU, value, slopes, out=value.type)
 
 
 @operator("Elu")
@@ -68,12 +66,12 @@ def celu(c: Context) -> Value:
 @operator("ThresholdedRelu")
 def thresholded_relu(c: Context) -> Value:
     """Zero up to alpha."""
-    return above(c, c.real_number(), c.node.real("alpha", 1.0))
+    return thresholded_relu_of(c, c.real_number(), c.node.real("alpha", 1.0))
 
 
-def above(c: Context, x: Value, alpha: float) -> Value:
+def thresholded_relu_of(c: Context, x: Value, alpha: float) -> Value:
     """What is above ``alpha``, and 0 in the place of the rest."""
-    return chosen(c, joint(c, Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
+    return chosen(c, c.emit(Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
 
 
 @operator("Shrink")
@@ -83,8 +81,8 @@ def shrink(c: Context) -> Value:
     if dtype.kind != "f":
         value = c.cast(value, np.dtype(np.float32))
     reach, bias = c.node.real("lambd", 0.5), c.node.real("bias", 0.0)
-    up = joint(c, Op.GREATER, value, scalar(c, reach, value), out=BOOL8)
-    down = joint(c, Op.LESS, value, scalar(c, -reach, value), out=BOOL8)
+    up = c.emit(Op.GREATER, value, scalar(c, reach, value), out=BOOL8)
+    down = c.emit(Op.LESS, value, scalar(c, -reach, value), out=BOOL8)
     above = chosen(c, up, with_number(c, Op.ADD, value, -bias, NONE), scalar(c, 0.0, value))
     result = chosen(c, down, with_number(c, Op.ADD, value, bias, NONE), above)
     return result if dtype.kind == "f" else c.cast(result, dtype)
@@ -93,32 +91,32 @@ def shrink(c: Context) -> Value:
 @operator("Softplus")
 def softplus(c: Context) -> Value:
     """max(x, 0) + log(1 + exp(-|x|)), which is finite everywhere."""
-    return soft_ramp(c, c.real_number())
+    return softplus_of(c, c.real_number())
 
 
-def soft_ramp(c: Context, x: Value) -> Value:
+def softplus_of(c: Context, x: Value) -> Value:
     """log(1 + exp(x))."""
     fall = each(c, Op.EXP, each(c, Op.NEG, each(c, Op.ABS, x)))
     rest = each(c, Op.LOG, with_number(c, Op.ADD, fall, 1.0, NONE))
-    return joint(c, Op.ADD, each(c, Op.RELU, x), rest, NONE, out=x.type)
+    return c.emit(Op.ADD, each(c, Op.RELU, x), rest, NONE, out=x.type)
 
 
 @operator("Mish")
 def mish(c: Context) -> Value:
     """X tanh(softplus(x))."""
     x = c.real_number()
-    return joint(c, Op.MUL, x, each(c, Op.TANH, soft_ramp(c, x)), NONE, out=x.type)
+    return c.emit(Op.MUL, x, each(c, Op.TANH, softplus_of(c, x)), NONE, out=x.type)
 
 
 @operator("Softsign")
 def softsign(c: Context) -> Value:
     """X / (1 + |x|)."""
-    return soft_step(c, c.real_number())
+    return softsign_of(c, c.real_number())
 
 
-def soft_step(c: Context, x: Value) -> Value:
+def softsign_of(c: Context, x: Value) -> Value:
     """X / (1 + |x|)."""
-    return joint(c, Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
+    return c.emit(Op.DIV, x, with_number(c, Op.ADD, each(c, Op.ABS, x), 1.0, NONE), NONE, out=x.type)
 
 
 @operator("Swish")
@@ -126,16 +124,16 @@ def swish(c: Context) -> Value:
     """X times the sigmoid of alpha x."""
     x, alpha = c.real_number(), c.node.real("alpha", 1.0)
     bent = each(c, Op.LOGISTIC, x if alpha == 1 else with_number(c, Op.MUL, x, alpha, NONE))
-    return joint(c, Op.MUL, x, bent, NONE, out=x.type)
+    return c.emit(Op.MUL, x, bent, NONE, out=x.type)
 
 
 @operator("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
-    """A straight line between 0 and 1."""
-    return straight(c, c.real_number(), c.node.real("alpha", 0.2), c.node.real("beta", 0.5))
+    """A hard_sigmoid_of line between 0 and 1."""
+    return hard_sigmoid_of(c, c.real_number(), c.node.real("alpha", 0.2), c.node.real("beta", 0.5))
 
 
-def straight(c: Context, x: Value, alpha: float, beta: float) -> Value:
+def hard_sigmoid_of(c: Context, x: Value, alpha: float, beta: float) -> Value:
     """Alpha x + beta, between 0 and 1."""
     line = with_number(c, Op.ADD, with_number(c, Op.MUL, x, alpha, NONE), beta, NONE)
     return with_number(c, Op.MAXIMUM, with_number(c, Op.MINIMUM, line, 1.0), 0.0)
@@ -153,7 +151,7 @@ def gelu(c: Context) -> Value:
     x = c.real_number()
     is_fast = c.node.op_type == "FastGelu"
     if is_fast and c.has(1):
-        x = joint(c, Op.ADD, x, c.real_number(1), NONE, out=x.type)
+        x = c.emit(Op.ADD, x, c.real_number(1), NONE, out=x.type)
     approximate = c.node.text("approximate", "tanh" if is_fast else "none")
     return idioms.gelu(c, x, approximate=approximate == "tanh")
 
@@ -204,4 +202,4 @@ def hardmax(c: Context) -> Value:
 def bias_gelu(c: Context) -> Tensor:
     """The GELU of a sum."""
     first, second = c.real_number(0), c.real_number(1)
-    return c.give(idioms.gelu(c, joint(c, Op.ADD, first, second, NONE, out=first.type), approximate=False))
+    return c.give(idioms.gelu(c, c.emit(Op.ADD, first, second, NONE, out=first.type), approximate=False))

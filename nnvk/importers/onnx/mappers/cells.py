@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import each, scalar, with_number
 from nnvk.importers.idioms.moving import sliced, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers import activations
@@ -34,15 +34,15 @@ _Made = Callable[[Context, Value, float, float], Value]
 _FUNCTIONS: dict[str, tuple[float | None, float | None, _Made]] = {
     "Affine": (0.0, 0.0, _affine),
     "Elu": (1.0, None, lambda c, x, alpha, _: each(c, Op.ELU, x, alpha)),
-    "HardSigmoid": (0.2, 0.5, activations.straight),
-    "LeakyRelu": (0.01, None, lambda c, x, alpha, _: activations.leaking(c, x, alpha)),
+    "HardSigmoid": (0.2, 0.5, activations.hard_sigmoid_of),
+    "LeakyRelu": (0.01, None, lambda c, x, alpha, _: activations.leaky_relu_of(c, x, alpha)),
     "Relu": (None, None, lambda c, x, *_: each(c, Op.RELU, x)),
     "ScaledTanh": (0.0, 0.0, _scaled_tanh),
     "Sigmoid": (None, None, lambda c, x, *_: each(c, Op.LOGISTIC, x)),
-    "Softplus": (None, None, lambda c, x, *_: activations.soft_ramp(c, x)),
-    "Softsign": (None, None, lambda c, x, *_: activations.soft_step(c, x)),
+    "Softplus": (None, None, lambda c, x, *_: activations.softplus_of(c, x)),
+    "Softsign": (None, None, lambda c, x, *_: activations.softsign_of(c, x)),
     "Tanh": (None, None, lambda c, x, *_: each(c, Op.TANH, x)),
-    "ThresholdedRelu": (0.0, None, lambda c, x, alpha, _: activations.above(c, x, alpha)),
+    "ThresholdedRelu": (0.0, None, lambda c, x, alpha, _: activations.thresholded_relu_of(c, x, alpha)),
 }
 """Activations of recurrent operators: alpha and beta unless they are given, as onnxruntime has them; None: no such."""
 _BY_NAME = {name.lower(): name for name in _FUNCTIONS}
@@ -178,7 +178,7 @@ class Cell:
             longer = lengths.array > place
             return None if longer.all() else self.c.constant(longer.reshape(self.batch, 1), BOOL8)
         column = self.c.reshape(self.c.plain(lengths), (self.batch, 1))
-        return joint(self.c, Op.GREATER, column, scalar(self.c, place, column), out=BOOL8)
+        return self.c.emit(Op.GREATER, column, scalar(self.c, place, column), out=BOOL8)
 
     # --- outputs -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import scalar, with_number
 from nnvk.importers.idioms.moving import sliced, strided, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.products import centred
@@ -45,7 +45,7 @@ def conv(c: Context) -> Value:
     result = convolved(c, c.real_number(0), filters, bias)
     if c.node.op_type == "FusedConv":
         if c.has(3):
-            result = joint(c, Op.ADD, result, c.real_number(3), NONE, out=result.type)
+            result = c.emit(Op.ADD, result, c.real_number(3), NONE, out=result.type)
         result = _activated(c, result)
     return result
 
@@ -269,7 +269,7 @@ def conv_transpose(c: Context) -> Value:
     result = _transposed_image(c, images, laid, zeros, strides[1:], pads[1:])
     deep = _along_depth(c, result, depth, taps, strides[0], dilations[0], extra[0], pads[0])
     if bias is not none:
-        deep = joint(c, Op.ADD, deep, c.reshape(bias, (1, 1, units, 1)), NONE, out=type_)
+        deep = c.emit(Op.ADD, deep, c.reshape(bias, (1, 1, units, 1)), NONE, out=type_)
     return c.reshape(transposed(c, deep, (0, 2, 1, 3)), (count, units, deep.shape[1], *result.shape[2:]))
 
 
@@ -288,7 +288,7 @@ def _along_depth(
         one = padded(c, one, [0] * 4, [0, 0, stride - 1, 0], 0.0)
         one = c.reshape(one, (count, depth * stride, units * area))
         one = padded(c, one, [0, tap * dilation, 0], [0, (taps - 1 - tap) * dilation, 0], 0.0)
-        total = one if total is None else joint(c, Op.ADD, total, one, NONE, out=images.type)
+        total = one if total is None else c.emit(Op.ADD, total, one, NONE, out=images.type)
     assert total is not None
     total = padded(c, total, [0, -pads[0], 0], [0, extra + 1 - stride - pads[1], 0], 0.0)
     return c.reshape(total, (count, total.shape[1], units, area))

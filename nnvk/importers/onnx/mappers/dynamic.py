@@ -7,7 +7,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, joint, round_half_even, scalar, with_number
+from nnvk.importers.idioms.elementwise import chosen, round_half_even, scalar, with_number
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.products import centred, exact_product
@@ -26,10 +26,10 @@ def _scaled(c: Context, first: Value, second: Value, scales: tuple[Value, Value]
     if not left.rank or right.rank < 2:
         raise Unmapped(f"its inputs must be matrices, got shapes {list(left.shape)} and {list(right.shape)}")
     y = c.cast(exact_product(c, first, second), np.dtype(np.float32))
-    scale = joint(c, Op.MUL, *scales, NONE, out=F32)
-    y = joint(c, Op.MUL, y, scale, NONE, out=F32)
+    scale = c.emit(Op.MUL, *scales, NONE, out=F32)
+    y = c.emit(Op.MUL, y, scale, NONE, out=F32)
     if c.has(bias):
-        y = joint(c, Op.ADD, y, c.real_number(bias), NONE, out=F32)
+        y = c.emit(Op.ADD, y, c.real_number(bias), NONE, out=F32)
     return c.give(y, y.shape if left.rank > 1 else (*y.shape[:-2], y.shape[-1]), np.float32)
 
 
@@ -59,14 +59,14 @@ def _in_steps(c: Context, x: Value) -> tuple[Value, Value]:
     flat = c.reshape(x, (x.size,))
     low = with_number(c, Op.MINIMUM, folded(c, Op.REDUCE_MIN, flat, [0]), 0.0)
     high = with_number(c, Op.MAXIMUM, folded(c, Op.REDUCE_MAX, flat, [0]), 0.0)
-    scale = with_number(c, Op.DIV, joint(c, Op.SUB, high, low, NONE, out=F32), float(_LAST), NONE)
+    scale = with_number(c, Op.DIV, c.emit(Op.SUB, high, low, NONE, out=F32), float(_LAST), NONE)
     zero = scalar(c, 0.0, scale)
-    scale = chosen(c, joint(c, Op.EQUAL, scale, zero, out=BOOL8), scalar(c, 1.0, scale), scale)
-    below = joint(c, Op.DIV, joint(c, Op.SUB, zero, low, NONE, out=F32), scale, NONE, out=F32)
+    scale = chosen(c, c.emit(Op.EQUAL, scale, zero, out=BOOL8), scalar(c, 1.0, scale), scale)
+    below = c.emit(Op.DIV, c.emit(Op.SUB, zero, low, NONE, out=F32), scale, NONE, out=F32)
     point = _within(c, round_half_even(c, below))
-    steps = round_half_even(c, joint(c, Op.DIV, x, scale, NONE, out=F32))
-    steps = _within(c, joint(c, Op.ADD, steps, point, NONE, out=F32))
-    return joint(c, Op.SUB, steps, point, NONE, out=F32), scale
+    steps = round_half_even(c, c.emit(Op.DIV, x, scale, NONE, out=F32))
+    steps = _within(c, c.emit(Op.ADD, steps, point, NONE, out=F32))
+    return c.emit(Op.SUB, steps, point, NONE, out=F32), scale
 
 
 def _within(c: Context, steps: Value) -> Value:

@@ -11,7 +11,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
 from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.stepwise import both_in_steps
 from nnvk.importers.onnx.reader import dtype_of
@@ -68,7 +68,7 @@ def bitwise_not(c: Context) -> Value:
         raise Unmapped(f"NNAPI has no {dtype}")
     top = np.iinfo(dtype).max if dtype.kind == "u" else -1
     value = c.number()
-    return joint(c, Op.SUB, c.constant(top, I32), value, NONE, out=I32)
+    return c.emit(Op.SUB, c.constant(top, I32), value, NONE, out=I32)
 
 
 _COMPOSED = {
@@ -95,14 +95,14 @@ def sign(c: Context) -> Value:
 def reciprocal(c: Context) -> Value:
     """One divided by it."""
     value = c.real_number()
-    return joint(c, Op.DIV, scalar(c, 1.0, value), value, NONE, out=value.type)
+    return c.emit(Op.DIV, scalar(c, 1.0, value), value, NONE, out=value.type)
 
 
 @operator("Tan")
 def tangent(c: Context) -> Value:
     """Sine by cosine."""
     value = c.real_number()
-    return joint(c, Op.DIV, each(c, Op.SIN, value), idioms.cosine(c, value), NONE, out=value.type)
+    return c.emit(Op.DIV, each(c, Op.SIN, value), idioms.cosine(c, value), NONE, out=value.type)
 
 
 @operator("Sinh", "Cosh")
@@ -111,20 +111,20 @@ def hyperbolic(c: Context) -> Value:
     x = c.real_number()
     up, down = each(c, Op.EXP, x), each(c, Op.EXP, each(c, Op.NEG, x))
     if c.node.op_type == "Cosh":
-        return with_number(c, Op.MUL, joint(c, Op.ADD, up, down, NONE, out=x.type), 0.5, NONE)
-    far = with_number(c, Op.MUL, joint(c, Op.SUB, up, down, NONE, out=x.type), 0.5, NONE)
+        return with_number(c, Op.MUL, c.emit(Op.ADD, up, down, NONE, out=x.type), 0.5, NONE)
+    far = with_number(c, Op.MUL, c.emit(Op.SUB, up, down, NONE, out=x.type), 0.5, NONE)
     return _next_to_zero(c, x, far, (1.0, 1 / 6, 1 / 120, 1 / 5040))
 
 
 def _next_to_zero(c: Context, x: Value, far: Value, factors: tuple[float, ...], reach: float = 0.5) -> Value:
     """``far``, and next to 0 the product of x and a series in x^2."""
     near = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, x, -2 * reach), 2 * reach)
-    square = joint(c, Op.MUL, near, near, NONE, out=x.type)
+    square = c.emit(Op.MUL, near, near, NONE, out=x.type)
     series = with_number(c, Op.MUL, square, factors[-1], NONE)
     for factor in factors[-2:0:-1]:
-        series = joint(c, Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    near = joint(c, Op.MUL, near, with_number(c, Op.ADD, series, factors[0], NONE), NONE, out=x.type)
-    is_near = joint(c, Op.LESS, each(c, Op.ABS, x), scalar(c, reach, x), out=BOOL8)
+        series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
+    near = c.emit(Op.MUL, near, with_number(c, Op.ADD, series, factors[0], NONE), NONE, out=x.type)
+    is_near = c.emit(Op.LESS, each(c, Op.ABS, x), scalar(c, reach, x), out=BOOL8)
     return chosen(c, is_near, near, far)
 
 
@@ -145,16 +145,16 @@ _ATAN = (
 def _arctangent(c: Context, x: Value) -> Value:
     """A quarter of the circle less that of 1 / x, beyond 1."""
     size = each(c, Op.ABS, x)
-    inverse = joint(c, Op.DIV, scalar(c, 1.0, x), with_number(c, Op.MAXIMUM, size, 1.0), NONE, out=x.type)
-    is_large = joint(c, Op.GREATER, size, scalar(c, 1.0, x), out=BOOL8)
+    inverse = c.emit(Op.DIV, scalar(c, 1.0, x), with_number(c, Op.MAXIMUM, size, 1.0), NONE, out=x.type)
+    is_large = c.emit(Op.GREATER, size, scalar(c, 1.0, x), out=BOOL8)
     t = chosen(c, is_large, inverse, size)
-    square = joint(c, Op.MUL, t, t, NONE, out=x.type)
+    square = c.emit(Op.MUL, t, t, NONE, out=x.type)
     series = with_number(c, Op.MUL, square, _ATAN[-1], NONE)
     for factor in _ATAN[-2:0:-1]:
-        series = joint(c, Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
-    small = joint(c, Op.MUL, t, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
-    large = joint(c, Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
-    return joint(c, Op.MUL, idioms.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
+        series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
+    small = c.emit(Op.MUL, t, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
+    large = c.emit(Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
+    return c.emit(Op.MUL, idioms.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
 
 
 @operator("Atan", "Asin", "Acos")
@@ -163,18 +163,17 @@ def inverse_circular(c: Context) -> Value:
     x = c.real_number()
     if c.node.op_type == "Atan":
         return _arctangent(c, x)
-    rest = joint(
-        c,
+    rest = c.emit(
         Op.MUL,
-        joint(c, Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type),
+        c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type),
         with_number(c, Op.ADD, x, 1.0, NONE),
         NONE,
         out=x.type,
     )
-    arcsine = _arctangent(c, joint(c, Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
+    arcsine = _arctangent(c, c.emit(Op.DIV, x, each(c, Op.SQRT, rest), NONE, out=x.type))
     if c.node.op_type == "Asin":
         return arcsine
-    return joint(c, Op.SUB, scalar(c, math.pi / 2, x), arcsine, NONE, out=x.type)
+    return c.emit(Op.SUB, scalar(c, math.pi / 2, x), arcsine, NONE, out=x.type)
 
 
 @operator("Asinh", "Acosh", "Atanh")
@@ -182,16 +181,16 @@ def inverse_hyperbolic(c: Context) -> Value:
     """By logarithms; next to 0 by a series."""
     x = c.real_number()
     if c.node.op_type == "Atanh":
-        up, down = with_number(c, Op.ADD, x, 1.0, NONE), joint(c, Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
-        far = with_number(c, Op.MUL, each(c, Op.LOG, joint(c, Op.DIV, up, down, NONE, out=x.type)), 0.5, NONE)
+        up, down = with_number(c, Op.ADD, x, 1.0, NONE), c.emit(Op.SUB, scalar(c, 1.0, x), x, NONE, out=x.type)
+        far = with_number(c, Op.MUL, each(c, Op.LOG, c.emit(Op.DIV, up, down, NONE, out=x.type)), 0.5, NONE)
         return _next_to_zero(c, x, far, (1.0, 1 / 3, 1 / 5, 1 / 7, 1 / 9), 0.25)
-    square = joint(c, Op.MUL, x, x, NONE, out=x.type)
+    square = c.emit(Op.MUL, x, x, NONE, out=x.type)
     if c.node.op_type == "Acosh":
         root = each(c, Op.SQRT, with_number(c, Op.ADD, square, -1.0, NONE))
-        return each(c, Op.LOG, joint(c, Op.ADD, x, root, NONE, out=x.type))
+        return each(c, Op.LOG, c.emit(Op.ADD, x, root, NONE, out=x.type))
     root = each(c, Op.SQRT, with_number(c, Op.ADD, square, 1.0, NONE))
-    size = each(c, Op.LOG, joint(c, Op.ADD, each(c, Op.ABS, x), root, NONE, out=x.type))
-    far = joint(c, Op.MUL, idioms.sign(c, x), size, NONE, out=x.type)
+    size = each(c, Op.LOG, c.emit(Op.ADD, each(c, Op.ABS, x), root, NONE, out=x.type))
+    far = c.emit(Op.MUL, idioms.sign(c, x), size, NONE, out=x.type)
     return _next_to_zero(c, x, far, (1.0, -1 / 6, 3 / 40, -5 / 112, 35 / 1152), 0.25)
 
 
@@ -199,7 +198,7 @@ def inverse_hyperbolic(c: Context) -> Value:
 def is_nan(c: Context) -> Tensor:
     """What is not equal to itself."""
     value = c.real_number()
-    return c.give(joint(c, Op.NOT_EQUAL, value, value, out=BOOL8), c.tensor().shape, np.bool_)
+    return c.give(c.emit(Op.NOT_EQUAL, value, value, out=BOOL8), c.tensor().shape, np.bool_)
 
 
 @operator("IsInf")
@@ -210,11 +209,11 @@ def is_infinite(c: Context) -> Tensor:
         value = c.rounded(value)
     largest = scalar(c, float(np.finfo(value.type.dtype).max), value)
     smallest = scalar(c, float(np.finfo(value.type.dtype).min), value)
-    up = joint(c, Op.GREATER, value, largest, out=BOOL8)
-    down = joint(c, Op.LESS, value, smallest, out=BOOL8)
+    up = c.emit(Op.GREATER, value, largest, out=BOOL8)
+    down = c.emit(Op.LESS, value, smallest, out=BOOL8)
     wants_up, wants_down = (bool(c.node.integer(f"detect_{which}", 1)) for which in ("positive", "negative"))
     if wants_up and wants_down:
-        up = joint(c, Op.LOGICAL_OR, up, down, out=BOOL8)
+        up = c.emit(Op.LOGICAL_OR, up, down, out=BOOL8)
     elif wants_down:
         up = down
     elif not wants_up:
@@ -243,9 +242,9 @@ def arithmetic(c: Context) -> Value:
     """Whole numbers of 8 and 16 bits wrap round; real ones that are quantised on all sides stay so."""
     steps = both_in_steps(c, c.tensor(0), c.tensor(1)) if c.tensor().dtype.kind == "f" else None
     if steps is not None and (c.node.op_type != "Mul" or allows_product(steps[0].type, steps[1].type, steps[2])):
-        return joint(c, _ARITHMETIC[c.node.op_type], steps[0], steps[1], NONE, out=steps[2])
+        return c.emit(_ARITHMETIC[c.node.op_type], steps[0], steps[1], NONE, out=steps[2])
     first, second = c.number(0), c.number(1)
-    return c.wrapped(joint(c, _ARITHMETIC[c.node.op_type], first, second, NONE, out=first.type), c.tensor().dtype)
+    return c.wrapped(c.emit(_ARITHMETIC[c.node.op_type], first, second, NONE, out=first.type), c.tensor().dtype)
 
 
 @operator("Div")
@@ -253,9 +252,9 @@ def quotient(c: Context) -> Value:
     """Quotients of whole numbers are rounded towards 0."""
     first, second = c.number(0), c.number(1)
     if first.code is not I32.code:
-        return joint(c, Op.DIV, first, second, NONE, out=first.type)
+        return c.emit(Op.DIV, first, second, NONE, out=first.type)
     if c.tensor().dtype.kind == "u":
-        return joint(c, Op.DIV, first, second, NONE, out=I32)
+        return c.emit(Op.DIV, first, second, NONE, out=I32)
     return idioms.truncated_quotient(c, first, second)
 
 
@@ -269,9 +268,9 @@ def remainder(c: Context) -> Value:
         return _real_remainder(c, first, second)
     if first.code is I32.code:
         whole = idioms.truncated_quotient(c, first, second)
-        return joint(c, Op.SUB, first, joint(c, Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
+        return c.emit(Op.SUB, first, c.emit(Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
     rest = _real_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
-    return joint(c, Op.MUL, idioms.sign(c, first), rest, NONE, out=first.type)
+    return c.emit(Op.MUL, idioms.sign(c, first), rest, NONE, out=first.type)
 
 
 def _real_remainder(c: Context, first: Value, second: Value) -> Value:
@@ -280,12 +279,12 @@ def _real_remainder(c: Context, first: Value, second: Value) -> Value:
     if second.array is not None and np.all(np.isfinite(second.array)):
         return rest
     largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
-    is_infinite = joint(c, Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
-    is_finite = joint(c, Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
-    product = joint(c, Op.MUL, idioms.sign(c, first), second, NONE, out=first.type)
-    differs = joint(c, Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
+    is_infinite = c.emit(Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
+    is_finite = c.emit(Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
+    product = c.emit(Op.MUL, idioms.sign(c, first), second, NONE, out=first.type)
+    differs = c.emit(Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
     shape = rest.shape
-    known = joint(c, Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
+    known = c.emit(Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
     return chosen(c, known, chosen(c, differs, second, first), rest)
 
 
@@ -297,7 +296,7 @@ def power(c: Context) -> Value:
     if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) in (1.0, 2.0, 3.0):
         result = base
         for _ in range(int(exponent.reshape(())) - 1):
-            result = joint(c, Op.MUL, result, base, NONE, out=base.type)
+            result = c.emit(Op.MUL, result, base, NONE, out=base.type)
         return (
             result
             if exponent.ndim <= c.tensor(0).rank
@@ -318,13 +317,13 @@ def power(c: Context) -> Value:
 
 def _real_power(c: Context, base: Value, exponent: Value) -> Value:
     """POW knows no numbers below 0: those to whole powers are that of their magnitude, with a sign where it is odd."""
-    size = joint(c, Op.POW, each(c, Op.ABS, base), exponent, out=base.type)
+    size = c.emit(Op.POW, each(c, Op.ABS, base), exponent, out=base.type)
     odd = with_number(c, Op.MUL, exponent, 0.5, NONE)
-    odd = joint(c, Op.NOT_EQUAL, odd, each(c, Op.FLOOR, odd), out=BOOL8)
-    below = joint(c, Op.LESS, base, scalar(c, 0.0, base), out=BOOL8)
-    turned = joint(c, Op.LOGICAL_AND, below, odd, out=BOOL8)
-    whole = joint(c, Op.EQUAL, exponent, each(c, Op.FLOOR, exponent), out=BOOL8)
-    known = joint(c, Op.LOGICAL_OR, whole, each(c, Op.LOGICAL_NOT, below), out=BOOL8)
+    odd = c.emit(Op.NOT_EQUAL, odd, each(c, Op.FLOOR, odd), out=BOOL8)
+    below = c.emit(Op.LESS, base, scalar(c, 0.0, base), out=BOOL8)
+    turned = c.emit(Op.LOGICAL_AND, below, odd, out=BOOL8)
+    whole = c.emit(Op.EQUAL, exponent, each(c, Op.FLOOR, exponent), out=BOOL8)
+    known = c.emit(Op.LOGICAL_OR, whole, each(c, Op.LOGICAL_NOT, below), out=BOOL8)
     signed = chosen(c, turned, each(c, Op.NEG, size), size)
     return chosen(c, known, signed, scalar(c, math.nan, base))
 
@@ -339,7 +338,7 @@ def variadic(c: Context) -> Value:
     fused = (NONE,) if code is Op.ADD else ()
     total, *rest = c.numbers()
     for value in rest:
-        total = joint(c, code, total, value, *fused, out=total.type)
+        total = c.emit(code, total, value, *fused, out=total.type)
     if c.node.op_type == "Mean":
         total = with_number(c, Op.MUL, total, 1 / len(c.inputs), NONE)
     return total
@@ -360,7 +359,7 @@ _COMPARISONS = {
 @operator(*_COMPARISONS)
 def truth(c: Context) -> Tensor:
     """Comparisons and logic."""
-    result = joint(c, _COMPARISONS[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
+    result = c.emit(_COMPARISONS[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
     return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
 
 
@@ -378,8 +377,8 @@ def bit_shift(c: Context) -> Value:
     flat = c.reshape(by, (by.size,))
     powers = c.reshape(c.emit(Op.GATHER, table, 0, flat, out=I32), by.shape)
     if direction == "RIGHT":
-        return joint(c, Op.DIV, value, powers, NONE, out=I32)
-    return c.wrapped(joint(c, Op.MUL, value, powers, NONE, out=I32), dtype)
+        return c.emit(Op.DIV, value, powers, NONE, out=I32)
+    return c.wrapped(c.emit(Op.MUL, value, powers, NONE, out=I32), dtype)
 
 
 # --- choices -------------------------------------------------------------------------------------------------
@@ -417,7 +416,7 @@ def clip(c: Context) -> Value:
     for limit, op in ((low, Op.MAXIMUM), (high, Op.MINIMUM)):
         if limit is not None:
             other = limit if isinstance(limit, Value) else c.constant(_fitting(limit, value), value.type)
-            value = joint(c, op, value, other, out=value.type)
+            value = c.emit(op, value, other, out=value.type)
     return value
 
 

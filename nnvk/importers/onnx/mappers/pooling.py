@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.importers.emitter import NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import each, scalar, with_number
 from nnvk.importers.idioms.moving import strided
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import padded
@@ -88,7 +88,7 @@ def _by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Value:
             first = tap * window.dilation
             taken[axis] = range(first, first + (window.out - 1) * window.stride + 1, window.stride)
             seen = strided(c, wide, taken)
-            best = seen if best is None else joint(c, Op.MAXIMUM, best, seen, out=value.type)
+            best = seen if best is None else c.emit(Op.MAXIMUM, best, seen, out=value.type)
         assert best is not None
         wide = best
     return wide
@@ -136,13 +136,11 @@ def _averaged_by_taps(c: Context, value: Value, windows: Sequence[Window]) -> Va
             taken = [range(size) for size in wide.shape]
             taken[axis] = one
             seen = strided(c, wide, taken)
-            total = seen if total is None else joint(c, Op.ADD, total, seen, NONE, out=value.type)
+            total = seen if total is None else c.emit(Op.ADD, total, seen, NONE, out=value.type)
             counts.append(np.take(count, one, axis - 2))
         assert total is not None
         wide, count = total, np.sum(counts, axis=0)
-    return joint(
-        c, Op.MUL, wide, c.constant(1 / count[None, None], value.type.with_dimensions(())), NONE, out=value.type
-    )
+    return c.emit(Op.MUL, wide, c.constant(1 / count[None, None], value.type.with_dimensions(())), NONE, out=value.type)
 
 
 @operator("LpPool")
@@ -154,13 +152,13 @@ def lp_pool(c: Context) -> Value:
     if p == 1:
         powers = each(c, Op.ABS, value)
     elif p == 2:
-        powers = joint(c, Op.MUL, value, value, NONE, out=value.type)
+        powers = c.emit(Op.MUL, value, value, NONE, out=value.type)
     else:
-        powers = joint(c, Op.POW, each(c, Op.ABS, value), scalar(c, p, value), out=value.type)
+        powers = c.emit(Op.POW, each(c, Op.ABS, value), scalar(c, p, value), out=value.type)
     even = [
         Window(one.size, one.kernel, one.stride, one.dilation, one.before, one.after + one.beyond) for one in windows
     ]
     total = with_number(c, Op.MUL, _averaged(c, powers, even, True), covered(windows), NONE)
     if p == 1:
         return total
-    return each(c, Op.SQRT, total) if p == 2 else joint(c, Op.POW, total, scalar(c, 1 / p, value), out=value.type)
+    return each(c, Op.SQRT, total) if p == 2 else c.emit(Op.POW, total, scalar(c, 1 / p, value), out=value.type)

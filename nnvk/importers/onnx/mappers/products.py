@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import joint, with_number
+from nnvk.importers.idioms.elementwise import with_number
 from nnvk.importers.idioms.moving import flat_picked, transposed
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
@@ -126,7 +126,7 @@ def _whole_product(c: Context, first: Value, second: Value, left: Tensor, right:
         raise Unmapped("NNAPI multiplies no vectors of whole numbers")
     apart = c.reshape(first, (*first.shape, 1))
     other = c.reshape(second, (*second.shape[:-2], 1, *second.shape[-2:]))
-    products = joint(c, Op.MUL, apart, other, NONE, out=I32)
+    products = c.emit(Op.MUL, apart, other, NONE, out=I32)
     axis = len(products.shape) - 2
     total = folded(c, Op.REDUCE_SUM, products, [axis])
     return c.reshape(total, (*total.shape[:axis], total.shape[-1]))
@@ -169,7 +169,7 @@ def gemm(c: Context) -> Value:
     term = c.plain(addend)
     if beta != 1:
         term = with_number(c, Op.MUL, term, beta, NONE)
-    return joint(c, Op.ADD, result, term, NONE, out=result.type)
+    return c.emit(Op.ADD, result, term, NONE, out=result.type)
 
 
 # --- whole numbers -------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
     shift = c.cast(c.plain(zeros), np.dtype(np.float32))
     if shift.size > 1:
         shift = c.reshape(shift, _along(np.zeros(zeros.shape), tensor.rank, axis).shape)
-    return joint(c, Op.SUB, real, shift, NONE, out=F32)
+    return c.emit(Op.SUB, real, shift, NONE, out=F32)
 
 
 def _along(point: np.ndarray, rank: int, axis: int) -> np.ndarray:
@@ -225,7 +225,7 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
         else:
             product = multiplied(c, rows, columns)
         whole = c.cast(product, np.dtype(np.int32))
-        total = whole if total is None else joint(c, Op.ADD, total, whole, NONE, out=I32)
+        total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=I32)
     assert total is not None
     return c.reshape(
         total, (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1])

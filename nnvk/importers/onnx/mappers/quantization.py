@@ -10,7 +10,7 @@ from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_qua
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import chosen, each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
 from nnvk.importers.idioms.moving import axis_of, elements_at
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
@@ -76,8 +76,8 @@ def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value
         return constant(((source.array.astype(np.float32) - zeros) * scales.array).astype(dtype))
     value = c.cast(c.plain(source), np.dtype(np.float32))
     if points is not None:
-        value = joint(c, Op.SUB, value, points, NONE, out=F32)
-    return c.give(joint(c, Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
+        value = c.emit(Op.SUB, value, points, NONE, out=F32)
+    return c.give(c.emit(Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
 
 
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
@@ -105,8 +105,8 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
         return Tensor(scale.dtype, source.shape, value)
     real_value = c.cast(c.plain(source), np.dtype(np.float32))
     if point is not None and not (points is not None and not points.any()):
-        real_value = joint(c, Op.SUB, real_value, _laid_value(c, point, source.rank, axis), NONE, out=F32)
-    real_value = joint(c, Op.MUL, real_value, _laid_value(c, scale, source.rank, axis), NONE, out=F32)
+        real_value = c.emit(Op.SUB, real_value, _laid_value(c, point, source.rank, axis), NONE, out=F32)
+    real_value = c.emit(Op.MUL, real_value, _laid_value(c, scale, source.rank, axis), NONE, out=F32)
     return c.give(c.cast(real_value, scale.dtype), source.shape, scale.dtype)
 
 
@@ -136,12 +136,12 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
         axis = axis_of(axis, source.rank) if scale.size > 1 else 0
         laid = _laid_value(c, scale, source.rank, axis)
         shift = None if point is None else _laid_value(c, point, source.rank, axis)
-    steps = idioms.round_half_even(c, joint(c, Op.DIV, real, laid, NONE, out=F32))
+    steps = idioms.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
     if shift is not None:
-        steps = joint(c, Op.ADD, steps, shift, NONE, out=F32)
+        steps = c.emit(Op.ADD, steps, shift, NONE, out=F32)
     limits = np.iinfo(dtype)
     lowest = scalar(c, limits.min, steps)  # NaN too
-    steps = chosen(c, joint(c, Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)
+    steps = chosen(c, c.emit(Op.GREATER, steps, lowest, out=BOOL8), steps, lowest)
     steps = with_number(c, Op.MINIMUM, steps, limits.max)
     return c.give(c.emit(Op.CAST, steps, out=I32), source.shape, dtype)
 
@@ -209,8 +209,7 @@ def qlinear_conv(c: Context) -> Tensor:
     filters: np.ndarray | Value = weights.array if weights.array is not None else c.plain(weights)
     result = convolved(c, x, filters, None)
     if bias is not None:
-        scale = joint(
-            c,
+        scale = c.emit(
             Op.MUL,
             c.number(1),
             c.reshape(c.number(4), (1, c.tensor(4).size, *[1] * (len(x.shape) - 2))),
@@ -218,7 +217,7 @@ def qlinear_conv(c: Context) -> Tensor:
             out=F32,
         )
         term = c.reshape(c.cast(c.plain(bias), np.dtype(np.float32)), (1, bias.size, *[1] * (len(x.shape) - 2)))
-        result = joint(c, Op.ADD, result, joint(c, Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
+        result = c.emit(Op.ADD, result, c.emit(Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
     return _result(c, result, 6, dtype)
 
 
@@ -261,8 +260,8 @@ def qlinear_pair(c: Context) -> Tensor:
     ):
         values = stepped(c, c.tensor(0), first), stepped(c, c.tensor(3), second)
         shape = np.broadcast_shapes(c.tensor(0).shape, c.tensor(3).shape)
-        return Tensor(dtype, shape, joint(c, code, *values, NONE, out=out))
-    return _result(c, joint(c, code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
+        return Tensor(dtype, shape, c.emit(code, *values, NONE, out=out))
+    return _result(c, c.emit(code, _real(c, 0), _real(c, 3), NONE, out=F32), 6, dtype)
 
 
 @operator("com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearGlobalAveragePool")
@@ -333,9 +332,9 @@ def qgemm(c: Context) -> Tensor:
         x = c.keep(Op.TRANSPOSE, x, np.array([1, 0]))
     y = multiplied(c, x, c.plain(weights), adj_y=axis == 0)
     if bias is not None:
-        scale = joint(c, Op.MUL, c.number(1), c.reshape(c.number(4), (1, c.tensor(4).size)), NONE, out=F32)
+        scale = c.emit(Op.MUL, c.number(1), c.reshape(c.number(4), (1, c.tensor(4).size)), NONE, out=F32)
         term = c.cast(c.plain(bias), np.dtype(np.float32))
-        y = joint(c, Op.ADD, y, joint(c, Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
+        y = c.emit(Op.ADD, y, c.emit(Op.MUL, term, scale, NONE, out=F32), NONE, out=F32)
     if alpha != 1:
         y = with_number(c, Op.MUL, y, alpha, NONE)
     return _result(c, y, 7, dtype) if c.has(7) else c.give(y, None, np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnvk.importers.emitter import NONE
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, joint
+from nnvk.importers.idioms.elementwise import each
 from nnvk.importers.idioms.moving import sliced
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers import unrolled
@@ -51,7 +51,7 @@ def _sequence(cell: Cell, direction: int, is_coupled: bool) -> unrolled.Sequence
     c, backwards, shape = cell.c, cell.backwards[direction], (cell.batch, cell.units)
     weights, recurrent = (cell.cut(cell.row(position, direction), 4) for position in (1, 2))
     both = cell.biases(direction)
-    biases = [joint(c, Op.ADD, both[gate], both[gate + 4], NONE, out=cell.type) for gate in range(4)]
+    biases = [c.emit(Op.ADD, both[gate], both[gate + 4], NONE, out=cell.type) for gate in range(4)]
     inside, outside, forget = cell.cut(cell.row(7, direction), 3) if c.has(7) else (None, None, None)
     groups = [_ordered(c, group, is_coupled) for group in (weights, recurrent, biases)]
     if is_coupled:
@@ -101,7 +101,7 @@ def rnn(c: Context) -> list[Tensor]:
             cell.turned(cell.x, backwards),
             cell.row(1, direction),
             cell.row(2, direction),
-            joint(c, Op.ADD, first, second, NONE, out=first.type),
+            c.emit(Op.ADD, first, second, NONE, out=first.type),
             cell.state(5, direction),
             int(code),
             1,

@@ -11,7 +11,7 @@ from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
 from nnvk.importers.idioms.cumulative import cumulative
-from nnvk.importers.idioms.elementwise import each, joint, scalar, with_number
+from nnvk.importers.idioms.elementwise import each, scalar, with_number
 from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded
 from nnvk.importers.onnx.context import Context
@@ -61,7 +61,7 @@ def _norm1(c: Context, x: Value, axes: list[int]) -> Value:
 
 
 def _squares(c: Context, x: Value, axes: list[int]) -> Value:
-    return folded(c, Op.REDUCE_SUM, joint(c, Op.MUL, x, x, NONE, out=x.type), axes)
+    return folded(c, Op.REDUCE_SUM, c.emit(Op.MUL, x, x, NONE, out=x.type), axes)
 
 
 def _norm2(c: Context, x: Value, axes: list[int]) -> Value:
@@ -75,8 +75,8 @@ def _log_sum(c: Context, x: Value, axes: list[int]) -> Value:
 def _log_sum_exp(c: Context, x: Value, axes: list[int]) -> Value:
     """Less the largest, whose exponential could be too large."""
     largest = folded(c, Op.REDUCE_MAX, x, axes)
-    less = joint(c, Op.SUB, x, largest, NONE, out=x.type)
-    return joint(c, Op.ADD, _log_sum(c, each(c, Op.EXP, less), axes), largest, NONE, out=x.type)
+    less = c.emit(Op.SUB, x, largest, NONE, out=x.type)
+    return c.emit(Op.ADD, _log_sum(c, each(c, Op.EXP, less), axes), largest, NONE, out=x.type)
 
 
 _COMPOSED: dict[str, Callable[[Context, Value, list[int]], Value]] = {
@@ -117,8 +117,8 @@ def _lp(c: Context, x: Value, axes: list[int], p: float) -> Value:
         return _norm1(c, x, axes)
     if p == 2:
         return _norm2(c, x, axes)
-    powers = joint(c, Op.POW, each(c, Op.ABS, x), scalar(c, p, x), out=x.type)
-    return joint(c, Op.POW, folded(c, Op.REDUCE_SUM, powers, axes), scalar(c, 1 / p, x), out=x.type)
+    powers = c.emit(Op.POW, each(c, Op.ABS, x), scalar(c, p, x), out=x.type)
+    return c.emit(Op.POW, folded(c, Op.REDUCE_SUM, powers, axes), scalar(c, 1 / p, x), out=x.type)
 
 
 @operator("LpNormalization")
@@ -128,7 +128,7 @@ def lp_normalization(c: Context) -> Value:
     axis = axis_of(c.node.integer("axis", -1), len(x.shape))
     norm = _lp(c, x, [axis], float(c.node.integer("p", 2)))
     safe = with_number(c, Op.MAXIMUM, norm, 1e-37 if x.code is F32.code else 6e-8)
-    return joint(c, Op.DIV, x, safe, NONE, out=x.type)
+    return c.emit(Op.DIV, x, safe, NONE, out=x.type)
 
 
 _CUMULATIVE = {"CumSum": Op.ADD, "CumProd": Op.MUL}
@@ -152,12 +152,12 @@ def mean_variance_normalization(c: Context) -> Value:
 
 def normalised(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
     """Less the mean over axes, divided by the root of the variance and a little more."""
-    less = joint(c, Op.SUB, x, folded(c, Op.MEAN, x, axes), NONE, out=x.type)
-    return joint(c, Op.MUL, less, _inverse_root(c, less, axes, epsilon), NONE, out=x.type)
+    less = c.emit(Op.SUB, x, folded(c, Op.MEAN, x, axes), NONE, out=x.type)
+    return c.emit(Op.MUL, less, _inverse_root(c, less, axes, epsilon), NONE, out=x.type)
 
 
 def _inverse_root(c: Context, x: Value, axes: list[int], epsilon: float) -> Value:
-    variance = folded(c, Op.MEAN, joint(c, Op.MUL, x, x, NONE, out=x.type), axes)
+    variance = folded(c, Op.MEAN, c.emit(Op.MUL, x, x, NONE, out=x.type), axes)
     return each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
 
 
@@ -185,12 +185,12 @@ def layer_normalised(
 ) -> tuple[Value, Value, Value]:
     """Numbers normalised, with the scale and bias at these positions; the mean and the inverse deviation."""
     mean = folded(c, Op.MEAN, x, axes)
-    less = joint(c, Op.SUB, x, mean, NONE, out=x.type)
+    less = c.emit(Op.SUB, x, mean, NONE, out=x.type)
     inverse = _inverse_root(c, less, axes, epsilon)
-    y = joint(c, Op.MUL, less, inverse, NONE, out=x.type)
-    y = joint(c, Op.MUL, y, c.real_number(scale), NONE, out=x.type)
+    y = c.emit(Op.MUL, less, inverse, NONE, out=x.type)
+    y = c.emit(Op.MUL, y, c.real_number(scale), NONE, out=x.type)
     if bias is not None:
-        y = joint(c, Op.ADD, y, c.real_number(bias), NONE, out=x.type)
+        y = c.emit(Op.ADD, y, c.real_number(bias), NONE, out=x.type)
     return y, mean, inverse
 
 
@@ -205,8 +205,8 @@ def rms_normalization(c: Context) -> Tensor:
 
 def rms_normalised(c: Context, x: Value, axes: list[int], scale: int, epsilon: float) -> Value:
     """Numbers divided by the root of the mean of squares, times the scale at a position."""
-    y = joint(c, Op.MUL, x, _inverse_root(c, x, axes, epsilon), NONE, out=x.type)
-    return joint(c, Op.MUL, y, c.real_number(scale), NONE, out=x.type)
+    y = c.emit(Op.MUL, x, _inverse_root(c, x, axes, epsilon), NONE, out=x.type)
+    return c.emit(Op.MUL, y, c.real_number(scale), NONE, out=x.type)
 
 
 def _by_channel(c: Context, position: int, rank: int) -> Value:
@@ -230,9 +230,9 @@ def batch_normalization(c: Context) -> Value:
     else:
         gamma, beta, mean, variance = (_by_channel(c, position, rank) for position in range(1, 5))
         root = each(c, Op.RSQRT, with_number(c, Op.ADD, variance, epsilon, NONE))
-        factor = joint(c, Op.MUL, gamma, root, NONE, out=x.type)
-        term = joint(c, Op.SUB, beta, joint(c, Op.MUL, mean, factor, NONE, out=x.type), NONE, out=x.type)
-    return joint(c, Op.ADD, joint(c, Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type)
+        factor = c.emit(Op.MUL, gamma, root, NONE, out=x.type)
+        term = c.emit(Op.SUB, beta, c.emit(Op.MUL, mean, factor, NONE, out=x.type), NONE, out=x.type)
+    return c.emit(Op.ADD, c.emit(Op.MUL, x, factor, NONE, out=x.type), term, NONE, out=x.type)
 
 
 def batch_statistics(arrays: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
@@ -252,8 +252,8 @@ def instance_normalization(c: Context) -> Value:
 
 
 def _scaled(c: Context, x: Value, rank: int) -> Value:
-    y = joint(c, Op.MUL, x, _by_channel(c, 1, rank), NONE, out=x.type)
-    return joint(c, Op.ADD, y, _by_channel(c, 2, rank), NONE, out=x.type)
+    y = c.emit(Op.MUL, x, _by_channel(c, 1, rank), NONE, out=x.type)
+    return c.emit(Op.ADD, y, _by_channel(c, 2, rank), NONE, out=x.type)
 
 
 @operator("GroupNormalization")
@@ -273,8 +273,8 @@ def group_normalization(c: Context) -> Tensor:
             value = c.reshape(c.broadcast(c.reshape(value, (groups, 1)), (groups, channels // groups)), (channels,))
         values.append(c.reshape(value, (1, channels, 1)))
     y = c.reshape(even, (batches, channels, rest))
-    y = joint(c, Op.MUL, y, values[0], NONE, out=F32)
-    y = joint(c, Op.ADD, y, values[1], NONE, out=F32)
+    y = c.emit(Op.MUL, y, values[0], NONE, out=F32)
+    y = c.emit(Op.ADD, y, values[1], NONE, out=F32)
     return c.give(c.cast(c.reshape(y, x.shape), c.tensor().dtype), x.shape, c.tensor().dtype)
 
 

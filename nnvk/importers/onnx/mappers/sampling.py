@@ -10,7 +10,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, each, joint, round_half_even, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, round_half_even, with_number
 from nnvk.importers.idioms.moving import gathered, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
@@ -73,9 +73,9 @@ def grid_sample(c: Context) -> Tensor:
         place = _place(c, c.reshape(column, (*[1] * rank, batches * points)), axis, align, mode)
         at, inside, weight = _taps(c, place, axis, mode, number)
         at = with_number(c, Op.MUL, at, math.prod(spatial[number + 1 :]), NONE)
-        index = joint(c, Op.ADD, index, at, NONE, out=I32)
-        weights = weight if weights is None else joint(c, Op.MUL, weights, weight, NONE, out=F32)
-        is_there = inside if is_there is None else joint(c, Op.LOGICAL_AND, is_there, inside, out=BOOL8)
+        index = c.emit(Op.ADD, index, at, NONE, out=I32)
+        weights = weight if weights is None else c.emit(Op.MUL, weights, weight, NONE, out=F32)
+        is_there = inside if is_there is None else c.emit(Op.LOGICAL_AND, is_there, inside, out=BOOL8)
     assert weights is not None and is_there is not None
     table = transposed(c, c.real_number(0), (0, *range(2, rank + 2), 1))
     table = c.reshape(table, (batches * pixels, channels))
@@ -85,7 +85,7 @@ def grid_sample(c: Context) -> Tensor:
     taken = index.size // (batches * points)
     rows = c.reshape(gathered(c, table, 0, c.reshape(index, (index.size,))), (taken, batches * points, channels))
     if mode != "nearest":
-        rows = joint(c, Op.MUL, rows, c.reshape(weights, (taken, batches * points, 1)), NONE, out=F32)
+        rows = c.emit(Op.MUL, rows, c.reshape(weights, (taken, batches * points, 1)), NONE, out=F32)
         rows = c.keep(Op.REDUCE_SUM, rows, np.array([0]), False)
     result = c.reshape(rows, (batches, *grid.shape[1:-1], channels))
     return c.give(transposed(c, result, (0, rank + 1, *range(1, rank + 1))), None, source.dtype)
@@ -107,20 +107,20 @@ def _place(c: Context, along: Value, axis: _Axis, align: bool, mode: str) -> Val
 def _within(c: Context, place: Value, axis: _Axis) -> Value:
     """Places beyond the ends at the last element, or mirrored as often as it takes."""
     below = _compared(c, Op.LESS, place, axis.low)
-    beyond = joint(c, Op.LOGICAL_OR, below, _compared(c, Op.GREATER, place, axis.high), out=BOOL8)
+    beyond = c.emit(Op.LOGICAL_OR, below, _compared(c, Op.GREATER, place, axis.high), out=BOOL8)
     if axis.padding == "border" or axis.size == 1:
         nearest = with_number(c, Op.MINIMUM, with_number(c, Op.MAXIMUM, place, 0.0), axis.size - 1.0)
         return chosen(c, beyond, nearest, place)
     width = axis.high - axis.low
-    under = joint(c, Op.SUB, c.constant(axis.low, F32), place, NONE, out=F32)
+    under = c.emit(Op.SUB, c.constant(axis.low, F32), place, NONE, out=F32)
     distance = chosen(c, below, under, with_number(c, Op.ADD, place, -axis.high, NONE))
     turns = each(c, Op.FLOOR, with_number(c, Op.DIV, distance, width, NONE))
-    rest = joint(c, Op.SUB, distance, with_number(c, Op.MUL, turns, width, NONE), NONE, out=F32)
+    rest = c.emit(Op.SUB, distance, with_number(c, Op.MUL, turns, width, NONE), NONE, out=F32)
     half = with_number(c, Op.MUL, turns, 0.5, NONE)
-    is_odd = joint(c, Op.NOT_EQUAL, half, each(c, Op.FLOOR, half), out=BOOL8)
+    is_odd = c.emit(Op.NOT_EQUAL, half, each(c, Op.FLOOR, half), out=BOOL8)
     up = with_number(c, Op.ADD, rest, axis.low, NONE)
-    down = joint(c, Op.SUB, c.constant(axis.high, F32), rest, NONE, out=F32)
-    from_low = joint(c, Op.NOT_EQUAL, below, is_odd, out=BOOL8)
+    down = c.emit(Op.SUB, c.constant(axis.high, F32), rest, NONE, out=F32)
+    from_low = c.emit(Op.NOT_EQUAL, below, is_odd, out=BOOL8)
     return chosen(c, beyond, chosen(c, from_low, up, down), place)
 
 
@@ -131,22 +131,22 @@ def _taps(c: Context, place: Value, axis: _Axis, mode: str, number: int) -> tupl
     shape[number] = len(taps)
     first = each(c, Op.FLOOR, place)
     offsets = c.constant(np.array([offset for offset, _ in taps]).reshape(shape), F32)
-    at = joint(c, Op.ADD, first, offsets, NONE, out=F32)
+    at = c.emit(Op.ADD, first, offsets, NONE, out=F32)
     if axis.padding != "zeros":
         at = each(c, Op.FLOOR, _within(c, at, axis))
-    inside = joint(
-        c, Op.LOGICAL_AND, _compared(c, Op.GREATER_EQUAL, at, 0.0), _compared(c, Op.LESS, at, axis.size), out=BOOL8
+    inside = c.emit(
+        Op.LOGICAL_AND, _compared(c, Op.GREATER_EQUAL, at, 0.0), _compared(c, Op.LESS, at, axis.size), out=BOOL8
     )
     at = c.emit(Op.CAST, chosen(c, inside, at, c.constant(0.0, F32)), out=I32)  # not a number is none either
-    apart = joint(c, Op.SUB, place, first, NONE, out=F32)
-    distance = each(c, Op.ABS, joint(c, Op.SUB, apart, offsets, NONE, out=F32))
+    apart = c.emit(Op.SUB, place, first, NONE, out=F32)
+    distance = each(c, Op.ABS, c.emit(Op.SUB, apart, offsets, NONE, out=F32))
     powers = zip(*(polynomial for _, polynomial in taps), strict=True)
     *lower, weight = (c.constant(np.array(factors).reshape(shape), F32) for factors in powers)
     for factors in reversed(lower):
-        weight = joint(c, Op.MUL, weight, distance, NONE, out=F32)
-        weight = joint(c, Op.ADD, weight, factors, NONE, out=F32)
+        weight = c.emit(Op.MUL, weight, distance, NONE, out=F32)
+        weight = c.emit(Op.ADD, weight, factors, NONE, out=F32)
     return at, inside, weight
 
 
 def _compared(c: Context, code: OperationCode, value: Value, number: float) -> Value:
-    return joint(c, code, value, c.constant(float(number), F32), out=BOOL8)
+    return c.emit(code, value, c.constant(float(number), F32), out=BOOL8)

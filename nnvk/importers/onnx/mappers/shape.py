@@ -11,7 +11,7 @@ from nnvk.importers.emitter import BOOL8, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
 from nnvk.importers.idioms.counted import sizes_of
-from nnvk.importers.idioms.elementwise import chosen, joint
+from nnvk.importers.idioms.elementwise import chosen
 from nnvk.importers.idioms.moving import (
     axis_of,
     elements_at,
@@ -329,7 +329,7 @@ def triangle(c: Context) -> Tensor:
     value = c.number()
     kept = c.constant(mask, BOOL8)
     if value.code is BOOL8.code:
-        return c.give(joint(c, Op.LOGICAL_AND, value, kept, out=BOOL8), source.shape, source.dtype)
+        return c.give(c.emit(Op.LOGICAL_AND, value, kept, out=BOOL8), source.shape, source.dtype)
     return c.give(chosen(c, kept, value, c.constant(0, value.type.with_dimensions(()))), source.shape, source.dtype)
 
 

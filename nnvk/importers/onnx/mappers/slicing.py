@@ -10,7 +10,7 @@ from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms.counted import Counted, coordinates, true_first
-from nnvk.importers.idioms.elementwise import each, joint, with_number
+from nnvk.importers.idioms.elementwise import each, with_number
 from nnvk.importers.idioms.moving import (
     axis_of,
     elements_at,
@@ -68,9 +68,9 @@ def _from_zero(c: Context, position: int, size: int) -> Value:
             raise Unmapped(f"indices must be in [{-size}, {size}), got {int(indices.min())} to {int(indices.max())}")
         return c.constant(np.where(indices < 0, indices + size, indices), I32)
     value = c.number(position)
-    below = joint(c, Op.LESS, value, c.constant(0, I32), out=BOOL8)
+    below = c.emit(Op.LESS, value, c.constant(0, I32), out=BOOL8)
     offset = with_number(c, Op.MUL, c.as_number(below, I32), size, NONE)
-    return joint(c, Op.ADD, value, offset, NONE, out=I32)
+    return c.emit(Op.ADD, value, offset, NONE, out=I32)
 
 
 @operator("Gather")
@@ -103,7 +103,7 @@ def _element_places(c: Context, source: Tensor, places: Tensor, axis: int) -> Va
     grid = np.indices(places.shape)
     firsts = sum((grid[one] * strides[one] for one in range(source.rank) if one != axis), np.zeros(places.shape, int))
     indices = with_number(c, Op.MUL, _from_zero(c, 1, source.shape[axis]), strides[axis], NONE)
-    return joint(c, Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
+    return c.emit(Op.ADD, indices, c.constant(firsts, I32), NONE, out=I32)
 
 
 @operator("GatherND")
@@ -253,11 +253,11 @@ def one_hot(c: Context) -> Tensor:
     indices = c.number(0)
     if indices.code is not I32.code:
         indices = c.cast(indices, np.dtype(np.int64))
-    below = joint(c, Op.LESS, indices, c.constant(0, I32), out=BOOL8)
-    indices = joint(c, Op.ADD, indices, with_number(c, Op.MUL, c.as_number(below, I32), depth, NONE), NONE, out=I32)
+    below = c.emit(Op.LESS, indices, c.constant(0, I32), out=BOOL8)
+    indices = c.emit(Op.ADD, indices, with_number(c, Op.MUL, c.as_number(below, I32), depth, NONE), NONE, out=I32)
     shape = (*places.shape[:axis], depth, *places.shape[axis:])
     numbers = c.constant(np.arange(depth).reshape(depth, *[1] * (places.rank - axis)), I32)
-    hot = joint(c, Op.EQUAL, c.reshape(indices, (*places.shape[:axis], 1, *places.shape[axis:])), numbers, out=BOOL8)
+    hot = c.emit(Op.EQUAL, c.reshape(indices, (*places.shape[:axis], 1, *places.shape[axis:])), numbers, out=BOOL8)
     values = c.number(2)
     off, on = (
         c.emit_many(Op.SPLIT, values, 0, 2, outs=[values.type] * 2)
@@ -306,7 +306,7 @@ def top_k(c: Context) -> list[Tensor]:
 def _upside_down(c: Context, value: Value) -> Value:
     """The numbers in the opposite order. The lowest whole number has no counterpart above 0."""
     if value.code is I32.code:
-        return joint(c, Op.SUB, c.constant(-1, I32), value, NONE, out=I32)
+        return c.emit(Op.SUB, c.constant(-1, I32), value, NONE, out=I32)
     return each(c, Op.NEG, value)
 
 
@@ -321,6 +321,6 @@ def arg_extreme(c: Context) -> Tensor:
         value = c.keep(Op.REVERSE, value, np.array([axis]))
     place = c.emit(code, value, axis, out=I32)
     if wants_last:
-        place = joint(c, Op.SUB, c.constant(source.shape[axis] - 1, I32), place, NONE, out=I32)
+        place = c.emit(Op.SUB, c.constant(source.shape[axis] - 1, I32), place, NONE, out=I32)
     keep = [1] if c.node.integer("keepdims", 1) else []
     return c.give(place, (*source.shape[:axis], *keep, *source.shape[axis + 1 :]), np.int64)

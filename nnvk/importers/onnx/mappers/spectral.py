@@ -8,7 +8,6 @@ import numpy as np
 
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.idioms.elementwise import joint
 from nnvk.importers.idioms.fourier import to_real, transform
 from nnvk.importers.idioms.moving import axis_of, elements_at
 from nnvk.importers.onnx.context import Context
@@ -67,7 +66,7 @@ def stft(c: Context) -> Tensor:
         if c.tensor(2).shape != (length,):
             raise Unmapped(f"the window must have shape [{length}], got {list(c.tensor(2).shape)}")
         window = c.reshape(c.real_number(2), (1, length, 1, 1))
-        frames = joint(c, Op.MUL, frames, window, NONE, out=F32)
+        frames = c.emit(Op.MUL, frames, window, NONE, out=F32)
     onesided = c.node.integer("onesided", 1) and parts == 1
     spectra = transform(c, frames, length, length // 2 + 1 if onesided else length)
     return c.give(spectra, (batches, len(firsts), spectra.shape[1], 2), signal.dtype)

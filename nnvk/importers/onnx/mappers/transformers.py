@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, each, joint, with_number
+from nnvk.importers.idioms.elementwise import chosen, each, with_number
 from nnvk.importers.idioms.moving import gathered, sliced, transposed
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.products import dense, multiplied
@@ -38,9 +38,9 @@ def _refuse(c: Context, first: int, what: str) -> None:
 def skip_layer_normalization(c: Context) -> list[Tensor | None]:
     """Of the sum of two inputs and a bias, which is an output too."""
     is_simple = c.node.op_type == "SkipSimplifiedLayerNormalization"
-    total = joint(c, Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
+    total = c.emit(Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
     if c.has(at := 3 if is_simple else 4):
-        total = joint(c, Op.ADD, total, c.real_number(at), NONE, out=total.type)
+        total = c.emit(Op.ADD, total, c.real_number(at), NONE, out=total.type)
     x, axes, epsilon = total, [len(total.shape) - 1], c.node.real("epsilon", 1e-12)
     mean: Value | None = None
     inverse: Value | None = None
@@ -67,9 +67,9 @@ def embed_layer_normalization(c: Context) -> list[Tensor | None]:
         places = gathered(c, c.real_number(3), 0, c.number(8))
     else:
         places = gathered(c, c.real_number(3), 0, c.constant(np.arange(length), I32))
-    total = joint(c, Op.ADD, total, places, NONE, out=total.type)
+    total = c.emit(Op.ADD, total, places, NONE, out=total.type)
     if c.has(1):
-        total = joint(c, Op.ADD, total, gathered(c, c.real_number(4), 0, c.number(1)), NONE, out=total.type)
+        total = c.emit(Op.ADD, total, gathered(c, c.real_number(4), 0, c.number(1)), NONE, out=total.type)
     y, _, _ = layer_normalised(c, total, [2], 5, 6, c.node.real("epsilon", 1e-12))
     lengths: Tensor | None = None
     if c.wants(1) and c.has(7):
@@ -124,9 +124,9 @@ def multi_head_attention(c: Context) -> list[Tensor | None]:
         ends = np.cumsum([0, *sizes])
         biases = [sliced(c, c.real_number(3), (range(*map(int, ends[one : one + 2])),)) for one in range(3)]
         parts = [
-            joint(c, Op.ADD, part, bias, NONE, out=part.type)
+            c.emit(Op.ADD, part, bias, NONE, out=part.type)
             if len(part.shape) == 3
-            else joint(c, Op.ADD, part, c.reshape(bias, (1, heads, 1, bias.size // heads)), NONE, out=part.type)
+            else c.emit(Op.ADD, part, c.reshape(bias, (1, heads, 1, bias.size // heads)), NONE, out=part.type)
             for part, bias in zip(parts, biases, strict=True)
         ]
     laid = [_by_head(c, part, heads) if len(part.shape) == 3 else part for part in parts]
@@ -157,7 +157,7 @@ def _mask(c: Context, position: int, batches: int, keys: int) -> Value | None:
 
 
 def _both(c: Context, first: Value | None, second: Value) -> Value:
-    return second if first is None else joint(c, Op.ADD, first, second, NONE, out=first.type)
+    return second if first is None else c.emit(Op.ADD, first, second, NONE, out=first.type)
 
 
 def _attended(c: Context, parts: list[Value], term: Value | None) -> Tensor:
@@ -166,7 +166,7 @@ def _attended(c: Context, parts: list[Value], term: Value | None) -> Tensor:
     scale = c.node.real("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
     scores = with_number(c, Op.MUL, multiplied(c, query, key, adj_y=True), scale, NONE)
     if term is not None:
-        scores = joint(c, Op.ADD, scores, term, NONE, out=scores.type)
+        scores = c.emit(Op.ADD, scores, term, NONE, out=scores.type)
     result = multiplied(c, c.emit(Op.SOFTMAX, scores, 1.0, out=scores.type), value)
     batches, heads, length, size = result.shape
     return c.give(c.reshape(transposed(c, result, (0, 2, 1, 3)), (batches, length, heads * size)))
@@ -197,7 +197,7 @@ def quick_gelu(c: Context) -> Value:
     """The number times a sigmoid."""
     x = c.real_number()
     bend = each(c, Op.LOGISTIC, with_number(c, Op.MUL, x, c.node.real("alpha", 1.702), NONE))
-    return joint(c, Op.MUL, x, bend, NONE, out=x.type)
+    return c.emit(Op.MUL, x, bend, NONE, out=x.type)
 
 
 @operator("com.microsoft.MatMulNBits")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, joint, with_number
+from nnvk.importers.idioms.elementwise import chosen, with_number
 from nnvk.importers.idioms.moving import sliced
 from nnvk.importers.onnx.mappers.cells import Activation, Cell
 from nnvk.importers.onnx.mappers.shape import joined
@@ -32,8 +32,8 @@ class _Gates:
         self.cell, self.c, self.direction = cell, cell.c, direction
         self.functions = cell.activations[direction]
 
-    def joint(self, code: OperationCode, first: Value, second: Value) -> Value:
-        return joint(self.c, code, first, second, NONE, out=self.cell.type)
+    def combined(self, code: OperationCode, first: Value, second: Value) -> Value:
+        return self.c.emit(code, first, second, NONE, out=self.cell.type)
 
     def product(self, rows: Value, weights: Value, bias: Value) -> Value:
         return self.c.emit(Op.FULLY_CONNECTED, rows, weights, bias, NONE, out=self.cell.type)
@@ -55,7 +55,7 @@ class _Gates:
         units = self.cell.units
         return sliced(self.c, value, (range(value.shape[0]), range(first * units, end * units)))
 
-    def bent(self, function: Activation, value: Value) -> Value:
+    def activated(self, function: Activation, value: Value) -> Value:
         """An activation, of clipped numbers where they are to be."""
         clip = self.cell.clip
         if clip:
@@ -85,7 +85,7 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
     """Gates input, output, forget, cell. ``is_coupled``: the forget gate is what the input gate leaves."""
     at = _Gates(cell, direction)
     c, both = cell.c, cell.biases(direction)
-    inputs = at.inputs(joined(c, [at.joint(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
+    inputs = at.inputs(joined(c, [at.combined(Op.ADD, both[gate], both[gate + 4]) for gate in range(4)], 0))
     recurrent, none = cell.row(2, direction), c.filled(0.0, cell.type, (4 * cell.units,))
     peepholes = cell.cut(cell.row(7, direction), 3) if c.has(7) else None
     gate, block, out = at.functions
@@ -93,20 +93,20 @@ def lstm(cell: Cell, direction: int, *, is_coupled: bool) -> Sequenced:
     def opened(total: Value, place: int, peephole: int, memory: Value) -> Value:
         value = at.columns(total, place, place + 1)
         if peepholes is not None:
-            value = at.joint(Op.ADD, value, at.joint(Op.MUL, memory, peepholes[peephole]))
-        return at.bent(gate, value)
+            value = at.combined(Op.ADD, value, at.combined(Op.MUL, memory, peepholes[peephole]))
+        return at.activated(gate, value)
 
     def step(place: int, states: Sequence[Value]) -> list[Value]:
         h, memory = states
-        total = at.joint(Op.ADD, inputs(place), at.product(h, recurrent, none))
+        total = at.combined(Op.ADD, inputs(place), at.product(h, recurrent, none))
         let_in = opened(total, 0, 0, memory)
         if is_coupled:
             kept = with_number(c, Op.ADD, with_number(c, Op.MUL, let_in, -1.0, NONE), 1.0, NONE)
         else:
             kept = opened(total, 2, 2, memory)
-        new = at.joint(Op.MUL, let_in, at.bent(block, at.columns(total, 3, 4)))
-        memory = at.joint(Op.ADD, at.joint(Op.MUL, kept, memory), new)
-        return [at.joint(Op.MUL, opened(total, 1, 1, memory), out.of(c, memory)), memory]
+        new = at.combined(Op.MUL, let_in, at.activated(block, at.columns(total, 3, 4)))
+        memory = at.combined(Op.ADD, at.combined(Op.MUL, kept, memory), new)
+        return [at.combined(Op.MUL, opened(total, 1, 1, memory), out.of(c, memory)), memory]
 
     return at.steps([cell.state(5, direction), cell.state(6, direction)], step)
 
@@ -115,12 +115,12 @@ def rnn(cell: Cell, direction: int) -> Sequenced:
     """One gate."""
     at = _Gates(cell, direction)
     first, second = cell.biases(direction)
-    inputs = at.inputs(at.joint(Op.ADD, first, second))
+    inputs = at.inputs(at.combined(Op.ADD, first, second))
     recurrent, none = cell.row(2, direction), cell.c.filled(0.0, cell.type, (cell.units,))
 
     def step(place: int, states: Sequence[Value]) -> list[Value]:
-        total = at.joint(Op.ADD, inputs(place), at.product(states[0], recurrent, none))
-        return [at.bent(at.functions[0], total)]
+        total = at.combined(Op.ADD, inputs(place), at.product(states[0], recurrent, none))
+        return [at.activated(at.functions[0], total)]
 
     return at.steps([cell.state(5, direction)], step)
 
@@ -143,15 +143,15 @@ def gru(cell: Cell, direction: int) -> Sequenced:
             both_gates, candidate = at.columns(product, 0, 2), at.columns(product, 2, 3)
         else:
             both_gates, candidate = at.product(h, gates[0], inner[0]), None
-        bent = at.bent(gate, at.joint(Op.ADD, update_in, both_gates))
-        z, r = at.columns(bent, 0, 1), at.columns(bent, 1, 2)
+        activated = at.activated(gate, at.combined(Op.ADD, update_in, both_gates))
+        z, r = at.columns(activated, 0, 1), at.columns(activated, 1, 2)
         if candidate is None:
-            candidate = at.product(at.joint(Op.MUL, r, h), gates[1], inner[1])
+            candidate = at.product(at.combined(Op.MUL, r, h), gates[1], inner[1])
         else:
-            candidate = at.joint(Op.MUL, r, candidate)
-        new = at.bent(hidden, at.joint(Op.ADD, hidden_in, candidate))
+            candidate = at.combined(Op.MUL, r, candidate)
+        new = at.activated(hidden, at.combined(Op.ADD, hidden_in, candidate))
         # (1 - z) new + z h
-        return [at.joint(Op.ADD, new, at.joint(Op.MUL, z, at.joint(Op.SUB, h, new)))]
+        return [at.combined(Op.ADD, new, at.combined(Op.MUL, z, at.combined(Op.SUB, h, new)))]
 
     return at.steps([cell.state(5, direction)], step)
 

@@ -6,7 +6,6 @@ from nnvk.api import OperandCode, OperationCode
 from nnvk.importers.emitter import NONE
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import joint
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.mappers.elementwise import pair
@@ -19,7 +18,7 @@ Op = OperationCode
 def square(c: Context) -> Value:
     """The input times itself."""
     source = c.real(c.input())
-    return joint(c, Op.MUL, source, source, NONE, out=source.type)
+    return c.emit(Op.MUL, source, source, NONE, out=source.type)
 
 
 @builtin("SQUARED_DIFFERENCE")
@@ -29,8 +28,8 @@ def squared_difference(c: Context) -> Value:
     if first.code is second.code is c.out().code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
         return tables.squared_difference(c, first, second, c.out())
     first, second = c.real(first), c.real(second)
-    difference = joint(c, Op.SUB, first, second, NONE, out=first.type)
-    return joint(c, Op.MUL, difference, difference, NONE, out=difference.type)
+    difference = c.emit(Op.SUB, first, second, NONE, out=first.type)
+    return c.emit(Op.MUL, difference, difference, NONE, out=difference.type)
 
 
 @builtin("FLOOR_DIV")
@@ -50,7 +49,7 @@ def add_n(c: Context) -> Value:
     """A chain of sums."""
     total, *rest = (c.real(value) for value in c.all_inputs())
     for value in rest:
-        total = joint(c, Op.ADD, total, value, NONE, out=total.type)
+        total = c.emit(Op.ADD, total, value, NONE, out=total.type)
     return total
 
 

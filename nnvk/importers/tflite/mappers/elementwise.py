@@ -12,7 +12,7 @@ from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisat
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.elementwise import joint, truncated_quotient, with_number
+from nnvk.importers.idioms.elementwise import truncated_quotient, with_number
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
@@ -233,7 +233,7 @@ def arithmetic(c: Context) -> Value:
         first, second, out = c.real(first), c.real(second), F32
     if code is Op.DIV and first.code is OperandCode.TENSOR_INT32:
         return truncated_quotient(c, first, second)
-    return joint(c, code, first, second, c.fuse(c.options(table)), out=out)
+    return c.emit(code, first, second, c.fuse(c.options(table)), out=out)
 
 
 @builtin("MAXIMUM", "MINIMUM", "POW")
@@ -248,7 +248,7 @@ def binary(c: Context) -> Value:
             return int64.low(int64.power_of(c, first, second))
         first, second = c.real(first), c.real(second)
     out = c.out() if is_quantised(first) else first.type
-    return joint(c, OperationCode[c.operator.name], first, second, out=out)
+    return c.emit(OperationCode[c.operator.name], first, second, out=out)
 
 
 @builtin("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
@@ -257,13 +257,13 @@ def comparison(c: Context) -> Value:
     first, second = pair(c)
     if tables.are_bytes(first.type, second.type):
         first, second = tables.comparable(c, first, second)
-    return joint(c, OperationCode[c.operator.name], first, second, out=BOOL8)
+    return c.emit(OperationCode[c.operator.name], first, second, out=BOOL8)
 
 
 @builtin("LOGICAL_AND", "LOGICAL_OR")
 def logic(c: Context) -> Value:
     """Booleans broadcast."""
-    return joint(c, OperationCode[c.operator.name], c.input(0), c.input(1), out=BOOL8)
+    return c.emit(OperationCode[c.operator.name], c.input(0), c.input(1), out=BOOL8)
 
 
 # --- types ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from nnvk.api import ExtendedOperationCode, OperationCode
 from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import joint
 from nnvk.importers.idioms.moving import axis_of, sliced, transposed
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
@@ -41,7 +40,7 @@ def _segments(c: Context, count: int, reduction: Reduction, first: float | np.nd
         raise Unmapped(f"segments of shape {list(numbers.shape)} do not fit data of shape {list(data.shape)}")
     rest = data.shape[rank:]
     inner = math.prod(rest)
-    below = joint(c, Op.LESS, numbers, c.constant(0, I32), out=BOOL8)
+    below = c.emit(Op.LESS, numbers, c.constant(0, I32), out=BOOL8)
     spare = c.filled(count, I32, numbers.shape)  # a row behind the others, for what is left out
     places = c.reshape(c.emit(Op.SELECT, below, spare, numbers, out=I32), (numbers.size, 1))
     base = c.filled(first, data.type, (count + 1, inner))
@@ -138,10 +137,10 @@ def dynamic_update_slice(c: Context) -> Value:
     if not depth:
         return update
     first = sliced(c, c.reshape(start, (rank,)), [range(depth)])
-    first = joint(c, Op.MAXIMUM, first, c.constant(0, I32), out=I32)
-    first = joint(c, Op.MINIMUM, first, c.constant(room[:depth], I32), out=I32)
+    first = c.emit(Op.MAXIMUM, first, c.constant(0, I32), out=I32)
+    first = c.emit(Op.MINIMUM, first, c.constant(room[:depth], I32), out=I32)
     grid = np.indices(update.shape[:depth]).reshape(depth, -1).T
-    places = joint(c, Op.ADD, c.constant(grid, I32), c.reshape(first, (1, depth)), NONE, out=I32)
+    places = c.emit(Op.ADD, c.constant(grid, I32), c.reshape(first, (1, depth)), NONE, out=I32)
     inner = math.prod(base.shape[depth:])
     slices = c.reshape(base, (*base.shape[:depth], inner))
     result = _scattered(c, slices, places, c.reshape(update, (len(grid), inner)), Reduction.NONE)
@@ -162,9 +161,9 @@ def reverse_sequence(c: Context) -> Value:
     batches, size, *rest = ordered.shape
     grid = c.constant(np.broadcast_to(np.arange(size), (batches, size)), I32)
     column = c.reshape(lengths, (batches, 1))
-    is_turned = joint(c, Op.LESS, grid, column, out=BOOL8)
-    last = joint(c, Op.SUB, column, c.constant(1, I32), NONE, out=I32)
-    turned = joint(c, Op.SUB, last, grid, NONE, out=I32)
+    is_turned = c.emit(Op.LESS, grid, column, out=BOOL8)
+    last = c.emit(Op.SUB, column, c.constant(1, I32), NONE, out=I32)
+    turned = c.emit(Op.SUB, last, grid, NONE, out=I32)
     places = c.reshape(c.emit(Op.SELECT, is_turned, turned, grid, out=I32), (batches, size, 1))
     taken = c.keep(ExtendedOperationCode.GATHER_ND, c.reshape(ordered, (batches, size, math.prod(rest))), places, 1)
     return transposed(c, c.reshape(taken, ordered.shape), [order.index(axis) for axis in range(rank)])

@@ -10,7 +10,6 @@ from nnvk.api import OperationCode
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import joint
 from nnvk.importers.idioms.fourier import transform
 from nnvk.importers.idioms.moving import sliced
 from nnvk.importers.tflite.context import Context
@@ -41,7 +40,7 @@ def rfft2d(c: Context) -> Value:
 def complex_abs(c: Context) -> Value:
     """The root of the sum of both squares."""
     pairs = _pairs(c)
-    squares = joint(c, Op.MUL, pairs, pairs, NONE, out=F32)
+    squares = c.emit(Op.MUL, pairs, pairs, NONE, out=F32)
     sums = c.emit(Op.REDUCE_SUM, squares, np.array([1]), False, out=F32)
     return c.reshape(c.emit(Op.SQRT, sums, out=F32), c.input().shape[:-1])
 
