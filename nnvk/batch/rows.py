@@ -137,7 +137,10 @@ class Reader:
         (port,), (normalization,) = self._ports, self._normalizations
         if suffix != ".npy":
             return [load_image(row.path, port.type, normalization)]
-        return [load_array(row.path, port) if row.place < 0 else load_array_rows(row.path, port, row.place)]
+        if row.place >= 0:
+            return [load_array_rows(row.path, port, row.place)]
+        array_shape(row.path)  # one that is cut off may say anything of its shape
+        return [load_array(row.path, port)]
 
     # --- Parquet -------------------------------------------------------------------------------------------------
 

@@ -80,9 +80,13 @@ def load_array(path: Path, port: Port) -> np.ndarray:
 
 
 def array_shape(path: Path) -> tuple[int, ...]:
-    """The shape of the array in a ``.npy``. Errors as `load_arrays`."""
+    """The shape of the array in a ``.npy``, all of which must be there. Errors as `load_arrays`."""
     with path.open("rb") as file, _reading(path):
-        return _header(file, "").shape
+        header = _header(file, "")
+        wanted, there = math.prod(header.shape) * header.dtype.itemsize, os.fstat(file.fileno()).st_size - header.length
+        if wanted > there:
+            raise ValueError(f"{wanted:,} bytes of an array, of which there are {there:,}")
+        return header.shape
 
 
 def load_array_rows(path: Path, port: Port, place: int) -> np.ndarray:
@@ -142,10 +146,7 @@ class _Header:
 
 
 def _header(file: IO[bytes], member: str) -> _Header:
-    """How an array lies in a file, without reading further than a header may reach.
-
-    A header is not believed where the file, which is no member of an archive, is shorter than it says.
-    """
+    """How an array lies in a file, without reading further than a header may reach."""
     start = io.BytesIO(file.read(_LONGEST_HEADER))
     if not start.getvalue().startswith(_NPY):
         raise ValueError(f"its {member} is no array" if member else "it does not begin as one")
@@ -156,11 +157,7 @@ def _header(file: IO[bytes], member: str) -> _Header:
         shape, is_fortran, dtype = _HEADERS[version](start)
     if any(size < 0 for size in shape):
         raise ValueError(f"its shape is {list(shape)}")
-    length, nbytes = start.tell(), math.prod(shape) * dtype.itemsize
-    there = nbytes if member else os.fstat(file.fileno()).st_size - length
-    if there < nbytes:
-        raise ValueError(f"{nbytes:,} bytes of an array, of which there are {there:,}")
-    return _Header(shape, "F" if is_fortran else "C", dtype, length)
+    return _Header(shape, "F" if is_fortran else "C", dtype, start.tell())
 
 
 def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None:
