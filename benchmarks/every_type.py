@@ -81,7 +81,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "BATCH_TO_SPACE_ND": ["T[4,28,28,64] (2,2)"],
     "ARGMAX ARGMIN": [f"{_MAP} 3 -> i32", f"{_MAP} 1 -> i32", "T[16,10007] 1 -> i32"],
     "TOPK_V2": ["T[16,10007] 10 -> T i32", "T[1,10007] 1000 -> T i32"],
-    "MEAN": [f"{_MAP} (1,2) 0", f"{_MAP} (3) 0"],
+    "MEAN ROUNDED_MEAN": [f"{_MAP} (1,2) 0", f"{_MAP} (3) 0"],
     "REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_SUM": [
         f"{_MAP} (1,2) false",
         f"{_MAP} (3) false",

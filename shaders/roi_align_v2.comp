@@ -4,6 +4,7 @@
 
 #extension GL_GOOGLE_include_directive : require
 
+#include "include/extremes.glsl"
 #include "include/flag.glsl"
 #include "include/indexing.glsl"
 #include "include/quant.glsl"
@@ -61,7 +62,7 @@ void main() {
         COMPLAIN_AT(missing, region, batch)
         batch = 0;
     }
-    float extent_x = max(box.z - box.x, least), extent_y = max(box.w - box.y, least);
+    float extent_x = larger(box.z - box.x, least), extent_y = larger(box.w - box.y, least);
     float step_x = exact_quotient(extent_x, float(out_width)), step_y = exact_quotient(extent_y, float(out_height));
     float columns = points(step_x), rows = points(step_y);
     if (!(rows * columns <= float(most))) {
@@ -90,7 +91,7 @@ void main() {
             float a = src[top + left] * (up * back), b = src[top + right] * (up * along);
             float c = src[bottom + left] * (down * back), d = src[bottom + right] * (down * along);
 #ifdef KIND_MAX
-            result = max(result, inside ? max(max(a, b), max(c, d)) : 0.0);
+            result = larger(result, inside ? larger(larger(a, b), larger(c, d)) : 0.0);
 #else
             result += inside ? a + b + c + d : 0.0;
 #endif

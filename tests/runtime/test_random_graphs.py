@@ -23,7 +23,7 @@ from nnvk.runtime.partitioner import partition
 from nnvk.types.extract import extract
 from nnvk.types.model import Model
 
-SEEDS = range(75)
+SEEDS = range(85)
 
 seeds = pytest.mark.parametrize("seed", SEEDS)
 

@@ -73,8 +73,9 @@ def _align(call: Call) -> np.ndarray:
         top, bottom, down, high = (part[:, :, None] for part in _neighbours(y[:, :, row], height))
         for column in range(x.shape[2]):
             left, right, along, wide = (part[:, None, :] for part in _neighbours(x[:, :, column], width))
+            is_inside = (high & wide)[..., None]
             parts = [
-                (source[batch, :, line, place] * (share * other)[..., None]) * (high & wide)[..., None]
+                np.where(is_inside, source[batch, :, line, place] * (share * other)[..., None], np.float32(0))
                 for line, share in ((top, 1 - down), (bottom, down))
                 for place, other in ((left, 1 - along), (right, along))
             ]
