@@ -7,6 +7,7 @@ import io
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO
 
 from nnvk.base.files import replacing
@@ -43,9 +44,11 @@ class Failures:
     def __enter__(self) -> Failures:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.__exit__(*error)  # type: ignore[arg-type]
-        if error[0] is None and not self.count:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+        if error is None and not self.count:
             self._path.unlink(missing_ok=True)
 
     def add(self, name: str, reason: str) -> None:

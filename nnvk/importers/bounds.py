@@ -45,30 +45,30 @@ def union(*several: Bounds) -> Bounds:
 
 
 def total(first: Bounds, second: Bounds) -> Bounds:
-    """Of sums."""
+    """Bound the sums of two numbers."""
     return first[0] + second[0], first[1] + second[1]
 
 
 def difference(first: Bounds, second: Bounds) -> Bounds:
-    """Of differences."""
+    """Bound the differences of two numbers."""
     return first[0] - second[1], first[1] - second[0]
 
 
 def product(first: Bounds, second: Bounds) -> Bounds:
-    """Of products."""
+    """Bound the products of two numbers."""
     corners = [one * other for one in first for other in second]
     return min(corners), max(corners)
 
 
 def quotient(first: Bounds, second: Bounds) -> Bounds:
-    """Of quotients, however they are rounded; a number divided by 0 is 0."""
+    """Bound the quotients of two numbers, however they are rounded. A number divided by 0 is 0."""
     divisors = {one for one in (*second, -1, 1) if one and second[0] <= one <= second[1]}
     rounded = [found for number in first for one in divisors for found in (number // one, -(-number // one))]
     return (min(0, *rounded), max(0, *rounded)) if rounded else (0, 0)
 
 
 def magnitude(source: Bounds) -> Bounds:
-    """Of numbers without their sign."""
+    """Bound the absolute values of numbers."""
     least = 0 if source[0] <= 0 <= source[1] else min(map(abs, source))
     return least, max(map(abs, source))
 

@@ -37,7 +37,7 @@ class Emitter:
     """Adds operations to a graph."""
 
     rounding: KnownCode = OperationCode.QUANTIZE
-    """What quantises real numbers: formats differ in which of two steps they take that are as near."""
+    """The operation that quantises real numbers. Formats differ in how they round ties."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

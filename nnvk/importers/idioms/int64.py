@@ -132,7 +132,7 @@ def unsigned(c: Emitter, number: Number) -> Number:
 
 
 def moved(c: Emitter, move: Callable[..., Value], *numbers: Number) -> Number:
-    """What ``move`` makes of tensors whose elements it only puts elsewhere, done to each word."""
+    """Apply ``move``, which only puts elements elsewhere, to each word of the numbers."""
     values = [one for one in numbers if isinstance(one, Value)]
     if len(values) == len(numbers):
         return move(*values)
@@ -206,7 +206,7 @@ def floor_quotient(c: Emitter, first: Number, second: Number) -> Number:
 
 
 def remainder(c: Emitter, first: Number, second: Number, *, is_floored: bool) -> Number:
-    """What the quotient leaves over that is rounded towards 0, or down (``is_floored``)."""
+    """The remainder of a division whose quotient is rounded towards 0, or down (``is_floored``)."""
     whole = combined(c, Op.DIV, first, second)
     if isinstance(first, Value) or isinstance(second, Value):  # in 32 bits it comes round to what fits
         rest: Number = c.emit(Op.MUL, low(whole), low(second), NONE, out=I32)

@@ -44,7 +44,7 @@ sys.stdout.buffer.write(known.SerializeToString())
 
 
 def _without_large_constants(model: ModelProto) -> ModelProto:
-    """What inference needs of a model: of large constants only type and shape."""
+    """Copy a model for inference. Large constants keep only their types and shapes."""
     whole = model.graph
     graph = GraphProto(
         name=whole.name, node=whole.node, input=whole.input, output=whole.output, value_info=whole.value_info

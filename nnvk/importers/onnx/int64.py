@@ -18,6 +18,7 @@ from nnvk.importers.idioms.int64 import Number, Words
 from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded_exactly
 from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.elementwise import COMPARISONS
 from nnvk.importers.onnx.mappers.reduction import axes_of
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import Mapper, Result, find
@@ -43,9 +44,9 @@ _FITTING = frozenset(
 
 
 def mapped(c: Context, mapper: Mapper) -> Result | Sequence[Result]:
-    """What a mapper gives for a node, or what is exact where numbers may need more than 32 bits.
+    """Map a node: exactly, if its numbers may need more than 32 bits and there is a rule for it; else by its mapper.
 
-    Where neither is, an execution in which a number leaves 32 bits ends with OP_FAILED.
+    The operations that a mapper adds are checked: an execution in which a number leaves 32 bits ends with OP_FAILED.
     """
     rule = _RULES.get(c.node.kind)
     exact = None if rule is None else rule(c)
@@ -210,20 +211,12 @@ def _cumulative(c: Context) -> Tensor | None:
 
 # --- comparison and choice -----------------------------------------------------------------------------------
 
-_COMPARISONS = {
-    "Equal": Op.EQUAL,
-    "Greater": Op.GREATER,
-    "GreaterOrEqual": Op.GREATER_EQUAL,
-    "Less": Op.LESS,
-    "LessOrEqual": Op.LESS_EQUAL,
-}
 
-
-@_rule(*_COMPARISONS)
+@_rule(*COMPARISONS)
 def _compared(c: Context) -> Tensor | None:
     if not _has_words(c):
         return None
-    return c.give(int64.compared(c, _COMPARISONS[c.node.op_type], *_pair(c)), _shape(c, 0, 1), np.bool_)
+    return c.give(int64.compared(c, COMPARISONS[c.node.op_type], *_pair(c)), _shape(c, 0, 1), np.bool_)
 
 
 @_rule("Where")

@@ -70,7 +70,7 @@ def thresholded_relu(c: Context) -> Value:
 
 
 def thresholded_relu_of(c: Context, x: Value, alpha: float) -> Value:
-    """What is above ``alpha``, and 0 in the place of the rest."""
+    """Replace the numbers up to ``alpha`` by 0."""
     return chosen(c, c.emit(Op.GREATER, x, scalar(c, alpha, x), out=BOOL8), x, scalar(c, 0.0, x))
 
 

@@ -1,4 +1,4 @@
-"""What LSTM, GRU and RNN have in common: directions, layouts, lengths, states and activations."""
+"""The common part of LSTM, GRU and RNN: directions, layouts, lengths, states and activations."""
 
 from __future__ import annotations
 

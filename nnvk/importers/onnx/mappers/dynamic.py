@@ -41,7 +41,7 @@ def _scale(c: Context, position: int, axis: int) -> Value:
 
 @operator("com.microsoft.MatMulIntegerToFloat")
 def matmul_integer_to_float(c: Context) -> Tensor:
-    """Of bytes with a scale and a zero point, or one for each row of the first matrix and each column of the second."""
+    """Multiply bytes. A matrix has one scale and zero point, or one for each row (first) or column (second)."""
     first, second = centred(c, 0, 4, c.tensor(0).rank - 2), centred(c, 1, 5, c.tensor(1).rank - 1)
     return _scaled(c, first, second, (_scale(c, 2, -2), _scale(c, 3, -1)), 6)
 

@@ -344,22 +344,21 @@ def variadic(c: Context) -> Value:
     return total
 
 
-_COMPARISONS = {
+COMPARISONS = {
     "Equal": Op.EQUAL,
     "Greater": Op.GREATER,
     "GreaterOrEqual": Op.GREATER_EQUAL,
     "Less": Op.LESS,
     "LessOrEqual": Op.LESS_EQUAL,
-    "And": Op.LOGICAL_AND,
-    "Or": Op.LOGICAL_OR,
-    "Xor": Op.NOT_EQUAL,
 }
+"""The comparisons of numbers."""
+_TRUTH = {**COMPARISONS, "And": Op.LOGICAL_AND, "Or": Op.LOGICAL_OR, "Xor": Op.NOT_EQUAL}
 
 
-@operator(*_COMPARISONS)
+@operator(*_TRUTH)
 def truth(c: Context) -> Tensor:
     """Comparisons and logic."""
-    result = c.emit(_COMPARISONS[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
+    result = c.emit(_TRUTH[c.node.op_type], c.number(0), c.number(1), out=BOOL8)
     return c.give(result, np.broadcast_shapes(c.tensor(0).shape, c.tensor(1).shape), np.bool_)
 
 

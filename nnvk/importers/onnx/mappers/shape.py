@@ -280,7 +280,7 @@ def pad(c: Context) -> Tensor:
 
 
 def _kept(size: int, before: int, after: int) -> range:
-    """What negative paddings leave of an axis."""
+    """The elements of an axis that negative paddings leave."""
     return range(max(0, -before), size + min(0, after))
 
 

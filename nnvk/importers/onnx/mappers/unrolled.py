@@ -20,7 +20,7 @@ Op = OperationCode
 _MOST_STEPS = 1024
 
 Sequenced = tuple[Value, list[Value]]
-"""What a direction gives: all steps [time, batch, units], and the last states [batch, units]."""
+"""The results of one direction: all steps [time, batch, units], and the last states [batch, units]."""
 
 
 class _Gates:
