@@ -14,7 +14,7 @@ import secrets
 import stat
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -76,11 +76,10 @@ class FileKind:
         end = _START.size + header
         return bytes(content[_START.size : end]), content[end:-_DIGEST_BYTES]
 
-    def write(self, path: Path, header: bytes, body: Sequence[bytes | memoryview]) -> None:
-        """Put a file in its place in one step. OSError where that can't be done."""
+    def write(self, path: Path, header: bytes, nbytes: int, body: Iterable[bytes | memoryview]) -> None:
+        """Put a file in its place in one step; the parts of its body have ``nbytes`` together. OSError: that failed."""
         digest = hmac.new(_key_or_new(path.parent), digestmod="sha256")
         with replacing(path) as file:
-            nbytes = sum(memoryview(part).nbytes for part in body)
             start = _START.pack(self.magic, self.format, len(header), nbytes)
             for part in chain((start, header), body):
                 digest.update(part)

@@ -83,24 +83,28 @@ class Emitter:
         """A constant whose elements ``make`` gives, which is called once there is room for them."""
         return self.graph.constant(type.with_dimensions(shape), make)
 
+    def deferred(self, shape: Sequence[int], type: OperandType, make: Callable[[], np.ndarray]) -> Value:
+        """A constant whose elements ``make`` gives whenever somebody looks at them, and which must not fail."""
+        return self.graph.deferred(type.with_dimensions(shape), make)
+
     # --- quantisation --------------------------------------------------------------------------------------------
 
     def real(self, value: Value) -> Value:
-        """Real numbers of a quantised tensor; constants are converted now, other tensors when the model runs."""
+        """Real numbers of a quantised tensor; constants when they are looked at, other tensors when the model runs."""
         return value.once("real", lambda: self._real(value)) if is_quantised(value) else value
 
     def _real(self, value: Value) -> Value:
-        if value.array is not None:
-            return self.computed(value.shape, F32, lambda: dequantized(value))
+        if value.is_constant:
+            return self.deferred(value.shape, F32, lambda: dequantized(value))
         return self.emit(OperationCode.DEQUANTIZE, value, out=F32)
 
     def widened(self, value: Value) -> Value:
         """`real`, and FLOAT16 in FLOAT32."""
         if value.code is not OperandCode.TENSOR_FLOAT16:
             return self.real(value)
-        if (array := value.array) is None:
+        if not value.is_constant:
             return self.emit(OperationCode.CAST, value, out=F32)
-        return value.once("real", lambda: self.computed(value.shape, F32, lambda: array.astype(np.float32)))
+        return value.once("real", lambda: self.deferred(value.shape, F32, lambda: value.array.astype(np.float32)))
 
     def like(self, value: Value, leading: Value) -> Value:
         """An input beside a real ``leading`` one: hybrid kernels keep weights quantised, NNAPI has none of these."""
@@ -149,10 +153,10 @@ class Emitter:
         padded = (1,) * (len(shape) - len(value.shape)) + value.shape
         if len(padded) != len(shape) or any(size not in (1, full) for size, full in zip(padded, shape, strict=True)):
             raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
-        if (array := value.array) is not None:
-            if array.size == 1 and value.type.channel_quant is None:
-                return self.filled(array.reshape(()), value.type, shape)
-            return self.computed(shape, value.type, lambda: np.broadcast_to(array, shape))
+        if value.is_constant:
+            if value.size == 1 and value.type.channel_quant is None:
+                return self.filled(value.array.reshape(()), value.type, shape)
+            return self.deferred(shape, value.type, lambda: np.broadcast_to(value.array, shape))
         if value.code is OperandCode.TENSOR_BOOL8:
             return self.emit(OperationCode.LOGICAL_OR, value, self.filled(False, BOOL8, shape), out=BOOL8)
         repeats = np.array([full // size for size, full in zip(padded, shape, strict=True)])
@@ -195,15 +199,20 @@ def same_quantisation(one: OperandType, other: OperandType) -> bool:
 
 def dequantized(value: Value) -> np.ndarray:
     """Real numbers, float32, of a quantised constant."""
-    assert value.array is not None
-    real = value.array.astype(np.float32)  # and then in place: a large constant's copies are large
-    real -= np.float32(value.type.zero_point)
     channels = value.type.channel_quant
     scale: np.ndarray = np.array(value.type.scale, np.float32)
     if channels is not None:
         shape = [1] * len(value.shape)
         shape[channels.channel_dim] = -1
         scale = np.array(channels.scales, np.float32).reshape(shape)
+    return real_numbers(value.array, np.array(value.type.zero_point), scale)
+
+
+def real_numbers(steps: np.ndarray, zero_points: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Real numbers, float32, of steps; zero points and scales broadcast to their shape."""
     with np.errstate(over="ignore"):
-        real *= scale
+        if not zero_points.any():
+            return np.multiply(steps, scales, dtype=np.float32)
+        real = np.subtract(steps, zero_points, dtype=np.float32)
+        real *= scales  # in place, for copies of large constants are large
     return real

@@ -17,6 +17,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.ops import registry
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import Constant, DeferredConstant, elements, reshaped
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -51,6 +52,8 @@ None takes much more time than it has elements, as a product would.
 _F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
+SMALL = 1 << 14
+"""Bytes up to which constants are made at once: they take little memory, and importers look at them."""
 _MAX_FOLDED = 1 << 22
 """Elements up to which the constants that an operation gives are computed at import."""
 
@@ -60,8 +63,8 @@ class Value:
     """A tensor that an operation gives or a constant. ``type`` has all dimensions."""
 
     type: OperandType
-    array: np.ndarray | None = None
-    """The elements of a constant."""
+    constant: Constant | None = None
+    """The elements of a constant, which may be deferred."""
     index: int = -1
     """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
     origin: Value | None = None
@@ -72,10 +75,26 @@ class Value:
     """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the elements are known."""
+        return self.constant is not None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The elements of a constant, which are made if they are deferred."""
+        assert self.constant is not None
+        return elements(self.constant)
+
+    @property
+    def known_array(self) -> np.ndarray | None:
+        """`array`; None where the elements are not known."""
+        return self.array if self.is_constant else None
+
+    @property
     def bounds(self) -> Bounds:
         """Between which numbers the elements lie, of whole numbers."""
         if self.known is None:
-            if self.array is not None:
+            if self.is_constant:
                 self.known = bounds.of_array(self.array)
             else:
                 self.known = bounds.INT32 if self.origin is None else self.origin.bounds
@@ -150,6 +169,16 @@ class Graph:
         self.budget.charge(type.size)
         return Value(type, np.ascontiguousarray(make(), type.dtype).reshape(type.dimensions))
 
+    def deferred(self, type: OperandType, make: Callable[[], np.ndarray]) -> Value:
+        """A constant of a type with all its dimensions whose elements ``make`` gives whenever somebody looks at them.
+
+        ``make`` must not fail, and keeps what the elements are made from. Small constants are made at once.
+        """
+        if type.size < SMALL:
+            return self.constant(type, make)
+        self.budget.charge(type.size)
+        return Value(type, DeferredConstant(type.dimensions, type.dtype, make))
+
     def filled(self, number: np.ndarray, type: OperandType) -> Value:
         """The constant of one element everywhere, of which there is one for each number and type."""
         key = type, number.tobytes()
@@ -185,7 +214,7 @@ class Graph:
         if (
             fold
             and call.code in _FOLDED
-            and all(operand.value is not None for operand in operands if operand.type.is_tensor)
+            and all(operand.constant is not None for operand in operands if operand.type.is_tensor)
         ):
             folded = self._fold(call, types)
             if folded is not None:
@@ -221,8 +250,8 @@ class Graph:
         if shape == value.shape:
             return value
         type_ = value.type.with_dimensions(shape)
-        if (array := value.array) is not None:
-            return value.once(shape, lambda: Value(type_, array.reshape(shape)))
+        if (constant := value.constant) is not None:
+            return value.once(shape, lambda: Value(type_, reshaped(constant, shape)))
         source = value.origin or value
         return source if source.shape == shape else source.once(shape, lambda: Value(type_, origin=source))
 
@@ -274,7 +303,7 @@ class Graph:
         return []
 
     def _add(self, operand: Operand) -> int:
-        channels, value = operand.type.channel_quant, operand.value
+        channels, value = operand.type.channel_quant, operand.constant
         scales = 0 if channels is None else SCALE_COST * len(channels.scales)
         self.budget.charge(PART_COST + scales + (0 if value is None else value.nbytes))
         self._operands.append(operand)
@@ -338,7 +367,7 @@ class Graph:
             if index in self._models:
                 model.set_operand_value_from_model(number[index], self._models[index])
             elif operand.lifetime in (Lifetime.CONSTANT, Lifetime.NO_VALUE):
-                model.set_operand_value(number[index], operand.value)
+                model.set_operand_value(number[index], operand.constant)
         for operation in operations:
             model.add_operation(
                 operation.code,
@@ -382,8 +411,8 @@ def _bound(code: KnownCode, inputs: Sequence[Argument], operands: Sequence[Opera
 
 def _operand(argument: Argument, reals: OperandCode) -> Operand:
     if isinstance(argument, Value):
-        lifetime = Lifetime.TEMPORARY_VARIABLE if argument.array is None else Lifetime.CONSTANT
-        return Operand(argument.type, lifetime, argument.array)
+        lifetime = Lifetime.TEMPORARY_VARIABLE if argument.constant is None else Lifetime.CONSTANT
+        return Operand(argument.type, lifetime, argument.constant)
     if isinstance(argument, Model):
         return Operand(OperandType(OperandCode.MODEL), Lifetime.SUBGRAPH, subgraph=argument.frozen)
     if isinstance(argument, np.ndarray):
@@ -416,7 +445,7 @@ def _inferred(
         return dimensions if dimensions and not (open_ and 0 in dimensions) else None
 
     try:
-        call = registry.bind(operation, operands, lambda index: operands[index].value, shape)
+        call = registry.bind(operation, operands, lambda index: operands[index].constant, shape)
         shapes = registry.infer(call)
     except NnapiError as error:
         raise Unmapped(error.reason) from error

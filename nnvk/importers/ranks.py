@@ -68,7 +68,7 @@ def _tensors(inputs: Iterable[Argument]) -> list[Value]:
 
 def _numbers(argument: Argument, code: KnownCode) -> np.ndarray:
     """A parameter with numbers for each axis."""
-    array = argument.array if isinstance(argument, Value) else argument
+    array = argument.known_array if isinstance(argument, Value) else argument
     if not isinstance(array, np.ndarray):
         raise Unmapped(f"{code.name}: its parameters must be constants above {MAX_RANK} dimensions")
     return array
@@ -105,7 +105,7 @@ def _merged_operands(graph: Graph, tensors: list[Value], shape: Shape) -> list[V
     """The operands with at most `MAX_RANK` axes. They are repeated where axes can't be merged otherwise: constants
     first, as this costs no operation.
     """
-    for repeated in sorted(tensors, key=lambda value: value.array is None):
+    for repeated in sorted(tensors, key=lambda value: not value.is_constant):
         merged = _merge_broadcast([value.shape for value in tensors], shape)
         if len(merged[0]) <= MAX_RANK:
             break
@@ -132,8 +132,8 @@ def _merge_broadcast(shapes: Sequence[Shape], full: Shape) -> list[list[int]]:
 
 def broadcast(graph: Graph, value: Value, shape: Shape) -> Value:
     """The tensor repeated along its axes of size 1 to fill ``shape``, of the same rank or a higher one."""
-    if (array := value.array) is not None:
-        return graph.constant(value.type.with_dimensions(shape), lambda: np.broadcast_to(array, shape))
+    if value.is_constant:
+        return graph.deferred(value.type.with_dimensions(shape), lambda: np.broadcast_to(value.array, shape))
     value = graph.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
     for axes in _runs(axis for axis, size in enumerate(shape) if size != value.shape[axis]):
         first, end = axes.start, axes.stop

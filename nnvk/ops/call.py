@@ -9,6 +9,7 @@ import numpy as np
 
 from nnvk.ops.signature import Param
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import Constant, elements
 from nnvk.types.operand import OperandType, Shape
 
 
@@ -35,7 +36,7 @@ class Tensor:
         index: int,
         type: OperandType,
         shape: Shape | None = None,
-        data: np.ndarray | None = None,
+        data: Constant | None = None,
         *,
         may_be_omitted: bool = False,
     ) -> None:
@@ -102,6 +103,11 @@ class Tensor:
     @property
     def data(self) -> np.ndarray:
         """The elements, shaped, of the type's dtype."""
+        return elements(self.constant)
+
+    @property
+    def constant(self) -> Constant:
+        """The elements as they are kept: those that are deferred are not made."""
         if self._data is None:
             raise UnknownValue(f"the value of {self.name} is not known yet", self.index)
         return self._data

@@ -8,6 +8,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops import registry
 from nnvk.ops.control_flow import check_nesting
 from nnvk.types.codes import OperandCode
+from nnvk.types.constant import Constant
 from nnvk.types.extension import AnyCode
 from nnvk.types.model import Lifetime, Model, Operand
 from nnvk.types.operand import OperandType
@@ -51,7 +52,7 @@ def _check_structure(model: Model) -> None:
 
 
 def _check_operand(index: int, operand: Operand) -> None:
-    what, type_, value = f"operand {index}", operand.type, operand.value
+    what, type_, value = f"operand {index}", operand.type, operand.constant
     type_.check(what)
     type_.check_channels(what)
     if (value is not None) != (operand.lifetime is Lifetime.CONSTANT):
@@ -62,7 +63,7 @@ def _check_operand(index: int, operand: Operand) -> None:
         raise bad_data(f"{what} of lifetime {operand.lifetime.value} is {type_}: MODEL stands for a model")
     if value is None:
         return
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, Constant):
         raise bad_data(f"{what} is {type_}, its value a {type(value).__name__}")
     if value.dtype != type_.dtype or value.shape != type_.dimensions:
         raise bad_data(f"{what} is {type_}, its value {value.dtype}{list(value.shape)}")

@@ -14,6 +14,7 @@ from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import EXTENSIONS_SINCE, Q16_SYMM, Param, Signature, same, tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.constant import Constant, elements
 from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -94,7 +95,7 @@ def definitions() -> Mapping[KnownCode, OpDef]:
     return _registry
 
 
-Values = Callable[[int], np.ndarray | None]
+Values = Callable[[int], Constant | None]
 """The known value of an operand by index, or None."""
 Shapes = Callable[[int], "Shape | None"]
 """The known shape of an operand by index, or None."""
@@ -132,7 +133,7 @@ def bind(
             tensors.append((param, value))
         else:
             known = values(index)
-            value = Unknown(param.name, index) if known is None else known.reshape(()).item()
+            value = Unknown(param.name, index) if known is None else elements(known).reshape(()).item()
         if param.variadic:
             named[param.name].append(value)
         else:
@@ -295,7 +296,7 @@ def calls(
     no operands, and their outputs have the shapes that are declared.
     """
     shapes: dict[int, Shape] = {
-        index: operand.value.shape for index, operand in enumerate(model.operands) if operand.value is not None
+        index: operand.constant.shape for index, operand in enumerate(model.operands) if operand.constant is not None
     }
     for index, shape in zip(model.inputs, input_shapes, strict=True):
         if final or model.operands[index].type.with_dimensions(shape).is_fully_specified:
@@ -303,8 +304,8 @@ def calls(
     raising = at_execution if final else nullcontext
     known = {} if late is None else late  # it may grow between two operations
 
-    def value(index: int) -> np.ndarray | None:
-        return known.get(index, model.operands[index].value)
+    def value(index: int) -> Constant | None:
+        return known.get(index, model.operands[index].constant)
 
     for operation in model.operations:
         if isinstance(operation.code, ExtensionCode):

@@ -14,6 +14,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.check import check_calls
 from nnvk.ops.control_flow import check_nesting
 from nnvk.types.codes import OperandCode
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -48,6 +49,13 @@ def as_array(value: Any, type: OperandType, what: str) -> np.ndarray:
         raise bad_data(f"{what}: {type} needs {needed} bytes, got {array.nbytes}")
     check_shape(array, type, what)
     return array.reshape(-1).view(type.dtype).reshape(type.dimensions)
+
+
+def checked(constant: DeferredConstant, type: OperandType, what: str) -> DeferredConstant:
+    """A deferred constant of a type. BAD_DATA: it has another NumPy type or other dimensions."""
+    if constant.dtype != type.dtype or constant.shape != type.dimensions:
+        raise bad_data(f"{what}: {type} takes elements of its type and shape, got {constant!r}")
+    return constant
 
 
 def check_dtype(array: np.ndarray, type: OperandType, what: str) -> None:
@@ -97,7 +105,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def freeze(
     types: Sequence[OperandType],
-    values: Mapping[int, np.ndarray | None],
+    values: Mapping[int, Constant | None],
     subgraphs: Mapping[int, Model],
     operations: Sequence[Operation],
     inputs: tuple[int, ...],
@@ -124,7 +132,7 @@ def freeze(
 
 def _writers(
     operations: Sequence[Operation],
-    values: Mapping[int, np.ndarray | None],
+    values: Mapping[int, Constant | None],
     subgraphs: Mapping[int, Model],
     inputs: Set[int],
 ) -> dict[int, int]:
@@ -145,7 +153,7 @@ def _writers(
 def _operand(
     index: int,
     type_: OperandType,
-    values: Mapping[int, np.ndarray | None],
+    values: Mapping[int, Constant | None],
     subgraphs: Mapping[int, Model],
     inputs: Set[int],
     outputs: Set[int],

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from nnvk.base.checks import flag, instance, reals, sequence, shown, text, whole, wholes
 from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
@@ -25,6 +23,7 @@ from nnvk.types.codes import (
     OperandCode,
     OperationCode,
 )
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.extension import AnyCode, ExtendedOperationCode, operation_of
 from nnvk.types.extract import exposed
 from nnvk.types.operand import ChannelQuant, OperandType
@@ -40,7 +39,7 @@ class Model:
 
     def __init__(self) -> None:
         self._types: list[OperandType] = []
-        self._values: dict[int, np.ndarray | None] = {}
+        self._values: dict[int, Constant | None] = {}
         self._subgraphs: dict[int, frozen.Model] = {}
         self._operations: list[frozen.Operation] = []
         self._inputs: tuple[int, ...] | None = None
@@ -75,13 +74,17 @@ class Model:
 
         ``value`` is an array or buffer of exactly the operand's bytes, or a Python number or nested list; None
         marks an optional operand as omitted. Up to 128 bytes are copied, more are referred to and must stay as
-        they are until the model is gone. BAD_DATA: the value does not fit, or dimensions of the operand are open.
+        they are until the model is gone. A `DeferredConstant` is kept as it is.
+        BAD_DATA: the value does not fit, or dimensions of the operand are open.
         """
         index = self._settable(index, "set_operand_value")
         if value is None:
             self._values[index] = None
             return
         type_ = self._constant_type(index)
+        if isinstance(value, DeferredConstant):
+            self._values[index] = graph.checked(value, type_, f"operand {index}")
+            return
         data = graph.as_array(value, type_, f"operand {index}")
         if data.nbytes <= MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES:
             data = data.copy()

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from nnvk.base.text import plural, printable
+from nnvk.types.constant import Constant, elements
 from nnvk.types.extension import AnyCode
 from nnvk.types.operand import OperandType
 
@@ -26,13 +27,19 @@ class Lifetime(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operand:
-    """One operand. ``value`` is the array of a CONSTANT (read-only, shaped, of the type's dtype)."""
+    """One operand of a model."""
 
     type: OperandType
     lifetime: Lifetime
-    value: np.ndarray | None = field(default=None, repr=False)
+    constant: Constant | None = field(default=None, repr=False)
+    """The elements of a CONSTANT: read-only, shaped, of the type's dtype."""
     subgraph: Model | None = field(default=None, repr=False)
     """The referenced model of a SUBGRAPH operand (IF's branches, WHILE's condition and body)."""
+
+    @property
+    def value(self) -> np.ndarray | None:
+        """The elements of a CONSTANT as an array, which is made if they are deferred."""
+        return None if self.constant is None else elements(self.constant)
 
 
 @dataclass(frozen=True, slots=True)

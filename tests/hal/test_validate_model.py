@@ -46,7 +46,7 @@ def operations(*made: Operation) -> Model:
 
 def constant(value: Any, type_: OperandType = INT) -> Model:
     """The good model with another activation."""
-    return operand(GOOD, 2, type=type_, value=value)
+    return operand(GOOD, 2, type=type_, constant=value)
 
 
 def branch(value: Model | None, type_: OperandType | None = None) -> Model:
@@ -78,7 +78,7 @@ HOSTILE: dict[str, Callable[[], Model]] = {
     "output that is an input": lambda: replace(GOOD, outputs=(3, 0)),
     # lifetimes and values
     "constant without a value": lambda: constant(None),
-    "input with a value": lambda: operand(GOOD, 0, value=np.zeros(4, np.float32)),
+    "input with a value": lambda: operand(GOOD, 0, constant=np.zeros(4, np.float32)),
     "omitted with a value": lambda: operand(GOOD, 2, lifetime=Lifetime.NO_VALUE),
     "constant that is a list": lambda: constant([0]),
     "constant that is bytes": lambda: constant(b"\0\0\0\0"),
@@ -88,7 +88,7 @@ HOSTILE: dict[str, Callable[[], Model]] = {
     "constant of a scalar as a tensor": lambda: constant(np.zeros((1,), np.int32)),
     "constant of type model": lambda: constant(np.array(0, np.int32), MODEL),
     "required operand omitted": lambda: operand(GOOD, 1, lifetime=Lifetime.NO_VALUE),
-    "lifetime of a subgraph without one": lambda: operand(GOOD, 2, lifetime=Lifetime.SUBGRAPH, value=None),
+    "lifetime of a subgraph without one": lambda: operand(GOOD, 2, lifetime=Lifetime.SUBGRAPH, constant=None),
     "constant with a subgraph": lambda: operand(GOOD, 2, subgraph=GOOD),
     # types
     "dimension too large": lambda: typed(0, F32, (2**32,)),
@@ -197,7 +197,7 @@ def _mutated(generator: random.Random, model: Model) -> Model:
             case 2:
                 at = generator.randrange(len(operands))
                 value = generator.choice((None, np.zeros(4, np.float32), np.array(0, np.int32), np.array(7, np.int32)))
-                operands[at] = replace(operands[at], value=value)
+                operands[at] = replace(operands[at], constant=value)
             case 3:
                 made.append(
                     Operation(

@@ -414,7 +414,7 @@ def test_a_loop_that_does_not_end_is_given_up() -> None:
     condition = case.inputs[0].model
     assert condition is not None
     operands = tuple(
-        replace(operand, value=np.array([2**30], np.int32))
+        replace(operand, constant=np.array([2**30], np.int32))
         if operand.type.code is I32 and operand.value is not None
         else operand
         for operand in condition.operands

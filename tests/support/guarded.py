@@ -17,7 +17,8 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
-from nnvk.driver.vulkan.shaders.commands import Storage, bytes_of, whole_fours
+from nnvk.driver.vulkan.shaders.commands import Storage, whole_fours
+from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 

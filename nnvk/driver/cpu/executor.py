@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from nnvk.base.log import logger
 from nnvk.ops import flow, registry
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.ops.flow import Clock
+from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import OperandType, Shape
 
@@ -24,7 +25,7 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
 
     An input that was omitted is None. Raises what the operations raise, with the operation named.
     """
-    values: list[np.ndarray | None] = [operand.value for operand in model.operands]
+    values: list[Constant | None] = [operand.constant for operand in model.operands]
     operands = model.with_omitted([array is None for array in inputs]).operands
     for position, (index, array) in enumerate(zip(model.inputs, inputs, strict=True)):
         if array is not None:
@@ -34,7 +35,7 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
     for number, operation in enumerate(model.operations):
         clock.check()
         try:
-            call = registry.bind(operation, operands, values.__getitem__, _shapes(values), model.relaxed)
+            call = registry.bind(operation, operands, _elements(values), _shapes(values), model.relaxed)
             shape = operands[operation.outputs[0]].type.dimensions
             with tracing.span(str(operation), "cpuexe", operation=number, dimensions=shape):
                 if operation.code in flow.CONTROL_FLOW:
@@ -53,18 +54,28 @@ def run(model: Model, inputs: Sequence[np.ndarray | None], clock: Clock) -> list
     return [_present(values[index], position) for position, index in enumerate(model.outputs)]
 
 
-def _shapes(values: list[np.ndarray | None]) -> registry.Shapes:
+def _elements(values: list[Constant | None]) -> Callable[[int], np.ndarray | None]:
+    """The values as arrays: constants that are deferred are made once for each operation, and go with it."""
+
+    def elements_of(index: int) -> np.ndarray | None:
+        value = values[index]
+        return None if value is None else elements(value)
+
+    return elements_of
+
+
+def _shapes(values: list[Constant | None]) -> registry.Shapes:
     def shape_of(index: int) -> Shape | None:
-        array = values[index]
-        return None if array is None else array.shape
+        value = values[index]
+        return None if value is None else value.shape
 
     return shape_of
 
 
-def _present(array: np.ndarray | None, position: int) -> np.ndarray:
-    if array is None:
+def _present(value: Constant | None, position: int) -> np.ndarray:
+    if value is None:
         raise bad_data(f"model output {position} has no value")
-    return array
+    return elements(value)
 
 
 def _last_uses(model: Model) -> dict[int, int]:
@@ -111,13 +122,14 @@ def _run_reference(call: Call) -> list[np.ndarray]:
 
 
 def _run_control_flow(
-    model: Model, operation: Operation, call: Call, values: list[np.ndarray | None], clock: Clock
+    model: Model, operation: Operation, call: Call, values: list[Constant | None], clock: Clock
 ) -> list[np.ndarray]:
+    array_of = _elements(values)
     registry.infer(call)  # checks the models; the shapes of their outputs show only now
     outputs = flow.run(
         operation,
         flow.referenced_models(model, operation),
-        [values[index] for index in flow.handed_on(operation)],
+        [array_of(index) for index in flow.handed_on(operation)],
         lambda referenced, inputs: run(referenced, inputs, clock),
         lambda condition: condition,
         clock,

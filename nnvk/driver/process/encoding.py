@@ -100,10 +100,11 @@ def read_model(reader: Reader) -> Model:
 
 def _write_operand(writer: Writer, operand: Operand, numbers: dict[Model, int]) -> None:
     write_type(writer, operand.type)
-    writer.u8(_LIFETIMES.index(operand.lifetime)).u8(operand.value is not None).u8(operand.subgraph is not None)
-    if operand.value is not None:
-        write_dtype(writer, operand.value)
-        writer.aligned(flat(operand.value).data)
+    writer.u8(_LIFETIMES.index(operand.lifetime)).u8(operand.constant is not None).u8(operand.subgraph is not None)
+    value = operand.value
+    if value is not None:
+        write_dtype(writer, value)
+        writer.aligned(flat(value).data)
     if operand.subgraph is not None:
         writer.u32(numbers[operand.subgraph])
 

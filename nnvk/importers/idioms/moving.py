@@ -103,7 +103,7 @@ def joined_shape(values: Sequence[Value], axis: int) -> Shape:
 def joined_integers(c: Emitter, values: Sequence[Value], axis: int) -> Value:
     """A concatenation of integers, which NNAPI does not join: they are packed piece by piece."""
     shape = joined_shape(values, axis)
-    arrays = [value.array for value in values if value.array is not None]
+    arrays = [value.array for value in values if value.is_constant]
     if len(arrays) == len(values):
         return c.computed(shape, I32, lambda: np.concatenate(arrays, axis))
     size = math.gcd(*(value.shape[axis] for value in values))

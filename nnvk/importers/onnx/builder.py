@@ -258,14 +258,14 @@ class _Around:
     def constant(self, name: str) -> np.ndarray | None:
         """The elements of a tensor, where they are known before it is read."""
         if self._scope.find(name) is not None:
-            return self._builder.read(self._scope, name).array
+            return self._builder.read(self._scope, name).known_array
         writer = self._scope.writer(name)
         if writer is None or self._scope.nodes[writer].op_type != "Constant":
             return None
         with suppress(Unmapped):
             proto = self._scope.nodes[writer]
             done = folded(Node(proto, self._versions.get("", 1), self._node.index), [], self._builder.shared.budget)
-            return done[0].array if done else None
+            return done[0].known_array if done else None
         return None
 
     def absorb(self, node: Node) -> None:
@@ -284,7 +284,7 @@ class _Around:
         """The outputs of an IF between two graphs."""
         names = list(dict.fromkeys(name for graph in branches for name in free_names(graph)))
         captured = {name: self._builder.read(self._scope, name) for name in names}
-        inputs = {name: tensor for name, tensor in captured.items() if tensor.array is None}
+        inputs = {name: tensor for name, tensor in captured.items() if not tensor.is_constant}
         for name, tensor in captured.items():
             if tensor.counted is not None:
                 raise Unmapped(
@@ -323,8 +323,8 @@ class _Around:
         scope = builder.enter(graph)
         names = []
         for name, tensor in captured.items():
-            if tensor.array is not None:
-                scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.array, tensor.steps)
+            if tensor.is_constant:
+                scope.tensors[name] = Tensor(tensor.dtype, tensor.shape, None, tensor.constant, tensor.steps)
                 continue
             edge = self._builder.edge(tensor)
             value = builder.graph.input(edge.type, edge.known)

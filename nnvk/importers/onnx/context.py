@@ -16,8 +16,9 @@ from nnvk.importers.idioms.elementwise import with_number
 from nnvk.importers.idioms.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
 from nnvk.importers.idioms.int64 import constant as int64_constant
 from nnvk.importers.onnx.node import Node
-from nnvk.importers.onnx.tensors import F16, Tensor, carried, carrier
+from nnvk.importers.onnx.tensors import F16, Tensor, carrier
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import elements
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -96,10 +97,23 @@ class Context(Emitter):
         if tensor.words is not None:
             return narrowed(self, tensor.words, is_unsigned=tensor.dtype.kind == "u")
         if tensor.value is None:
-            assert tensor.array is not None
-            type_, elements = carried(tensor.array)
-            tensor.value = self.graph.constant(type_, lambda: elements)
+            tensor.value = self._constant(tensor)
         return tensor.value
+
+    def _constant(self, tensor: Tensor) -> Value:
+        """The operand of a constant; other real numbers than FLOAT32 are converted when they are looked at."""
+        if not tensor.size:
+            raise Unmapped(f"a tensor of shape {list(tensor.shape)} has no elements, which NNAPI has not")
+        type_, constant = carrier(tensor.dtype), tensor.constant
+        if tensor.dtype.kind != "f" or (isinstance(constant, np.ndarray) and tensor.dtype == type_.dtype):
+            return self.constant(tensor.array, type_)
+
+        def converted() -> np.ndarray:
+            assert constant is not None
+            with np.errstate(over="ignore"):
+                return elements(constant).astype(type_.dtype)
+
+        return self.deferred(at_least_1d(tensor.shape), type_, converted)
 
     def plain(self, tensor: Tensor) -> Value:
         """The NNAPI tensor of numbers that stand for themselves: real ones, INT32 or booleans."""
@@ -136,7 +150,7 @@ class Context(Emitter):
     def array(self, position: int, what: str) -> np.ndarray:
         """The elements of an input that must be a constant. ``what`` names it in the error."""
         tensor = self.tensor(position)
-        if tensor.array is None:
+        if not tensor.is_constant:
             raise NotConstant(f"{what} (input {position}) must be a constant", frozenset({self.node.inputs[position]}))
         return tensor.array
 
@@ -167,12 +181,7 @@ class Context(Emitter):
 
     def needs_words(self, tensor: Tensor) -> bool:
         """Whether it may have whole numbers beyond 32 bits."""
-        if (
-            tensor.words is None
-            and tensor.array is not None
-            and tensor.dtype.kind in "iu"
-            and tensor.dtype.itemsize > 2
-        ):
+        if tensor.words is None and tensor.is_constant and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 2:
             found = None if within(of_array(tensor.array), INT32) else int64_constant(self, tensor.array)
             tensor.words = found if isinstance(found, Words) else None
         return tensor.words is not None

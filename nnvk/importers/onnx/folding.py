@@ -11,8 +11,10 @@ from onnx.reference import ReferenceEvaluator
 
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph import SMALL
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
+from nnvk.types.constant import Constant, DeferredConstant, elements
 
 _BROADCASTING = frozenset(
     [
@@ -227,13 +229,34 @@ def _gives_texts(node: Node) -> bool:
     return node.op_type == "Cast" and node.integer("to", 0) == TensorProto.STRING
 
 
+def _deferred(node: Node, tensor: Tensor, source: Constant) -> Tensor | None:
+    """A large constant in another order or in FLOAT32, which is made when somebody looks at it; None: neither."""
+    if node.op_type == "Transpose":
+        order = node.integers("perm") or list(range(tensor.rank))[::-1]
+        if sorted(order) != list(range(tensor.rank)):
+            return None
+        shape = tuple(tensor.shape[axis] for axis in order)
+        turned = DeferredConstant(shape, tensor.dtype, lambda: elements(source).transpose(order))
+        steps = tensor.steps
+        return constant(turned, None if steps is None else steps.transposed(order))
+    if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.dtype == np.float16:
+        return constant(DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: elements(source)))
+    return None
+
+
 def folded(node: Node, inputs: Sequence[Tensor | None], budget: Budget) -> list[Tensor] | None:
     """The outputs of a node whose inputs are constants; None where it has to be mapped."""
-    arrays = [tensor.array for tensor in inputs if tensor is not None and tensor.array is not None]
-    if domain_of(node.proto.domain) or len(arrays) < sum(one is not None for one in inputs):
+    given = [tensor for tensor in inputs if tensor is not None]
+    if domain_of(node.proto.domain) or not all(tensor.is_constant for tensor in given):
         return None
-    if not arrays and node.op_type not in _SOURCES:
+    if not given and node.op_type not in _SOURCES:
         return None
+    if given and given[0].constant is not None and given[0].constant.nbytes >= SMALL:
+        deferred = _deferred(node, given[0], given[0].constant)
+        if deferred is not None:
+            budget.charge(deferred.size * deferred.dtype.itemsize)
+            return [deferred]
+    arrays = [tensor.array for tensor in given]
     try:
         _check(node, arrays)
         most = _most(node.op_type, arrays)

@@ -138,7 +138,7 @@ def _power(c: Context) -> Tensor | None:
     """Powers of whole numbers that are whole themselves."""
     if not _is_wide(c):
         return None
-    exponent, shape = c.tensor(1).array, _shape(c, 0, 1)
+    exponent, shape = c.tensor(1).known_array, _shape(c, 0, 1)
     number = float(exponent.reshape(())) if exponent is not None and exponent.size == 1 else 0.0
     if number.is_integer() and 1 <= number <= _MOST_POWER:
         result = int64.power(c, c.exact(c.tensor(0)), int(number))
@@ -312,7 +312,7 @@ def _outputs(c: Context, values: Mapping[int, Value]) -> list[Tensor | None]:
     """The outputs of a node with other tensors as some of its inputs."""
     inputs = list(c.inputs)
     for position, value in values.items():
-        inputs[position] = replace(c.tensor(position), value=value, array=None, words=None, laid={})
+        inputs[position] = replace(c.tensor(position), value=value, constant=None, words=None, laid={})
     mapper = find(c.node.kind)
     assert mapper is not None
     other = Context(c.graph, c.node, inputs, c.outside)

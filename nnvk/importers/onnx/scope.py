@@ -70,7 +70,7 @@ class Scope:
     def forget_constants(self, position: int) -> None:
         """Drop the constants that no node behind this one reads: together they are as large as the file."""
         for name in self._last_read[position]:
-            if name not in self._outputs and name in self.tensors and self.tensors[name].array is not None:
+            if name not in self._outputs and name in self.tensors and self.tensors[name].is_constant:
                 del self.tensors[name]
                 self.forgotten.add(name)
 

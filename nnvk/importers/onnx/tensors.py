@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value, at_least_1d
+from nnvk.importers.graph import Value
 from nnvk.importers.idioms.counted import Counted
 from nnvk.importers.idioms.int64 import Words
 from nnvk.types.codes import OperandCode
+from nnvk.types.constant import Constant, elements
 from nnvk.types.operand import OperandType, Shape
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
 """What inputs and outputs of FLOAT16 are."""
-_INT32 = np.iinfo(np.int32)
 
 
 def carrier(dtype: np.dtype) -> OperandType:
@@ -47,6 +47,10 @@ class Steps:
     """As many zero points."""
     axis: int
 
+    def transposed(self, order: Sequence[int]) -> Steps:
+        """The same with the axes in another order."""
+        return replace(self, array=self.array.transpose(order), axis=list(order).index(self.axis))
+
 
 @dataclass(slots=True, eq=False)
 class Tensor:
@@ -57,8 +61,8 @@ class Tensor:
     value: Value | None = None
     """The NNAPI tensor. Of real numbers, and of 8 bits, it may be quantised; None: a constant not used so far, or
     ``words``."""
-    array: np.ndarray | None = None
-    """The elements of a constant."""
+    constant: Constant | None = None
+    """The elements of a constant, which may be deferred."""
     steps: Steps | None = None
     is_cast: bool = False
     """Of FLOAT16, whether it is another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
@@ -76,6 +80,22 @@ class Tensor:
         return self.laid[key]
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the elements are known."""
+        return self.constant is not None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The elements of a constant, which are made if they are deferred."""
+        assert self.constant is not None
+        return elements(self.constant)
+
+    @property
+    def known_array(self) -> np.ndarray | None:
+        """`array`; None where the elements are not known."""
+        return self.array if self.is_constant else None
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
@@ -86,19 +106,6 @@ class Tensor:
         return len(self.shape)
 
 
-def constant(array: np.ndarray, steps: Steps | None = None) -> Tensor:
+def constant(array: Constant, steps: Steps | None = None) -> Tensor:
     """A tensor of these elements."""
     return Tensor(array.dtype, array.shape, None, array, steps)
-
-
-def carried(array: np.ndarray) -> tuple[OperandType, np.ndarray]:
-    """The operand type of a constant, and its elements in it. `Unmapped` where they don't fit."""
-    type_ = carrier(array.dtype)
-    if not array.size:
-        raise Unmapped(f"a tensor of shape {list(array.shape)} has no elements, which NNAPI has not")
-    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
-        low, high = int(array.min()), int(array.max())
-        if not _INT32.min <= low <= high <= _INT32.max:
-            raise Unmapped(f"whole numbers must fit into 32 bits, got {low} to {high}")
-    with np.errstate(over="ignore"):
-        return type_.with_dimensions(at_least_1d(array.shape)), array.astype(type_.dtype)

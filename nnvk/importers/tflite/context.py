@@ -119,7 +119,7 @@ class Context(Emitter):
 
         They are few: for axes, or one for each output.
         """
-        array = self.input(position).array
+        array = self.input(position).known_array
         if array is None:
             raise Unmapped(f"{what} (input {position}) must be a constant")
         if array.dtype.kind not in "iu":

@@ -41,7 +41,7 @@ def is_hybrid(source: Value, weights: Value) -> bool:
 
 def real_weights(c: Context, weights: Value) -> Value:
     """Quantised weights of a hybrid kernel as real numbers."""
-    if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.array is not None and not weights.type.zero_point:
+    if weights.code is OperandCode.TENSOR_QUANT8_ASYMM and weights.is_constant and not weights.type.zero_point:
         # The oldest hybrid models keep signed steps in a tensor of UINT8.
         signed = Value(OperandType(_STEPS.code, weights.shape, weights.type.scale), weights.array.view(np.int8))
         return weights.once("signed", lambda: c.real(signed))

@@ -343,7 +343,7 @@ class Builder:
         if len(self._owner.problems) > before:
             raise Unmapped(f"subgraph {index} has operators that can't be mapped")
         for name, value in self._variables.values.items():
-            if value.array is None:
+            if not value.is_constant:
                 raise Unmapped(f"subgraph {index} gives variable '{printable(name, NAME_SHOWN)}' no constant")
         return self._variables.values
 

@@ -60,7 +60,7 @@ class Variables:
         name = self._name(handle)
         if name not in self.values:
             first = self._first.get(name)
-            if first is None or first.array is None:
+            if first is None or not first.is_constant:
                 raise Unmapped(f"{_shown(name)} is read before it is assigned, and no CALL_ONCE initialises it")
             if first.code is not type.code:
                 raise Unmapped(f"{_shown(name)} is initialised with {first.type} and read as {type}")

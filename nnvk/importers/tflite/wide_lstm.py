@@ -75,9 +75,9 @@ def _joined(c: Context, first: int) -> Value:
     units, depth = gates[0].shape[0], gates[0].shape[-1]
     for gate in gates:
         is_plain = gate.code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED and gate.type.zero_point == 0
-        if gate.array is None or not is_plain or gate.shape != (units, depth):
+        if not gate.is_constant or not is_plain or gate.shape != (units, depth):
             raise bad_data(f"weights must be constants of INT8 and shape {[units, depth]}, got {gate.type}")
-    rows = [gate.array for gate in gates if gate.array is not None]
+    rows = [gate.array for gate in gates if gate.is_constant]
     scales = tuple(gate.type.scale for gate in gates for _ in range(units))
     code = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
     type_ = OperandType(code, channel_quant=ChannelQuant(scales, 0))

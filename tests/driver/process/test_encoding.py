@@ -117,7 +117,7 @@ def test_what_can_not_be_told() -> None:
     model = build.finish(
         [source], [build.operation(OperationCode.RELU, [source], OperandType(OperandCode.TENSOR_FLOAT32, (2,)))]
     ).frozen
-    objects = dataclasses.replace(model.operands[0], value=np.array([object()]))
+    objects = dataclasses.replace(model.operands[0], constant=np.array([object()]))
     with pytest.raises(NnapiError, match="no operand has elements of type object"):
         encoded(dataclasses.replace(model, operands=(objects, *model.operands[1:])))
 

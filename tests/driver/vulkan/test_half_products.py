@@ -79,7 +79,7 @@ def spoilt(text: str, weights: np.ndarray, *inputs: np.ndarray) -> Row:
     model = parse(text).model
     operands = list(model.operands)
     number = next(i for i, operand in enumerate(operands) if operand.lifetime is Lifetime.CONSTANT)
-    operands[number] = replace(operands[number], value=weights.astype(np.float16))
+    operands[number] = replace(operands[number], constant=weights.astype(np.float16))
     return Row(replace(model, operands=tuple(operands)), [array.astype(np.float16) for array in inputs])
 
 

@@ -14,9 +14,10 @@ from nnvk.check.rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import filters
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.shaders.commands import Storage, bytes_of
+from nnvk.driver.vulkan.shaders.commands import Storage
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -103,7 +104,7 @@ def test_a_filter_in_several_forms(vulkan: VulkanDevice, kind: str, size: int) -
     left, right, adj_x, plain = operation.inputs
     *_, output = operands
     transposed = len(operands)
-    operands += [replace(operands[plain], value=np.array(True)), output, output]
+    operands += [replace(operands[plain], constant=np.array(True)), output, output]
     again = [
         replace(operation, inputs=(left, right, adj_x, transposed), outputs=(transposed + 1,)),
         replace(operation, outputs=(transposed + 2,)),

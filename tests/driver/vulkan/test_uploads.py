@@ -12,7 +12,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import recording
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
-from nnvk.driver.vulkan.shaders.commands import Constant, Recipe, bytes_of
+from nnvk.types.constant import Constant, deferred_bytes
 from nnvk.types.request import PrepareOptions
 
 ROW = "CONV_2D u8[1,7,9,13]*0.05+120 #u8[67,3,3,13]*0.02+131 #i32[67] SAME 1 1 RELU nhwc -> u8*0.08+100"
@@ -45,24 +45,8 @@ def test_what_can_not_be_made(own: VulkanDevice) -> None:
 
     plan = plan_of(own)
     constants: list[tuple[object, Constant]] = [
-        (address, Recipe(address.nbytes, failing)) for address, _ in plan.constants
+        (address, deferred_bytes(address.nbytes, failing)) for address, _ in plan.constants
     ]
     plan = replace(plan, constants=tuple(constants))
     with pytest.raises(Exception, match="no memory for weights"):
         ResidentPlan(own.gpu, own._buffers, parse(ROW).model, plan).warm_up()
-
-
-def test_recipes() -> None:
-    made: list[int] = []
-
-    def make() -> np.ndarray:
-        made.append(1)
-        return np.arange(3, dtype=np.float32)[::-1]
-
-    recipe = Recipe(12, make)
-    assert not made
-    assert bytes_of(recipe).view(np.float32).tolist() == [2, 1, 0]
-    assert np.asarray(recipe, np.int8).tolist() == [2, 1, 0]
-    assert len(made) == 2
-    with pytest.raises(ValueError, match="12 bytes were made, not 11"):
-        bytes_of(Recipe(11, make))

@@ -61,7 +61,7 @@ def convolution(text: str, seed: int = 0) -> Row:
     number = next(i for i, operand in enumerate(operands) if operand.lifetime is Lifetime.CONSTANT)
     type_ = operands[number].type
     weights = rng.standard_normal(type_.dimensions) * np.sqrt(2 / np.prod(type_.dimensions[1:]))
-    operands[number] = replace(operands[number], value=weights.astype(type_.dtype))
+    operands[number] = replace(operands[number], constant=weights.astype(type_.dtype))
     inputs = [rng.standard_normal(type_.dimensions).astype(type_.dtype) for type_ in model.input_types()]
     return Row(replace(model, operands=tuple(operands)), inputs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
-from nnvk.driver.vulkan.shaders.commands import Recipe, TensorRef
+from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.types.constant import deferred_bytes
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
 FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
@@ -85,6 +86,13 @@ class Filters:
         kind = of(self.tensor)
         return F32 if kind is F16 and not device.has_native_16 else kind
 
+    def held(self) -> Filters:
+        """The same, with the weights of a constant operand made and contiguous for those who look several times."""
+        tensor = self.tensor
+        return replace(
+            self, tensor=Tensor(tensor.name, tensor.index, tensor.type, data=np.ascontiguousarray(tensor.data))
+        )
+
     def weights(self, outputs: slice = _ALL) -> np.ndarray:
         """The weights of a constant operand in this shape (a view), or of some output channels of each part."""
         flat = np.ascontiguousarray(self.tensor.data).reshape(-1)
@@ -138,7 +146,8 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
     nbytes = values * filters.kept_as(g.device).size
     if tensor.is_constant:
         form = "packed", filters.shape, filters.strides, scale
-        return g.constant_form(tensor, form, lambda: Recipe(nbytes, lambda: _packed_now(filters, scale, g.device)))
+        packed = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
+        return g.constant_form(tensor, form, lambda: packed)
     steps = of(tensor) is Q8
     vectors = values // (16 if steps else 4)
     target = g.scratch(nbytes)
@@ -171,12 +180,16 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
     together = BLOCK * max(1, _AT_ONCE // max(1, BLOCK * parts * taps * channels))
     bytes_ = of(filters.tensor) is Q8
     fill = zero_point(filters.tensor) if bytes_ else 0
-    packed: list[np.ndarray] = []
+    held = filters.held()
+    packed: np.ndarray | None = None
     for first in range(0, max(1, outputs), together):
         some = slice(first, first + together)
-        weights = unsigned_bytes(filters.weights(some)) if bytes_ else _kept(filters, some, scale, device)
-        packed.append(pack(weights, fill))
-    return packed[0] if len(packed) == 1 else np.concatenate(packed, axis=1)
+        blocks = pack(unsigned_bytes(held.weights(some)) if bytes_ else _kept(held, some, scale, device), fill)
+        if packed is None:
+            packed = np.empty((parts, round_up(outputs, BLOCK) // BLOCK, *blocks.shape[2:]), blocks.dtype)
+        packed[:, first // BLOCK : first // BLOCK + blocks.shape[1]] = blocks
+    assert packed is not None
+    return packed
 
 
 # --- in order ------------------------------------------------------------------------------------------------
@@ -200,7 +213,9 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
             weights = _kept(filters, _ALL, scale, g.device).transpose(order)
             return np.pad(weights, [(0, 0)] * 3 + [(0, padded[3] - sizes[3])])
 
-        return g.constant_form(tensor, ("in order", filters.shape, filters.strides, parts_outside, scale), order_now)
+        nbytes = math.prod(padded) * filters.kept_as(g.device).size
+        form = "in order", filters.shape, filters.strides, parts_outside, scale
+        return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, order_now))
     kind = filters.kept_as(g.device)
     target = g.scratch(math.prod(padded) * kind.size)
     source = g.tensor(tensor) if kind is of(tensor) else as_float32(g, tensor)

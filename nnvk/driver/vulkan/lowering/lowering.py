@@ -19,10 +19,8 @@ from nnvk.driver.vulkan.shaders.commands import (
     Choice,
     Clear,
     Command,
-    Constant,
     Copy,
     Dispatch,
-    Recipe,
     Storage,
     TensorRef,
     padded,
@@ -31,6 +29,7 @@ from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.operand import OperandType
 
 T = TypeVar("T")
@@ -137,7 +136,7 @@ class Lowering:
         known = self._tensors.get(tensor.index)
         if known is None:
             if tensor.is_constant:
-                known = self.constant(tensor.data)
+                known = self.constant(tensor.constant)
             else:
                 known = self._new(tensor.size * tensor.dtype.itemsize, Storage.ARENA)
             self._tensors[tensor.index] = known
@@ -147,7 +146,7 @@ class Lowering:
         """Data that the plan carries: uploaded once, when the model is prepared."""
         known = self._constants.get(id(data))
         if known is None:
-            kept = data if isinstance(data, Recipe) else np.ascontiguousarray(data)
+            kept = data if isinstance(data, DeferredConstant) else np.ascontiguousarray(data)
             known = self._new(kept.nbytes, Storage.CONSTANTS), kept
             self._constants[id(kept)] = known
         return known[0]
@@ -218,7 +217,7 @@ class Lowering:
         self._chosen_for.insert(self._cleared, None)
         self._cleared += 1
 
-    def intermediate(self, name: str, type: OperandType, data: np.ndarray | None = None) -> Tensor:
+    def intermediate(self, name: str, type: OperandType, data: Constant | None = None) -> Tensor:
         """A tensor that is no operand of the model, for what takes operands: an intermediate result, or a constant."""
         return Tensor(name, -1 - next(self._numbers), type, type.dimensions, data)
 

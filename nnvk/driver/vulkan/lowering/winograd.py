@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -318,6 +318,10 @@ class FiltersAtPoints(Filters):
     def is_in_order(self, parts_outside: bool, device: DeviceProfile) -> bool:
         """They never are: they have to be made."""
         return False
+
+    def held(self) -> Filters:
+        """The same, with the plain weights made and contiguous."""
+        return replace(self, plain=self.plain.held())
 
     def weights(self, outputs: slice = slice(None)) -> np.ndarray:
         """The weights at the points, in 64 bits."""

@@ -10,10 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnvk.types.constant import beginning, bytes_of
 from nnvk.types.model import Lifetime, Model
-
-_BEGINNING = 16
-"""Elements that are looked at before all are."""
 
 
 def with_constants_once(model: Model) -> Model:
@@ -21,10 +19,10 @@ def with_constants_once(model: Model) -> Model:
     known: dict[Hashable, list[int]] = {}
     instead: dict[int, int] = {}
     for index, operand in enumerate(model.operands):
-        value = operand.value
-        if operand.lifetime is not Lifetime.CONSTANT or value is None or not operand.type.is_tensor:
+        constant = operand.constant
+        if operand.lifetime is not Lifetime.CONSTANT or constant is None or not operand.type.is_tensor:
             continue
-        others = known.setdefault((operand.type, value.shape, value.reshape(-1)[:_BEGINNING].tobytes()), [])
+        others = known.setdefault((operand.type, constant.shape, beginning(constant)), [])
         same = next((other for other in others if _are_alike(model, index, other)), None)
         if same is None:
             others.append(index)
@@ -42,6 +40,6 @@ def with_constants_once(model: Model) -> Model:
 
 
 def _are_alike(model: Model, one: int, other: int) -> bool:
-    values = [model.operands[index].value for index in (one, other)]
-    first, second = (np.ascontiguousarray(value).reshape(-1).view(np.uint8) for value in values if value is not None)
+    constants = [model.operands[index].constant for index in (one, other)]
+    first, second = (bytes_of(constant) for constant in constants if constant is not None)
     return np.array_equal(first, second)

@@ -24,9 +24,10 @@ from nnvk.base.text import printable
 from nnvk.driver.vulkan.lowering.columns import Columns
 from nnvk.driver.vulkan.planning import plausible
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
-from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef, bytes_of
+from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described
+from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 from nnvk.types.operand import Shape
 
@@ -72,7 +73,9 @@ class PlanCache:
     def store(self, plan: Plan) -> None:
         """Keep a plan. Where that fails it is logged: the next process will have to lower again."""
         try:
-            KIND.write(self.path, *_encoded(plan, self.key))
+            nbytes = sum(data.nbytes for _, data in plan.constants)
+            body = (bytes_of(data).data for _, data in plan.constants)  # in turn: those that are deferred are large
+            KIND.write(self.path, _header(plan, self.key), nbytes, body)
         except OSError as error:
             _log.warning("cache file %s can't be written: %s", self.path, error)
 
@@ -105,8 +108,8 @@ def _model_digest(model: Model) -> str:
         digest = hashlib.sha256()
         for operand in each.operands:
             digest.update(repr((operand.type, operand.lifetime)).encode())
-            if operand.value is not None:
-                digest.update(np.ascontiguousarray(operand.value).reshape(-1).view(np.uint8).data)
+            if operand.constant is not None:
+                digest.update(bytes_of(operand.constant).data)
             if operand.subgraph is not None:
                 digest.update(digests[operand.subgraph].encode())
         digest.update(repr((each.operations, each.inputs, each.outputs, each.relaxed)).encode())
@@ -117,9 +120,7 @@ def _model_digest(model: Model) -> str:
 # --- plans -------------------------------------------------------------------------------------------------------
 
 
-def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview]]:
-    """Header and body of the file."""
-    arrays = [bytes_of(data) for _, data in plan.constants]
+def _header(plan: Plan, key: Mapping[str, str]) -> bytes:
     header = {
         "key": key,
         "tensors": {number: _address_row(address) for number, address in plan.addresses.items()},
@@ -137,7 +138,7 @@ def _encoded(plan: Plan, key: Mapping[str, str]) -> tuple[bytes, list[memoryview
         "most_alive": plan.most_alive,
         "choices": [[choice.operation, choice.question, choice.ways[0], choice.chosen] for choice in plan.choices],
     }
-    return json.dumps(header, separators=(",", ":"), default=_number).encode(), [array.data for array in arrays]
+    return json.dumps(header, separators=(",", ":"), default=_number).encode()
 
 
 def _number(value: object) -> object:

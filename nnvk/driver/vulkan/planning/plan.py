@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from nnvk.driver.vulkan.lowering.columns import Columns
 from nnvk.driver.vulkan.planning.fusions.graph import Part
-from nnvk.driver.vulkan.shaders.commands import Choice, Command, Constant, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
+from nnvk.types.constant import Constant
 from nnvk.types.operand import Shape
 
 

@@ -53,7 +53,7 @@ def bounds(model: Model, shapes: Sequence[Shape]) -> Bounds:
     sizes = [_nbytes(type_, shape) for type_, shape in zip(model.input_types(), shapes, strict=True)]
     for operand in model.operands:
         if operand.type.code is not OperandCode.MODEL:
-            sizes.append(operand.type.size if operand.value is None else operand.value.nbytes)
+            sizes.append(operand.type.size if operand.constant is None else operand.constant.nbytes)
     unknown = sizes.count(0) * max(sizes)  # what the model leaves open is taken to be as large as the largest
     commands = _COMMANDS_BASE + _COMMANDS_FACTOR * (len(model.operands) + len(model.operations))
     return Bounds(_BYTES_BASE + _BYTES_FACTOR * (sum(sizes) + unknown), commands)

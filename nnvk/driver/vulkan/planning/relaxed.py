@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.extension import AnyCode, ExtendedOperationCode
 from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import Shape
@@ -99,7 +100,7 @@ def halves(model: Model) -> list[bool]:
     result = []
     for operation in model.operations:
         tensors = [index for index in operation.inputs if model.operands[index].type.is_tensor]
-        given_later = [index for index in tensors if model.operands[index].value is None]
+        given_later = [index for index in tensors if model.operands[index].constant is None]
         normalises = operation.code in _APPLIED_BY and not statistics.isdisjoint(given_later)
         if operation.code in _ROOTS or (normalises and statistics.issuperset(given_later)):
             statistics.update(operation.outputs)
@@ -187,7 +188,7 @@ class Halves:
             if output.index in self._wanted and output.index in self._half:
                 convert(self._g, self._half[output.index], output)
 
-    def _like(self, tensor: Tensor, data: np.ndarray | None = None) -> Tensor:
+    def _like(self, tensor: Tensor, data: Constant | None = None) -> Tensor:
         type_ = replace(tensor.type, code=OperandCode.TENSOR_FLOAT16, dimensions=tensor.shape)
         return self._g.intermediate(tensor.name, type_, data)
 
@@ -198,11 +199,17 @@ class Halves:
         known = self._half.get(tensor.index)
         if known is None:
             if tensor.is_constant:
-                data = tensor.data
-                data = np.where(np.isfinite(data), np.clip(data, -LARGEST, LARGEST), data)
-                known = self._like(tensor, data.astype(np.float16))
+                known = self._like(
+                    tensor, DeferredConstant(tensor.shape, np.dtype(np.float16), lambda: _narrow(tensor))
+                )
             else:
                 known = self._like(tensor)
                 convert(self._g, tensor, known, saturate=True)
             self._half[tensor.index] = known
         return known
+
+
+def _narrow(tensor: Tensor) -> np.ndarray:
+    """A constant in 16 bits."""
+    data = tensor.data
+    return np.where(np.isfinite(data), np.clip(data, -LARGEST, LARGEST), data).astype(np.float16)

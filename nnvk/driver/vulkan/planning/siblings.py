@@ -27,6 +27,7 @@ from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Model, Operation
 
 Lower = Callable[[Call, Lowering], None]
@@ -45,7 +46,7 @@ class _Sibling:
 
     operation: int
     """Its position in the model."""
-    weights: np.ndarray
+    weights: Constant
     bias: np.ndarray
     term: np.ndarray | None = None
     """What is added to each row of its result."""
@@ -104,7 +105,7 @@ class Siblings:
 
     def _joined(self, call: Call, family: Sequence[_Sibling]) -> Iterator[Call]:
         """The calls of a whole family for that of its first one."""
-        weights = np.concatenate([sibling.weights for sibling in family])
+        weights = np.concatenate([elements(sibling.weights) for sibling in family])
         bias = np.concatenate([sibling.bias for sibling in family])
         output = self._like(call.output, (call.output.shape[0], len(bias)))
         joined = {
@@ -169,10 +170,10 @@ def _families(model: Model, halved: Sequence[bool] | None) -> Iterator[list[_Sib
 def _common(model: Model, operation: Operation) -> Hashable | None:
     """What siblings have in common; None for what has none: weights, bias or activation are no constants, say."""
     types = [model.operands[index].type.code for index in operation.inputs]
-    weights, bias, activation = (model.operands[index].value for index in operation.inputs[1:])
+    weights, bias, activation = (model.operands[index].constant for index in operation.inputs[1:])
     if weights is None or bias is None or activation is None or not weights.size or types[0] not in _FLOATS:
         return None
-    return operation.inputs[0], tuple(types), weights.shape[1], int(activation)
+    return operation.inputs[0], tuple(types), weights.shape[1], int(elements(activation))
 
 
 def _readers(model: Model) -> Mapping[int, list[int]]:
@@ -189,7 +190,7 @@ def _sibling(
 ) -> _Sibling | None:
     """A FULLY_CONNECTED whose result goes to a BATCH_MATMUL, with no more done to it than is said above; else None."""
     operation = model.operations[position]
-    weights, bias = (model.operands[index].value for index in operation.inputs[1:3])
+    weights, bias = model.operands[operation.inputs[1]].constant, model.operands[operation.inputs[2]].value
     assert weights is not None and bias is not None
     sibling, tensor, in_rows = _Sibling(position, weights, bias), operation.outputs[0], True
     while len(some := readers.get(tensor, [])) == 1 and some[0] < len(model.operations):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.shaders.commands import Clear, Constant, Copy, Dispatch, Storage, TensorRef, bytes_of
+from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, TensorRef
+from nnvk.types.constant import Constant, bytes_of
 
 if TYPE_CHECKING:
     from nnvk import _native
@@ -21,6 +22,8 @@ _THREADS = min(4, os.cpu_count() or 1)
 """That make constants, or compile shaders."""
 _MUCH = 1 << 20
 """Bytes of constants that are worth threads."""
+_STAGED = 32 << 20
+"""Bytes of constants that are uploaded together; a larger constant goes alone."""
 
 
 class Upload:
@@ -54,20 +57,36 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
 def _fill(
     device: _native.Device, plan: Plan, targets: Sequence[_native.Buffer], for_all: Callable[..., Iterable[None]]
 ) -> None:
-    """Make and upload all constants, page by page, each through staging memory of its own."""
+    """Make and upload all constants, page by page, some at a time through staging memory."""
     for page, target in enumerate(targets):
-        staging = device.create_buffer(target.size, host_visible=True)
-        view = staging.view()
+        for some in _portions([placed for placed in plan.constants if placed[0].page == page]):
+            begin = some[0][0].offset
+            size = max(address.offset + address.nbytes for address, _ in some) - begin
+            staging = device.create_buffer(size, host_visible=True)
+            view = staging.view()
 
-        def put(placed: tuple[Address, Constant], view: np.ndarray = view) -> None:
-            address, data = placed
-            view[address.offset : address.offset + address.nbytes] = bytes_of(data)
+            def put(placed: tuple[Address, Constant], view: np.ndarray = view, begin: int = begin) -> None:
+                address, data = placed
+                first = address.offset - begin
+                view[first : first + address.nbytes] = bytes_of(data)
 
-        deque(for_all(put, [placed for placed in plan.constants if placed[0].page == page]), maxlen=0)
-        program = device.create_program()
-        program.copy(staging, 0, target, 0, target.size)
-        program.finish([], [])
-        program.run([], [])
+            deque(for_all(put, some), maxlen=0)
+            program = device.create_program()
+            program.copy(staging, 0, target, begin, size)
+            program.finish([], [])
+            program.run([], [])
+
+
+def _portions(placed: Sequence[tuple[Address, Constant]]) -> Iterator[list[tuple[Address, Constant]]]:
+    """The constants of a page in the order of their places, so many together that staging memory stays small."""
+    some: list[tuple[Address, Constant]] = []
+    for each in sorted(placed, key=lambda one: one[0].offset):
+        if some and each[0].offset + each[0].nbytes - some[0][0].offset > _STAGED:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
 
 
 class Recording:

@@ -24,6 +24,7 @@ from nnvk.driver.vulkan.running.values import BufferPool, Leases, Value
 from nnvk.hal import DeferredExecution, IExecution, IFencedExecution
 from nnvk.ops import flow, registry
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import bytes_of, elements
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
@@ -153,9 +154,9 @@ class _Run:
         """The outputs of a program; those that the host wants are read as they come, if nothing else needs them."""
         model = program.model
         values: Values = {
-            index: Value(operand.type, operand.value.shape, operand.value)
+            index: Value(operand.type, operand.constant.shape, operand.constant)
             for index, operand in enumerate(model.operands)
-            if operand.value is not None
+            if operand.constant is not None
         }
         values.update(zip(model.inputs, inputs, strict=True))
         position = 0
@@ -241,7 +242,7 @@ class _Run:
                     registry.check_declared(operation.code, names[index].name, value.type, shape)
             if value.shape != shape:
                 value.shape = shape
-                value.host = None if value.host is None else value.host[: shape[0]]
+                value.host = None if value.host is None else elements(value.host)[: shape[0]]
 
     def _targets(self, node: Straight, plan: ResidentPlan, wanted: Wanted) -> list[Value]:
         """Where the outputs of a segment go: the host's memory where it alone wants them, else the device's."""
@@ -272,7 +273,7 @@ class _Run:
             memory = np.empty(value.nbytes, np.uint8)
             value.buffer.copy_to(memory)
             value.host = memory.view(value.type.dtype).reshape(value.shape)
-        return value.host
+        return elements(value.host)
 
     def copy(self, value: Value, target: VulkanBuffer) -> None:
         """Copy a value into other memory of the device."""
@@ -340,9 +341,9 @@ def _argument(value: Value | None) -> InputArgument:
         return InputArgument(None)
     if value.buffer is not None:
         return InputArgument(None, value.buffer.token, value.shape)
-    return InputArgument(value.host)
+    return InputArgument(None if value.host is None else elements(value.host))
 
 
 def _bytes(value: Value) -> np.ndarray:
     assert value.host is not None
-    return np.ascontiguousarray(value.host).reshape(-1).view(np.uint8)
+    return bytes_of(value.host)

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnvk.base import forks
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
+from nnvk.types.constant import Constant
 from nnvk.types.operand import OperandType, Shape
 
 MOST_IDLE_BYTES = 64 << 20
@@ -100,7 +101,7 @@ class Value:
         self,
         type: OperandType,
         shape: Shape,
-        host: np.ndarray | None = None,
+        host: Constant | None = None,
         buffer: VulkanBuffer | None = None,
         lease: Lease | None = None,
     ) -> None:

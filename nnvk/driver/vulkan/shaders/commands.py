@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-
-import numpy as np
 
 from nnvk.driver.vulkan.shaders.library import CompiledShader
 from nnvk.types.model import Model
@@ -49,29 +47,6 @@ class TensorRef:
 
     def __hash__(self) -> int:
         return self.number  # of a plan's tensors each has its own, and planning looks them up all the time
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Recipe:
-    """A constant's data that takes a while to make: `numpy.asarray` makes it, in any thread, each time anew."""
-
-    nbytes: int
-    make: Callable[[], np.ndarray]
-
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        made = self.make()
-        if made.nbytes != self.nbytes:
-            raise ValueError(f"{made.nbytes} bytes were made, not {self.nbytes}")
-        return made if dtype is None else made.astype(dtype, copy=False)
-
-
-Constant = np.ndarray | Recipe
-"""The data of a constant."""
-
-
-def bytes_of(constant: Constant) -> np.ndarray:
-    """The data of a constant as bytes, one after the other; a view where it is no `Recipe`."""
-    return np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)

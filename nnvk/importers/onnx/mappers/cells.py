@@ -100,7 +100,7 @@ class Cell:
         if lengths is None:
             return None
         self._check(4, (self.batch,))
-        if lengths.array is not None:
+        if lengths.is_constant:
             low, high = int(lengths.array.min()), int(lengths.array.max())
             if low < 0 or high > self.time:
                 raise Unmapped(f"the lengths (input 4) must be between 0 and {self.time}, got {low} to {high}")
@@ -174,7 +174,7 @@ class Cell:
         lengths = self.lengths
         if lengths is None:
             return None
-        if lengths.array is not None:
+        if lengths.is_constant:
             longer = lengths.array > place
             return None if longer.all() else self.c.constant(longer.reshape(self.batch, 1), BOOL8)
         column = self.c.reshape(self.c.plain(lengths), (self.batch, 1))

@@ -21,7 +21,7 @@ def if_(c: Context) -> list[Tensor]:
     condition = c.tensor()
     if condition.size != 1 or condition.dtype != np.bool_:
         raise Unmapped(f"the condition must be one boolean, got {condition.dtype} {list(condition.shape)}")
-    if condition.array is not None:
+    if condition.is_constant:
         return c.outside.inlined(then if condition.array.reshape(()) else other, [])
     return c.outside.choice(c.reshape(c.value(), (1,)), (then, other))
 
@@ -38,7 +38,7 @@ def loop(c: Context) -> list[Tensor]:
     carried = len(state)
     collected: list[list[Tensor]] = [[] for _ in range(len(body.output) - 1 - carried)]
     for turn in range(count):
-        if condition.array is None:
+        if not condition.is_constant:
             raise Unmapped("NNAPI's loops carry no such tensors, and the condition is not known at import")
         if not condition.array.reshape(()):
             break
@@ -88,7 +88,7 @@ def scan(c: Context) -> list[Tensor]:
 
 def _taken(c: Context, tensor: Tensor, axis: int, place: int) -> Tensor:
     shape = (*tensor.shape[:axis], *tensor.shape[axis + 1 :])
-    if tensor.array is not None:
+    if tensor.is_constant:
         return constant(np.take(tensor.array, place, axis))
     taken = [range(size) for size in tensor.shape]
     taken[axis] = range(place, place + 1)
@@ -100,8 +100,8 @@ def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
     if not rows:
         raise Unmapped("a loop without turns gives nothing")
     axis %= rows[0].rank + 1
-    if all(row.array is not None for row in rows):
-        return constant(np.stack([row.array for row in rows if row.array is not None], axis))
+    if all(row.is_constant for row in rows):
+        return constant(np.stack([row.array for row in rows if row.is_constant], axis))
     shape = rows[0].shape
     if any(row.shape != shape or row.counted is not None for row in rows):
         raise Unmapped("what a loop gives in each turn must be of one shape")

@@ -20,6 +20,7 @@ from nnvk.importers.onnx.mappers.windows import Window, as_image, image_shape, n
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import Constant, DeferredConstant, elements, reshaped
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -36,11 +37,11 @@ def conv(c: Context) -> Value:
     quantised = wanted_steps(c) if len(shape) < _VOLUME else None
     if quantised is not None:
         return convolved_in_steps(c, quantised)
-    filters: np.ndarray | Value = weights.array if weights.array is not None else c.real_number(1)
+    filters: Constant | Value = c.real_number(1) if weights.constant is None else weights.constant
     bias: np.ndarray | Value | None = None
     if c.has(2):
-        bias = c.tensor(2).array if c.tensor(2).array is not None else c.real_number(2)
-    if isinstance(filters, np.ndarray) and (bias is None or isinstance(bias, np.ndarray)):
+        bias = c.tensor(2).array if c.tensor(2).is_constant else c.real_number(2)
+    if not isinstance(filters, Value) and not isinstance(bias, Value):
         filters, bias = _with_batch_normalization(c, filters, bias)
     result = convolved(c, c.real_number(0), filters, bias)
     if c.node.op_type == "FusedConv":
@@ -85,8 +86,8 @@ def _check(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) -> None
 
 
 def _with_batch_normalization(
-    c: Context, filters: np.ndarray, bias: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+    c: Context, filters: Constant, bias: np.ndarray | None
+) -> tuple[Constant, np.ndarray | None]:
     """The weights and bias that do the work of a BatchNormalization behind, where its statistics are constants."""
     if c.node.op_type != "Conv":  # an activation lies between
         return filters, bias
@@ -101,11 +102,12 @@ def _with_batch_normalization(
         return filters, bias
     scale, shift = batch_statistics(known, after.real("epsilon", 1e-5))
     c.outside.absorb(after)
-    scaled = filters * scale.reshape(-1, *[1] * (filters.ndim - 1))
-    return scaled.astype(filters.dtype), shift + (0 if bias is None else bias * scale)
+    factors = scale.reshape(-1, *[1] * (len(filters.shape) - 1))
+    scaled = DeferredConstant(filters.shape, filters.dtype, lambda: elements(filters) * factors)
+    return scaled, shift + (0 if bias is None else bias * scale)
 
 
-def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.ndarray | Value | None) -> Value:
+def convolved(c: Context, source: Value, filters: Constant | Value, bias: np.ndarray | Value | None) -> Value:
     """The convolution that the node's attributes describe, of real numbers, with weights [M, C / groups, ...]."""
     spatial, kernel = source.shape[2:], filters.shape[2:]
     windows = windows_of(c, spatial, kernel)
@@ -126,9 +128,7 @@ def convolved(c: Context, source: Value, filters: np.ndarray | Value, bias: np.n
     return c.reshape(result, (shape[0], units, *(window.out for window in windows)))
 
 
-def _as_images(
-    c: Context, source: Value, filters: np.ndarray | Value, window: Window
-) -> tuple[Value, np.ndarray | Value]:
+def _as_images(c: Context, source: Value, filters: Constant | Value, window: Window) -> tuple[Value, Constant | Value]:
     """Volumes as images [N * depths, C * taps, H, W], and weights of so many channels.
 
     There is an image for each place of the window; what its taps along the depth see are neighbouring channels.
@@ -177,21 +177,28 @@ def _is_depthwise(c: Context, shape: tuple[int, ...], filters: tuple[int, ...]) 
 
 def _order(filters: np.ndarray, is_depthwise: bool) -> np.ndarray:
     """Weights [M, C, H, W] as [M, H, W, C], or [1, H, W, M] of a depthwise convolution."""
-    return np.transpose(filters, (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1))
+    return np.transpose(filters, _axes(is_depthwise))
 
 
-def _laid(c: Context, filters: np.ndarray | Value, is_depthwise: bool, image: Value) -> Value:
+def _axes(is_depthwise: bool) -> tuple[int, int, int, int]:
+    """The axes of weights in the order that NNAPI has them in."""
+    return (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1)
+
+
+def _laid(c: Context, filters: Constant | Value, is_depthwise: bool, image: Value) -> Value:
     """`_order`, of weights that are no constants when the model runs."""
     shape = image_shape(filters.shape)
-    if isinstance(filters, np.ndarray):
-        type_, own = OperandType(image.code), c.tensor(1)
-        if filters is own.array:  # which other nodes may share
-            return own.once(
-                (image.code, is_depthwise, shape),
-                lambda: c.constant(_order(filters.reshape(shape), is_depthwise), type_),
-            )
-        return c.constant(_order(filters.reshape(shape), is_depthwise), type_)
-    return transposed(c, c.reshape(filters, shape), (1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1))
+    if not isinstance(filters, Value):
+
+        def ordered() -> np.ndarray:
+            return _order(elements(filters).reshape(shape), is_depthwise)
+
+        def laid() -> Value:
+            return c.deferred([shape[axis] for axis in _axes(is_depthwise)], OperandType(image.code), ordered)
+
+        own = c.tensor(1)  # which other nodes may share
+        return own.once((image.code, is_depthwise, shape), laid) if filters is own.constant else laid()
+    return transposed(c, c.reshape(filters, shape), _axes(is_depthwise))
 
 
 def _emitted(
@@ -217,7 +224,7 @@ def _emitted(
         numbers = (*pads, *strides, units // groups, NONE, True, *dilated)
         return c.emit(Op.DEPTHWISE_CONV_2D, image, laid, bias, *numbers, out=out)
     if dilated:
-        if laid.array is None:
+        if not laid.is_constant:
             raise Unmapped(f"NNAPI has no grouped convolution with dilation, got {groups} groups, dilation {dilation}")
         wide = _spread(laid.array, (1, vertical.dilation, horizontal.dilation, 1), laid.type.zero_point)
         laid = c.constant(wide, laid.type.with_dimensions(()))
@@ -247,7 +254,7 @@ def conv_transpose(c: Context) -> Value:
         raise Unmapped(f"weights of shape {list(filters.shape)} in {groups} groups do not fit {list(shape)}")
     dilations = numbers_of(c.node, "dilations", rank, 1)
     strides, extra, pads = _transposed_sizes(c, shape[2:], filters.shape[2:])
-    given: np.ndarray | Value = filters.array if filters.array is not None else c.real_number(1)
+    given: Constant | Value = c.real_number(1) if filters.constant is None else filters.constant
     units = filters.shape[1] * groups
     type_ = OperandType(source.code)
     none = c.constant(np.zeros(units), type_)
@@ -341,17 +348,17 @@ def _transposed_sizes(
     return strides, extra, pads
 
 
-def _reshaped(c: Context, filters: np.ndarray | Value, shape: tuple[int, ...]) -> np.ndarray | Value:
-    return filters.reshape(shape) if isinstance(filters, np.ndarray) else c.reshape(filters, shape)
+def _reshaped(c: Context, filters: Constant | Value, shape: tuple[int, ...]) -> Constant | Value:
+    return c.reshape(filters, shape) if isinstance(filters, Value) else reshaped(filters, shape)
 
 
 def _laid_transposed(
-    c: Context, filters: np.ndarray | Value, groups: int, extra: list[int], dilations: list[int]
+    c: Context, filters: Constant | Value, groups: int, extra: list[int], dilations: list[int]
 ) -> list[Value]:
     """Weights [C, M / groups, H, W] as [M / groups, H, W, C / groups] of each group."""
     per_group = filters.shape[0] // groups
-    if isinstance(filters, np.ndarray):
-        array = _spread(np.transpose(filters, (1, 2, 3, 0)), (1, *dilations, 1))
+    if not isinstance(filters, Value):
+        array = _spread(np.transpose(elements(filters), (1, 2, 3, 0)), (1, *dilations, 1))
         array = np.pad(array, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
         type_ = OperandType(c.real_number(0).code)
         return [c.constant(array[..., one * per_group : (one + 1) * per_group], type_) for one in range(groups)]
@@ -375,6 +382,5 @@ def conv_integer(c: Context) -> Tensor:
     if math.prod(weights.shape[1:]) > 1024:
         raise Unmapped(f"windows of {math.prod(weights.shape[1:])} products are too many to be exact")
     filters = centred(c, 1, 3, 0)
-    array = filters.array
-    result = convolved(c, centred(c, 0, 2, 1), filters if array is None else array, None)
+    result = convolved(c, centred(c, 0, 2, 1), filters if filters.constant is None else filters.constant, None)
     return c.give(c.cast(result, np.dtype(np.int32)), None, np.int32)

@@ -276,7 +276,7 @@ def remainder(c: Context) -> Value:
 def _real_remainder(c: Context, first: Value, second: Value) -> Value:
     """By an infinite divisor it is the dividend where both have one sign, and else the divisor."""
     rest = idioms.floor_remainder(c, first, second)
-    if second.array is not None and np.all(np.isfinite(second.array)):
+    if second.is_constant and np.all(np.isfinite(second.array)):
         return rest
     largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
     is_infinite = c.emit(Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
@@ -292,7 +292,7 @@ def _real_remainder(c: Context, first: Value, second: Value) -> Value:
 def power(c: Context) -> Value:
     """Squares and cubes are products, which are exact and take numbers below 0; whole numbers go by real ones."""
     base, dtype = c.number(0), c.tensor(0).dtype
-    exponent = c.tensor(1).array
+    exponent = c.tensor(1).known_array
     if exponent is not None and exponent.size == 1 and float(exponent.reshape(())) in (1.0, 2.0, 3.0):
         result = base
         for _ in range(int(exponent.reshape(())) - 1):
@@ -386,7 +386,7 @@ def bit_shift(c: Context) -> Value:
 @operator("Where")
 def where(c: Context) -> Tensor:
     """All three inputs broadcast. A constant condition may take one of them whole."""
-    known = c.tensor(0).array
+    known = c.tensor(0).known_array
     if known is not None and known.size and (known.all() or not known.any()):
         taken = c.tensor(1 if known.all() else 2)
         if taken.shape == np.broadcast_shapes(*(c.tensor(position).shape for position in range(3))):
@@ -433,7 +433,7 @@ def _limit(c: Context, position: int, name: str) -> Value | np.ndarray | None:
         return None
     if tensor.size != 1:
         raise Unmapped(f"{name} (input {position}) must be one number, got shape {list(tensor.shape)}")
-    return c.plain(tensor) if tensor.array is None else tensor.array
+    return c.plain(tensor) if not tensor.is_constant else tensor.array
 
 
 # --- types ---------------------------------------------------------------------------------------------------

@@ -27,9 +27,11 @@ _EXACT = 1024
 
 def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
     """A constant matrix as the weights of a FULLY_CONNECTED, whose outputs are its columns or its rows."""
-    array, type_ = tensor.array, OperandType(like.code)
-    assert array is not None
-    return tensor.once((like.code, by_column), lambda: c.constant(array.T if by_column else array, type_))
+    shape = tensor.shape[::-1] if by_column else tensor.shape
+    return tensor.once(
+        (like.code, by_column),
+        lambda: c.deferred(shape, OperandType(like.code), lambda: tensor.array.T if by_column else tensor.array),
+    )
 
 
 def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray | None = None) -> Value:
@@ -92,7 +94,7 @@ def matmul(c: Context) -> Tensor:
     operands = wanted_steps(c, 1) if right.rank == 2 and left.rank > 1 else None
     if operands is not None:
         return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
-    is_dense = right.rank == 2 and right.array is not None and left.shape[-1] == right.shape[0]
+    is_dense = right.rank == 2 and right.is_constant and left.shape[-1] == right.shape[0]
     first = c.number(0)
     if is_dense and first.code is not I32.code:
         return c.give(_by_constant(c, first, right), (*left.shape[:-1], right.shape[1]), left.dtype)
@@ -146,16 +148,15 @@ def gemm(c: Context) -> Value:
         raise Unmapped(f"NNAPI multiplies no matrices of {c.tensor().dtype}")
     if c.node.integer("transA", 0):
         first = c.keep(Op.TRANSPOSE, first, np.array([1, 0]))
-    weights = c.tensor(1).array
-    addend = c.optional(2)
-    if weights is not None:
+    weights, addend = c.tensor(1), c.optional(2)
+    if weights.is_constant:
         turned = bool(c.node.integer("transB", 0))
         units = weights.shape[0 if turned else 1]
-        laid: np.ndarray | Value = units_of(c, c.tensor(1), first, by_column=not turned)
+        laid: np.ndarray | Value = units_of(c, weights, first, by_column=not turned)
         if alpha != 1:
-            laid = (weights if turned else weights.T) * np.asarray(alpha, weights.dtype)
+            laid = (weights.array if turned else weights.array.T) * np.asarray(alpha, weights.dtype)
         bias = None
-        known = None if addend is None else addend.array
+        known = None if addend is None else addend.known_array
         if known is not None and known.shape in ((), (1,), (1, 1), (units,), (1, units)):
             bias = np.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
             addend = None
@@ -179,10 +180,10 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
     """An input of 8 bits less its zero point, as real numbers; one zero point for all or for each index of an axis."""
     tensor = c.tensor(position)
     zeros = c.optional(zero)
-    if tensor.array is not None and (zeros is None or zeros.array is not None):
-        point = np.zeros(1) if zeros is None else zeros.array
-        assert point is not None
-        return c.constant(tensor.array.astype(np.float32) - _along(point, tensor.rank, axis), F32)
+    if tensor.is_constant and (zeros is None or zeros.is_constant):
+        point = np.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
+        points = _along(point, tensor.rank, axis)
+        return c.deferred(tensor.shape, F32, lambda: tensor.array.astype(np.float32) - points)
     real = c.cast(c.number(position), np.dtype(np.float32))
     if zeros is None:
         return real
@@ -220,8 +221,8 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
         count = min(_EXACT, size - begin)
         rows = _cut(c, first, len(first.shape) - 1, begin, count)
         columns = _cut(c, second, len(second.shape) - 2, begin, count)
-        if columns.array is not None and len(columns.shape) == 2:
-            product = dense(c, c.reshape(rows, (rows.size // count, count)), columns.array.T)
+        if columns.is_constant and len(columns.shape) == 2:
+            product = dense(c, c.reshape(rows, (rows.size // count, count)), _turned(c, columns))
         else:
             product = multiplied(c, rows, columns)
         whole = c.cast(product, np.dtype(np.int32))
@@ -232,11 +233,17 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
     )
 
 
+def _turned(c: Context, matrix: Value) -> Value:
+    """A constant matrix with rows and columns exchanged."""
+    return c.deferred(matrix.shape[::-1], F32, lambda: matrix.array.T)
+
+
 def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
     if count == value.shape[axis]:
         return value
-    if value.array is not None:
-        return c.constant(np.take(value.array, range(begin, begin + count), axis), F32)
+    if value.is_constant:
+        shape = *value.shape[:axis], count, *value.shape[axis + 1 :]
+        return c.deferred(shape, F32, lambda: np.take(value.array, range(begin, begin + count), axis))
     begins, sizes = [0] * len(value.shape), list(value.shape)
     begins[axis], sizes[axis] = begin, count
     flat = c.around(value, axis)

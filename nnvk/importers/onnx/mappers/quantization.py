@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, real_numbers, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
@@ -25,6 +26,7 @@ from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Steps, Tensor, constant
 from nnvk.ops.binary import allows_product
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -61,19 +63,30 @@ def _blocks(
     places = np.arange(source.shape[axis]) // size
 
     def spread(tensor: Tensor) -> Value:
-        if tensor.array is not None:
-            array = np.take(tensor.array.astype(np.float32), places, axis)
-            return c.computed(source.shape, F32, lambda: array)
+        if tensor.is_constant:
+            return c.deferred(source.shape, F32, lambda: np.take(tensor.array.astype(np.float32), places, axis))
         return elements_at(c, c.cast(c.plain(tensor), np.dtype(np.float32)), axis, places)
 
     return spread(scale), None if point is None else spread(point)
 
 
+def _deferred(
+    steps: np.ndarray, points: Callable[[], np.ndarray], scales: Callable[[], np.ndarray], dtype: np.dtype
+) -> DeferredConstant:
+    """The real numbers of steps, whose zero points and scales may be as many and are made with them."""
+
+    def real() -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return real_numbers(steps, points(), scales().astype(np.float32)).astype(dtype, copy=False)
+
+    return DeferredConstant(steps.shape, dtype, real)
+
+
 def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value | None, dtype: np.dtype) -> Tensor:
-    """Constants at import."""
-    zeros = np.zeros((), np.float32) if points is None else points.array
-    if source.array is not None and scales.array is not None and zeros is not None:
-        return constant(((source.array.astype(np.float32) - zeros) * scales.array).astype(dtype))
+    """Constants when they are looked at."""
+    if source.is_constant and scales.is_constant and (points is None or points.is_constant):
+        zeros = c.constant(0, F32) if points is None else points
+        return constant(_deferred(source.array, lambda: zeros.array, lambda: scales.array, dtype))
     value = c.cast(c.plain(source), np.dtype(np.float32))
     if points is not None:
         value = c.emit(Op.SUB, value, points, NONE, out=F32)
@@ -89,14 +102,12 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     if scale.size > 1 and scale.size != source.shape[axis]:
         raise Unmapped(f"there must be {source.shape[axis]} scales along axis {axis}, got {scale.size}")
-    scales, points = scale.array, None if point is None else point.array
-    if source.array is not None and scales is not None and (point is None or points is not None):
+    scales, points = scale.known_array, None if point is None else point.known_array
+    if source.is_constant and scales is not None and (point is None or points is not None):
         zeros = np.zeros(scales.size, np.int32) if points is None else points
-        real = (source.array.astype(np.float32) - _laid(zeros.astype(np.float32), source.rank, axis)) * _laid(
-            scales, source.rank, axis
-        )
+        points_laid, scales_laid = _laid(zeros, source.rank, axis), _laid(scales, source.rank, axis)
         steps = Steps(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
-        return constant(real.astype(scales.dtype), steps)
+        return constant(_deferred(source.array, lambda: points_laid, lambda: scales_laid, scales.dtype), steps)
     type_ = None
     if scales is not None and (point is None or points is not None):
         type_ = steps_of(source.dtype, scales, points)
@@ -120,7 +131,7 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
     """Steps of real numbers: QUANTIZE_TIES_TO_EVEN where one scale is known at import; else whole numbers as INT32."""
     if dtype.itemsize > 2:
         raise Unmapped(f"NNAPI quantises to 8 bits, got {dtype}")
-    if scale.array is not None and (point is None or point.array is not None) and not c.node.integer("block_size", 0):
+    if scale.is_constant and (point is None or point.is_constant) and not c.node.integer("block_size", 0):
         type_ = steps_of(dtype, scale.array, None if point is None else point.array)
         if type_ is not None:
             value = c.carried(source)
@@ -163,7 +174,7 @@ def quantize_linear(c: Context) -> Tensor:
 def _type(c: Context, position: int, dtype: np.dtype) -> OperandType | None:
     """The steps that the scale at a position, and the zero point behind it, are of."""
     scale, point = c.tensor(position), c.optional(position + 1)
-    if scale.array is None or (point is not None and point.array is None):
+    if not scale.is_constant or (point is not None and not point.is_constant):
         return None
     return steps_of(dtype, scale.array, None if point is None else point.array)
 
@@ -196,17 +207,17 @@ def qlinear_conv(c: Context) -> Tensor:
         and weights.rank < 5  # volumes go by real numbers
         and source is not None
         and out is not None
-        and (bias is None or bias.array is not None)
+        and (bias is None or bias.is_constant)
     ):
         scales = weights.steps.scale.astype(np.float64) * source.scale
-        real_bias = None if bias is None or bias.array is None else bias.array * scales
+        real_bias = None if bias is None or not bias.is_constant else bias.array * scales
         value = stepped(c, c.tensor(0), source)
         operands = in_steps(value, weights.steps, 0, weights.shape[0], real_bias, out)
         if operands is not None:
             result = convolved_in_steps(c, operands)
             return Tensor(dtype, result.shape, c.quantized(result, out))
     x = _real(c, 0)
-    filters: np.ndarray | Value = weights.array if weights.array is not None else c.plain(weights)
+    filters: Constant | Value = c.plain(weights) if weights.constant is None else weights.constant
     result = convolved(c, x, filters, None)
     if bias is not None:
         scale = c.emit(
@@ -318,10 +329,10 @@ def qgemm(c: Context) -> Tensor:
     weights = dequantised(c, c.tensor(3), c.tensor(4), c.optional(5), axis)
     bias, alpha = c.optional(6), c.node.real("alpha", 1.0)
     source, out = _type(c, 1, c.tensor(0).dtype), _type(c, 7, dtype) if c.has(7) else None
-    is_plain = alpha == 1 and not c.node.integer("transA", 0) and (bias is None or bias.array is not None)
+    is_plain = alpha == 1 and not c.node.integer("transA", 0) and (bias is None or bias.is_constant)
     if is_plain and weights.steps is not None and source is not None and out is not None:
         scales = weights.steps.scale.astype(np.float64) * source.scale
-        real_bias = None if bias is None or bias.array is None else bias.array.reshape(-1) * scales
+        real_bias = None if bias is None or not bias.is_constant else bias.array.reshape(-1) * scales
         value = stepped(c, c.tensor(0), source)
         operands = in_steps(value, weights.steps, axis, weights.shape[axis], real_bias, out)
         if operands is not None:

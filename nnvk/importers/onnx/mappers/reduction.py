@@ -223,7 +223,7 @@ def batch_normalization(c: Context) -> Value:
     if c.node.integer("training_mode", 0):
         raise Unmapped("NNAPI trains no models (training_mode is 1)")
     epsilon = c.node.real("epsilon", 1e-5)
-    if all(c.tensor(position).array is not None for position in range(1, 5)):
+    if all(c.tensor(position).is_constant for position in range(1, 5)):
         scale, shift = batch_statistics([c.array(position, "") for position in range(1, 5)], epsilon)
         shape = (1, scale.size, *[1] * (rank - 2))
         factor, term = (c.constant(one.reshape(shape), x.type.with_dimensions(())) for one in (scale, shift))

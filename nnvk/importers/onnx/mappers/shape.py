@@ -27,6 +27,7 @@ from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.codes import OperationCode
+from nnvk.types.constant import reshaped as reshaped_constant
 from nnvk.types.operand import Shape
 
 Op = OperationCode
@@ -89,9 +90,10 @@ def reshaped(c: Context, tensor: Tensor, shape: list[int] | Shape) -> Tensor:
     """The same elements in another shape."""
     if math.prod(shape) != tensor.size:
         raise Unmapped(f"a tensor of shape {list(tensor.shape)} has not as many elements as one of {list(shape)}")
-    array = None if tensor.array is None else tensor.array.reshape(shape)
-    value = None if tensor.array is not None else c.reshape(c.carried(tensor), at_least_1d(tuple(shape)))
-    return Tensor(tensor.dtype, tuple(shape), value, array)
+    if tensor.constant is not None:
+        return Tensor(tensor.dtype, tuple(shape), None, reshaped_constant(tensor.constant, tuple(shape)))
+    value = c.reshape(c.carried(tensor), at_least_1d(tuple(shape)))
+    return Tensor(tensor.dtype, tuple(shape), value)
 
 
 @operator("Reshape")

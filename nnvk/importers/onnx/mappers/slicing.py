@@ -62,7 +62,7 @@ def slice_(c: Context) -> Tensor:
 def _from_zero(c: Context, position: int, size: int) -> Value:
     """Indices of which those below 0 count from the end."""
     tensor = c.tensor(position)
-    if tensor.array is not None:
+    if tensor.is_constant:
         indices = tensor.array
         if indices.size and not -size <= int(indices.min()) <= int(indices.max()) < size:
             raise Unmapped(f"indices must be in [{-size}, {size}), got {int(indices.min())} to {int(indices.max())}")
@@ -203,7 +203,7 @@ def col2im(c: Context) -> Tensor:
 def compress(c: Context) -> Tensor:
     """Where a condition is true; unless that is a constant, data decide how many elements there are."""
     source, condition = c.tensor(0), c.tensor(1)
-    if condition.array is None:
+    if not condition.is_constant:
         return _compressed(c, source, c.number(1))
     places = np.flatnonzero(condition.array)
     if not places.size:
@@ -261,7 +261,7 @@ def one_hot(c: Context) -> Tensor:
     values = c.number(2)
     off, on = (
         c.emit_many(Op.SPLIT, values, 0, 2, outs=[values.type] * 2)
-        if values.array is None
+        if not values.is_constant
         else (
             c.constant(values.array[:1], values.type),
             c.constant(values.array[1:], values.type),

@@ -67,14 +67,14 @@ def requantised(c: Context) -> OperandType | None:
 def wanted_steps(c: Context, output_axis: int = 0) -> InSteps | None:
     """The operands of a node with input, weights and perhaps a bias, where all of it is quantised."""
     weights = c.tensor(1).steps
-    if weights is None or c.tensor(0).array is not None:
+    if weights is None or c.tensor(0).is_constant:
         return None
     source = c.value(0)
     out = requantised(c)
     if out is None or source.code not in QUANT8_CODES:
         return None
     bias = c.optional(2)
-    if bias is not None and bias.array is None:
+    if bias is not None and not bias.is_constant:
         return None
     units = c.tensor(1).shape[output_axis]
     return in_steps(source, weights, output_axis, units, None if bias is None else bias.array, out)
@@ -115,7 +115,7 @@ def _with_sign(array: np.ndarray, point: int, signed: bool) -> tuple[np.ndarray,
 
 def both_in_steps(c: Context, first: Tensor, second: Tensor) -> tuple[Value, Value, OperandType] | None:
     """Two inputs of an operation in steps, and its output's; None where one of them is real."""
-    if first.array is not None or second.array is not None:
+    if first.is_constant or second.is_constant:
         return None
     values = c.carried(first), c.carried(second)
     if not all(is_quantised(value) for value in values):
@@ -131,7 +131,7 @@ def stepped(c: Context, tensor: Tensor, type: OperandType) -> Value:
     value = c.carried(tensor)
     if is_quantised(value) and value.code is type.code and same_quantisation(value.type, type):
         return value
-    if tensor.array is not None:
+    if tensor.is_constant:
         return c.constant(tensor.array, type)
     real = c.cast(c.plain(tensor), np.dtype(np.float32))
     return c.quantized(c.scaled(real, type.scale, type.zero_point), type)

@@ -12,7 +12,7 @@ from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import chosen, each, with_number
 from nnvk.importers.idioms.moving import gathered, sliced, transposed
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import dense, multiplied
+from nnvk.importers.onnx.mappers.products import dense, multiplied, units_of
 from nnvk.importers.onnx.mappers.reduction import layer_normalised, rms_normalised
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
@@ -90,14 +90,15 @@ def attention(c: Context) -> list[Tensor | None]:
     x, heads = c.real_number(), c.node.integer("num_heads", 0)
     batches, length, size = x.shape
     _refuse(c, 4, "what was before, or a bias of scores,")
-    weights = c.tensor(1).array
-    if weights is None or heads < 1:
+    weights = c.tensor(1)
+    if not weights.is_constant or heads < 1:
         raise Unmapped("the weights (input 1) must be a constant, and num_heads positive")
     sizes = c.node.integers("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
     if len(sizes) != 3 or sizes[0] != sizes[1] or sum(sizes) != weights.shape[1] or any(one % heads for one in sizes):
         raise Unmapped(f"sizes {sizes} do not fit weights of shape {list(weights.shape)} and {heads} heads")
     bias = c.array(2, "the bias") if c.has(2) else None
-    rows = dense(c, c.reshape(x, (batches * length, size)), weights.T, bias)
+    flat = c.reshape(x, (batches * length, size))
+    rows = dense(c, flat, units_of(c, weights, flat, by_column=True), bias)
     parts, begin = [], 0
     for one in sizes:
         part = sliced(c, rows, (range(batches * length), range(begin, begin + one)))

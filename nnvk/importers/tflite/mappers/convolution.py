@@ -59,7 +59,7 @@ def bias(c: Context, source: Value, weights: Value, position: int, channels: int
         is_wide = source.code is OperandCode.TENSOR_QUANT16_SYMM and c.operator.name in _WIDE_WITHOUT_BIAS
         return c.filled(0, type_, (2 * channels if is_wide else channels,))
     value = c.reshape(c.like(value, source), (channels,))
-    if value.array is None or value.code is not type_.code:
+    if not value.is_constant or value.code is not type_.code:
         return value
     # The converter rounds the scale of a bias by itself; the steps are what counts.
     return Value(type_.with_dimensions(value.shape), value.array)

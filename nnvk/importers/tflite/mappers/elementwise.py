@@ -241,9 +241,9 @@ def binary(c: Context) -> Value:
     """MAXIMUM and MINIMUM take quantised tensors as well."""
     first, second = pair(c)
     if c.operator.name == "POW":
-        if (base := first.array) is not None and (exponent := second.array) is not None and first.code is I32.code:
+        if first.is_constant and second.is_constant and first.code is I32.code:
             with np.errstate(all="ignore"):  # what does not fit is as undefined as in TFLite
-                return c.constant(np.power(base.astype(np.float64), exponent).astype(np.int32), I32)
+                return c.constant(np.power(first.array.astype(np.float64), second.array).astype(np.int32), I32)
         if first.code is I32.code:
             return int64.low(int64.power_of(c, first, second))
         first, second = c.real(first), c.real(second)

@@ -281,7 +281,7 @@ def _symmetric(c: Context, position: int) -> Value | None:
     value = c.optional(position)
     if value is None or value.code is not OperandCode.TENSOR_QUANT8_ASYMM_SIGNED:
         return value
-    if value.array is None or value.type.zero_point:
+    if not value.is_constant or value.type.zero_point:
         raise Unmapped(f"input {position} must be a constant with zero point 0, got {value.type}")
     return Value(OperandType(_SYMMETRIC, value.shape, value.type.scale), value.array)
 
@@ -344,7 +344,7 @@ def _lstm_basic(c: Context) -> Sequence[Value]:
     source, output_state, weights, biases, cell_state = (c.input(position) for position in range(5))
     if source.code not in (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM):
         raise Unmapped(f"NNAPI has the basic kernel for TENSOR_FLOAT32 and TENSOR_QUANT8_ASYMM only, got {source.type}")
-    if weights.array is None or biases.array is None:
+    if not weights.is_constant or not biases.is_constant:
         raise Unmapped("weights and biases (inputs 2 and 3) must be constants")
     units, depth = output_state.shape[-1], source.shape[-1]
     if weights.shape != (4 * units, depth + units) or biases.size != 4 * units:

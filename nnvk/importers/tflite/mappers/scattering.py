@@ -52,7 +52,7 @@ def _segments(c: Context, count: int, reduction: Reduction, first: float | np.nd
 def segment_sum(c: Context) -> Value:
     """As many segments as the largest number, or the file, says."""
     numbers, declared = c.input(1), c.declared_shape()
-    if numbers.array is not None:
+    if numbers.is_constant:
         count = int(numbers.array.max(initial=-1)) + 1
     elif declared is not None:
         count = declared[0]

@@ -23,7 +23,7 @@ Op = OperationCode
 def reshape(c: Context) -> Value:
     """The shape is an input or an option; where only the model knows it, the output's declared shape is it."""
     source, given = c.input(0), c.optional(1)
-    if given is not None and given.array is not None:
+    if given is not None and given.is_constant:
         shape = c.ints(1, "the shape")
     elif given is None and isinstance(numbers := c.options("ReshapeOptions").NewShapeAsNumpy(), np.ndarray):
         shape = numbers.tolist()
@@ -76,7 +76,7 @@ def rank_of(c: Context) -> Value:
 @builtin("RANGE")
 def sequence(c: Context) -> Value:
     """From constants."""
-    bounds = [c.input(position).array for position in range(3)]
+    bounds = [c.input(position).known_array for position in range(3)]
     if any(bound is None or bound.size != 1 for bound in bounds):
         raise Unmapped("start, limit and delta (inputs 0 to 2) must be constants")
     start, limit, delta = (bound.reshape(()).item() for bound in bounds)  # type: ignore[union-attr]
@@ -98,10 +98,10 @@ def zeros_like(c: Context) -> Value:
 def fill(c: Context) -> Value:
     """Constants fill at import, or by FILL where the sizes are known only when the model runs."""
     dims, value = c.input(0), c.input(1)
-    shape = c.declared_shape() if dims.array is None else at_least_1d(tuple(c.ints(0, "the dimensions")))
+    shape = c.declared_shape() if not dims.is_constant else at_least_1d(tuple(c.ints(0, "the dimensions")))
     if shape is not None:
         return c.broadcast(value, shape)
-    if value.array is None:
+    if not value.is_constant:
         raise Unmapped("the dimensions (input 0) or the value (input 1) must be constants")
     return c.emit(Op.FILL, dims, value.array.reshape(()).item(), out=value.type)
 
@@ -251,9 +251,9 @@ def pad(c: Context) -> Value:
     if c.operator.name == "MIRROR_PAD":
         return c.sized(Op.MIRROR_PAD, source, paddings, c.options("MirrorPadOptions").Mode())
     value = c.optional(2) if c.operator.name == "PADV2" else None
-    if value is not None and (value.array is None or value.array.size != 1):
+    if value is not None and (not value.is_constant or value.array.size != 1):
         raise Unmapped("the value to pad with (input 2) must be one constant")
-    number = None if value is None or value.array is None else value.array.reshape(()).item()
+    number = None if value is None or not value.is_constant else value.array.reshape(()).item()
     if source.code is I32.code:
         pairs = np.array(c.ints(1, "the paddings")).reshape(-1, 2)
         if len(pairs) != len(source.shape) or pairs.min(initial=0) < 0:

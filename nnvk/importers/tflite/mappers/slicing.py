@@ -28,7 +28,7 @@ def slice_(c: Context) -> Value:
     """Begin and size may be known only when the model runs, where the file declares the output's shape."""
     source = c.input(0)
     first, count = c.input(1), c.input(2)
-    if first.array is None and count.array is not None and -1 not in count.array:
+    if not first.is_constant and count.is_constant and -1 not in count.array:
         return c.add(Op.SLICE, [source, first, count], [source.type], [tuple(c.ints(2, "the size"))])[0]
     return c.sized(Op.SLICE, source, first, count)
 
@@ -38,7 +38,7 @@ def strided_slice(c: Context) -> Value:
     """Masks are resolved here: NNAPI knows neither new axes nor an ellipsis, nor offsets for ends."""
     options = c.options("StridedSliceOptions")
     source = c.input(0)
-    if c.input(1).array is None:
+    if not c.input(1).is_constant:
         return _slice_at(c, source, c.input(1), options)
     begins, ends, strides = (
         c.ints(position, what) for position, what in enumerate(("the begin", "the end", "the strides"), 1)
@@ -253,7 +253,7 @@ def select(c: Context) -> Value:
 def where(c: Context) -> Value:
     """One row of indices for every element that is not 0: data decide how many there are."""
     source = c.real(c.input())
-    if source.array is not None:
+    if source.is_constant:
         return c.constant(np.argwhere(source.array), I32)
     flat = c.reshape(source, (source.size,))
     places, count = true_first(c, flat if flat.code is OperandCode.TENSOR_BOOL8 else c.as_bool(flat))

@@ -17,8 +17,9 @@ from nnvk.check.rows import parse, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
-from nnvk.driver.vulkan.shaders.commands import Copy, bytes_of
+from nnvk.driver.vulkan.shaders.commands import Copy
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.types.constant import bytes_of
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
@@ -119,7 +120,7 @@ def test_another_model_is_lowered_and_replaces_the_entry(own: VulkanDevice, path
     assert value is not None
     changed = value.copy()
     changed.flat[0] += 1
-    other = with_operand(MODEL, weights, value=changed)
+    other = with_operand(MODEL, weights, constant=changed)
     first = compute(own, path)
     second = compute(own, path, other)
     assert first.tobytes() != second.tobytes()

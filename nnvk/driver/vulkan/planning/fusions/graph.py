@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.columns import Columns
-from nnvk.driver.vulkan.shaders.commands import Command, Constant, Copy, Dispatch, Recipe, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.types.constant import Constant, DeferredConstant
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Graph:
     def constant(self, tensor: TensorRef) -> np.ndarray | None:
         """The data of a constant, where it is at hand."""
         data = self._constants.get(tensor)
-        return None if isinstance(data, Recipe) else data
+        return None if isinstance(data, DeferredConstant) else data
 
     def may_wait(self, position: int) -> bool:
         """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.

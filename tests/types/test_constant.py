@@ -1,0 +1,72 @@
+"""Constants whose elements are made when somebody looks at them."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from nnvk.types.constant import DeferredConstant, beginning, bytes_of, deferred_bytes, elements, reshaped
+
+
+class Counted:
+    """Makes the numbers from 5 to 0, and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> np.ndarray:
+        self.calls += 1
+        return np.arange(6, dtype=np.int8)[::-1].reshape(2, 3)
+
+
+def test_nothing_is_made_before_somebody_looks() -> None:
+    make = Counted()
+    constant = DeferredConstant((2, 3), np.dtype(np.float32), make)
+    assert (constant.shape, constant.size, constant.nbytes, make.calls) == ((2, 3), 6, 24, 0)
+
+
+def test_all_who_look_meanwhile_get_one_array_and_nobody_else_keeps_it() -> None:
+    make = Counted()
+    constant = DeferredConstant((2, 3), np.dtype(np.float32), make)
+    first = constant.array
+    assert constant.array is first
+    assert elements(constant) is first
+    assert make.calls == 1
+    assert first.dtype == np.float32
+    assert first.tolist() == [[5, 4, 3], [2, 1, 0]]
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 1
+    assert np.asarray(constant, np.int8).tolist() == [[5, 4, 3], [2, 1, 0]]
+    assert make.calls == 1
+    del first
+    gc.collect()
+    assert constant.array.shape == (2, 3)
+    assert make.calls == 2
+
+
+def test_the_beginning_is_kept() -> None:
+    make = Counted()
+    constant = DeferredConstant((2, 3), np.dtype(np.int8), make)
+    assert beginning(constant) == beginning(constant) == bytes([5, 4, 3, 2, 1, 0])
+    assert make.calls == 1
+    assert beginning(np.arange(40, dtype=np.int8)[::-1]) == bytes(range(39, 23, -1))
+
+
+def test_other_shapes_stay_deferred() -> None:
+    make = Counted()
+    constant = reshaped(DeferredConstant((2, 3), np.dtype(np.int8), make), (3, 2))
+    assert make.calls == 0
+    assert elements(constant).tolist() == [[5, 4], [3, 2], [1, 0]]
+    assert reshaped(np.arange(4), (2, 2)).tolist() == [[0, 1], [2, 3]]
+
+
+def test_bytes() -> None:
+    make = Counted()
+    constant = deferred_bytes(6, make)
+    assert make.calls == 0
+    assert bytes_of(constant).tolist() == [5, 4, 3, 2, 1, 0]
+    assert bytes_of(np.array([[1, 2]], np.int16)[:, ::-1]).tolist() == [2, 0, 1, 0]
+    with pytest.raises(ValueError, match="6 bytes were made, not 7"):
+        bytes_of(deferred_bytes(7, make))
