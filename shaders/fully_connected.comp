@@ -18,10 +18,10 @@ layout(local_size_x_id = 0, local_size_y_id = 1) in;
 layout(constant_id = 3) const bool VECTOR_STORES = true;
 
 READS(0, Src, src)
-#ifdef IS_FLOAT
-READ_VIEW(1, Weights, weights, WEIGHT4)
-#else
+#ifdef WEIGHTS_ARE_BYTES
 READ_VIEW(1, Weights, weights, uvec4)
+#else
+READ_VIEW(1, Weights, weights, WEIGHT4)
 #endif
 
 layout(push_constant) uniform Push {
@@ -44,6 +44,9 @@ layout(push_constant) uniform Push {
     uint pitches;
     ACC low;
     ACC high;
+#ifdef ARITHMETIC_INT8
+    int weight_zero;
+#endif
 #ifdef DTYPE_Q8
     uint sign_mask;
     int input_zero;
@@ -79,13 +82,14 @@ void main() {
     for (uint step = slice; step < steps; step += gl_WorkGroupSize.y) {
         ACC4 values = load_input(row, step * 4u);
         uint at = gl_WorkGroupID.y * steps + step;
-#ifdef IS_FLOAT
+#ifndef WEIGHTS_ARE_BYTES
         uint from = weights_offset / WEIGHT_WORDS + at * 4u * QUADS + quad * 2u;
         [[unroll]] for (uint k = 0; k < 4u; k++)
             sum = multiply_add(values[k], FROM_WEIGHT4(weights_at(from + k / 2u * 2u * QUADS + k % 2u)), sum);
 #else
         uvec4 words = weights_at((weights_offset >> 2) + at * QUADS + quad);
-        [[unroll]] for (uint k = 0; k < 4u; k++) sum += values[k] * (ivec4((words >> (8u * k)) & 0xffu) - weight_zero);
+        [[unroll]] for (uint k = 0; k < 4u; k++)
+            sum = multiply_add(values[k], ACC4(ivec4((words >> (8u * k)) & 0xffu) - weight_zero), sum);
 #endif
     }
     partial_sums[slice][quad] = sum;
@@ -93,5 +97,5 @@ void main() {
     if (slice > 0u) return;
     for (uint other = 1; other < gl_WorkGroupSize.y; other++) sum += partial_sums[other][quad];
     Output target = output_of(gl_WorkGroupID.y * BLOCK + quad * 4u);
-    store_output(row, target, sum + target.bias);
+    store_output(row, target, with_total(sum, TOTAL_FROM(target.bias)));
 }

@@ -86,7 +86,7 @@ READS(0, Src, src)
 #ifdef DTYPE_F16
 READ_VIEW(0, Src_Floats, src_floats, float)
 #endif
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
 #define WEIGHTS4 uvec4
 #define WEIGHTS_WORDS 4
 READ_VIEW(1, Weights, weights, uvec4)
@@ -143,8 +143,11 @@ layout(push_constant) uniform Push {
     int pad_top;
     int pad_left;
     uint pitches;
-#ifndef IS_QUANTISED
+#ifndef WEIGHTS_ARE_BYTES
     uint weights_pitch;    // elements of the larger rows that right matrices lie amid, or 0
+#endif
+#ifdef ARITHMETIC_INT8
+    int weight_zero;
 #endif
     ACC low;
     ACC high;
@@ -165,7 +168,7 @@ layout(push_constant) uniform Push {
 // Fours from a row of weights as they lie to the next; a part has so many of it.
 uint weight_row(uint fours) {
     uint dense = (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * fours;
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
     return dense;
 #else
     return weights_pitch == 0u ? dense : weights_pitch / 4u;
@@ -206,7 +209,7 @@ layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { LEFT left_sums[];
 layout(set = 0, binding = COUNTERS_BINDING) coherent buffer Counters { uint counters[]; };    // zero
 #endif
 
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
 const uint WEIGHT_VALUES = 4;    // in a word
 #else
 const uint WEIGHT_VALUES = 4 / WEIGHTS_WORDS;

@@ -13,6 +13,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.constant import Constant, QuantisedConstant
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import STEP_CODES, OperandType, Shape
 
@@ -95,7 +96,7 @@ class Emitter:
 
     def _real(self, value: Value) -> Value:
         if value.is_constant:
-            return self.deferred(value.shape, F32, lambda: dequantized(value))
+            return self.graph.kept(F32.with_dimensions(value.shape), dequantized(value))
         return self.emit(OperationCode.DEQUANTIZE, value, out=F32)
 
     def widened(self, value: Value) -> Value:
@@ -197,22 +198,9 @@ def same_quantisation(one: OperandType, other: OperandType) -> bool:
     return one.zero_point == other.zero_point and math.isclose(one.scale, other.scale, rel_tol=_SCALE_TOLERANCE)
 
 
-def dequantized(value: Value) -> np.ndarray:
+def dequantized(value: Value) -> Constant:
     """Real numbers, float32, of a quantised constant."""
-    channels = value.type.channel_quant
-    scale: np.ndarray = np.array(value.type.scale, np.float32)
+    channels, steps, zero_point = value.type.channel_quant, value.array, value.type.zero_point
     if channels is not None:
-        shape = [1] * len(value.shape)
-        shape[channels.channel_dim] = -1
-        scale = np.array(channels.scales, np.float32).reshape(shape)
-    return real_numbers(value.array, np.array(value.type.zero_point), scale)
-
-
-def real_numbers(steps: np.ndarray, zero_points: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Real numbers, float32, of steps; zero points and scales broadcast to their shape."""
-    with np.errstate(over="ignore"):
-        if not zero_points.any():
-            return np.multiply(steps, scales, dtype=np.float32)
-        real = np.subtract(steps, zero_points, dtype=np.float32)
-        real *= scales  # in place, for copies of large constants are large
-    return real
+        return QuantisedConstant(steps, np.array(channels.scales, np.float32), zero_point, channels.channel_dim)
+    return QuantisedConstant(steps, np.array(value.type.scale, np.float32), zero_point)

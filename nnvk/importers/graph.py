@@ -174,10 +174,19 @@ class Graph:
 
         ``make`` must not fail, and keeps what the elements are made from. Small constants are made at once.
         """
-        if type.size < SMALL:
-            return self.constant(type, make)
+        return self.kept(type, DeferredConstant(type.dimensions, type.dtype, make))
+
+    def kept(self, type: OperandType, constant: Constant) -> Value:
+        """A constant of a type with all its dimensions. If it is large, nothing is copied now."""
+        is_small = type.size < SMALL
+        if is_small or (
+            isinstance(constant, np.ndarray) and constant.flags.c_contiguous and constant.dtype == type.dtype
+        ):
+            return self.constant(type, lambda: elements(constant))
         self.budget.charge(type.size)
-        return Value(type, DeferredConstant(type.dimensions, type.dtype, make))
+        if isinstance(constant, DeferredConstant) and constant.dtype == type.dtype:
+            return Value(type, constant)
+        return Value(type, DeferredConstant(type.dimensions, type.dtype, lambda: elements(constant)))
 
     def filled(self, number: np.ndarray, type: OperandType) -> Value:
         """The constant of one element everywhere, of which there is one for each number and type."""

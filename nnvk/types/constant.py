@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -72,6 +72,38 @@ class DeferredConstant:
         return f"DeferredConstant({self.shape}, {self.dtype})"
 
 
+class QuantisedConstant(DeferredConstant):
+    """Real numbers (float32) that are steps of 8 bits: ``(steps - zero_point) * scale``.
+
+    Args:
+        steps: int8 or uint8.
+        scales: One number, float32, or one for each index along ``axis``.
+        zero_point: One for all.
+        axis: The dimension that scales are along.
+    """
+
+    __slots__ = ("axis", "scales", "steps", "zero_point")
+
+    def __init__(self, steps: np.ndarray, scales: np.ndarray, zero_point: int, axis: int = 0) -> None:
+        super().__init__(steps.shape, np.dtype(np.float32), self._real)
+        self.steps = steps
+        self.scales = scales.reshape(-1)
+        self.zero_point = zero_point
+        self.axis = axis
+
+    def _real(self) -> np.ndarray:
+        shape = [1] * self.steps.ndim
+        if self.scales.size > 1:
+            shape[self.axis] = -1
+        scales = self.scales.reshape(shape)
+        with np.errstate(over="ignore"):
+            if not self.zero_point:
+                return np.multiply(self.steps, scales, dtype=np.float32)
+            real = np.subtract(self.steps, self.zero_point, dtype=np.float32)
+            real *= scales  # in place, for copies of large constants are large
+        return real
+
+
 def deferred_bytes(nbytes: int, make: Callable[[], np.ndarray]) -> DeferredConstant:
     """The bytes of an array, of any type and shape, that ``make`` gives."""
     return DeferredConstant((nbytes,), np.dtype(np.uint8), lambda: bytes_of(make()))
@@ -100,8 +132,35 @@ def beginning(constant: Constant) -> bytes:
     return constant.beginning if isinstance(constant, DeferredConstant) else _beginning(constant)
 
 
+def transposed(constant: Constant, order: Sequence[int]) -> Constant:
+    """The same elements with the axes in another order; those that are deferred stay deferred."""
+    if isinstance(constant, QuantisedConstant):
+        axis = list(order).index(constant.axis)
+        return QuantisedConstant(constant.steps.transpose(order), constant.scales, constant.zero_point, axis)
+    if isinstance(constant, DeferredConstant):
+        shape = tuple(constant.shape[axis] for axis in order)
+        return DeferredConstant(shape, constant.dtype, lambda: constant.array.transpose(order))
+    return constant.transpose(order)
+
+
+def portion(constant: Constant, axis: int, first: int, count: int) -> Constant:
+    """So many indexes along an axis, from the first one on; those that are deferred stay deferred."""
+    taken = tuple(slice(first, first + count) if one == axis else slice(None) for one in range(len(constant.shape)))
+    if isinstance(constant, QuantisedConstant):
+        scales = constant.scales
+        if scales.size > 1 and axis == constant.axis:
+            scales = scales[first : first + count]
+        return QuantisedConstant(constant.steps[taken], scales, constant.zero_point, constant.axis)
+    if isinstance(constant, DeferredConstant):
+        shape = *constant.shape[:axis], count, *constant.shape[axis + 1 :]
+        return DeferredConstant(shape, constant.dtype, lambda: constant.array[taken])
+    return constant[taken]
+
+
 def reshaped(constant: Constant, shape: Shape) -> Constant:
     """The same elements in another shape; those that are deferred stay deferred."""
+    if isinstance(constant, QuantisedConstant) and constant.scales.size == 1:
+        return QuantisedConstant(constant.steps.reshape(shape), constant.scales, constant.zero_point)
     if isinstance(constant, DeferredConstant):
         return DeferredConstant(shape, constant.dtype, lambda: constant.array.reshape(shape))
     return constant.reshape(shape)

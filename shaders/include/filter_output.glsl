@@ -54,7 +54,11 @@ const bool TO_FLOATS = false;
 #define TOTAL_FROM(bias) Wide4(ivec4(0), ivec4(0))    // biases, of up to 64 bits, come at the end
 #else
 #define TOTAL ACC4
+#ifdef ARITHMETIC_INT8
+#define TOTAL_FROM(bias) vec4(0.0)    // biases come at the end, behind the scales
+#else
 #define TOTAL_FROM(bias) (bias)
+#endif
 #define with_total(a, b) ((a) + (b))
 #endif
 
@@ -65,6 +69,9 @@ struct Output {
     uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to fours
     uint stride;    // from a pixel to the next
     ACC4 bias;
+#ifdef ARITHMETIC_INT8
+    vec4 scale;    // of weights
+#endif
     ACC low;
     ACC high;
 #ifdef DTYPE_Q16
@@ -99,6 +106,10 @@ Output output_of(uint part, uint channel) {
     ivec4 start_high = start >> 31;
     if (WIDE_BIAS) start_high = ivec4(bias_at(from.x + 1u), bias_at(from.y + 1u), bias_at(from.z + 1u), bias_at(from.w + 1u));
 #endif
+#ifdef ARITHMETIC_INT8
+    from += out_channels * (PARTS_ALIKE ? 1u : PIXEL_PARTS);    // scales follow all biases
+    vec4 scale = vec4(bias_at(from.x), bias_at(from.y), bias_at(from.z), bias_at(from.w));
+#endif
     uint stored = channel < out_channels ? min(out_channels - channel, 4u) : 0u;
     uint larger = pitches & 0xffffu, larger_extra = pitches >> 16;
 #ifdef STORED_ALONE
@@ -118,7 +129,11 @@ Output output_of(uint part, uint channel) {
     Multiplier multiplier = Multiplier(mantissa, shift, ivec4(0), ivec4(0));
     if (SMALL) multiplier = small_multiplier(mantissa, shift);
 #endif
-    return Output(stored, base, stride, start, low, high
+    return Output(stored, base, stride, start,
+#ifdef ARITHMETIC_INT8
+        scale,
+#endif
+        low, high
 #ifdef DTYPE_Q16
         , mantissa, shift
 #endif
@@ -169,6 +184,9 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     sum = with_total(sum, Wide4(to.bias, to.bias_high));
     ACC4 result = activate(rescaled(sum, to.mantissa, to.shift), to.low, to.high);
 #else
+#ifdef ARITHMETIC_INT8
+    sum = multiply_add(sum, to.scale, to.bias);
+#endif
 #ifdef IS_QUANTISED
     if (SMALL) sum = multiply_small(sum, to.multiplier, NONNEGATIVE) + to.zero;
     else sum = multiply_by_quantized_multiplier(sum, to.multiplier.mantissa, to.multiplier.right) + to.zero;

@@ -31,6 +31,7 @@
 //
 // Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as in the operand where elements are
 // STORED_ALONE, else as numbers of 32 bits. WEIGHT4_OF makes one of an ACC4, FROM_WEIGHT4 the other way round.
+// WEIGHTS_ARE_BYTES is defined where weights are bytes: of steps, and under ARITHMETIC_INT8 of 32-bit floats.
 
 #ifndef NNVK_TENSORS_GLSL
 #define NNVK_TENSORS_GLSL
@@ -55,6 +56,10 @@
 #define IS_FLOAT
 #elif defined(DTYPE_Q8) || defined(DTYPE_Q16)
 #define IS_QUANTISED
+#endif
+
+#if defined(IS_QUANTISED) || defined(ARITHMETIC_INT8)
+#define WEIGHTS_ARE_BYTES
 #endif
 
 #if defined(DTYPE_F32)

@@ -14,7 +14,7 @@ from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import SMALL
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
-from nnvk.types.constant import Constant, DeferredConstant, elements
+from nnvk.types.constant import Constant, DeferredConstant, elements, transposed
 
 _BROADCASTING = frozenset(
     [
@@ -235,10 +235,8 @@ def _deferred(node: Node, tensor: Tensor, source: Constant) -> Tensor | None:
         order = node.integers("perm") or list(range(tensor.rank))[::-1]
         if sorted(order) != list(range(tensor.rank)):
             return None
-        shape = tuple(tensor.shape[axis] for axis in order)
-        turned = DeferredConstant(shape, tensor.dtype, lambda: elements(source).transpose(order))
         steps = tensor.steps
-        return constant(turned, None if steps is None else steps.transposed(order))
+        return constant(transposed(source, order), None if steps is None else steps.transposed(order))
     if node.op_type == "Cast" and node.integer("to", 0) == TensorProto.FLOAT and tensor.dtype == np.float16:
         return constant(DeferredConstant(tensor.shape, np.dtype(np.float32), lambda: elements(source)))
     return None

@@ -12,6 +12,9 @@
 // bytes, two dot products for each output channel; it is for sums of 32 bits alone. ARITHMETIC_FLOAT has four products, which
 // are whole numbers up to 2^22, added up as floats, and that added to the sum as an integer.
 //
+// ARITHMETIC_INT8 multiplies 32-bit floats by weights of 8 bits, less their zero point, and the sums by the scales of
+// output channels in the end.
+//
 // ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four to 32 steps, which the host
 // has made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
 
@@ -86,6 +89,9 @@ struct Zeros {
     vec4 scales;    // what the bytes of an input come times too much
     vec4 weights;
 #endif
+#ifdef ARITHMETIC_INT8
+    int weights;
+#endif
     LOADED4 outside;    // stands for four values of the padding
 };
 
@@ -117,6 +123,8 @@ Zeros zeros_of(bool packed) {
     return Zeros(sign_mask, (float(input_zero) - top) * PLACES, packed ? scales * scales : scales, weights, padding());
 #elif defined(DTYPE_Q8)
     return Zeros(sign_mask, padding());
+#elif defined(ARITHMETIC_INT8)
+    return Zeros(weight_zero, padding());
 #else
     return Zeros(padding());
 #endif
@@ -167,10 +175,15 @@ void load_fours(uint address, uint c, Zeros zeros, out INPUT4 fours[MAX_ROUND_FO
     [[unroll]] for (uint i = 0; i < ROUND_FOURS; i++) fours[i] = input_of(load_input(address, c, i * 4u, zeros.outside), zeros);
 }
 
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
 // Of packed bytes.
 Weights4 weights_of(uvec4 words, Zeros zeros) {
-#if defined(ARITHMETIC_DOT)
+#if defined(ARITHMETIC_INT8)
+    Weights4 weights;
+    [[unroll]] for (uint k = 0; k < 4u; k++)
+        weights.steps[k] = vec4(ivec4((words >> (8u * k)) & 0xffu) - zeros.weights);
+    return weights;
+#elif defined(ARITHMETIC_DOT)
     return Weights4(words);
 #elif defined(DTYPE_Q16)
     ivec4 bytes = ivec4(words ^ 0x80808080u);
@@ -187,6 +200,8 @@ Weights4 weights_of(uvec4 words, Zeros zeros) {
 Sum sum_from(ACC4 bias) {
 #if defined(BYTES_AS_FLOATS)
     return Sum(vec4(0.0), bias);
+#elif defined(ARITHMETIC_INT8)
+    return Sum(vec4(0.0));    // the bias comes at the end, behind the scales
 #elif defined(ARITHMETIC_HALF)
     return Sum(f16vec4(0.0), bias);
 #elif defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)

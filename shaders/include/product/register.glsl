@@ -45,7 +45,7 @@ Columns columns_of(Part part, uint four, uint fours) {
     if (PACKED) {
         uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
         uint size = divide_up(depth, 4u) * kernel_height * kernel_width;
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
         return Columns(weights_offset / WEIGHTS_WORDS + block * size * 8u + lane, 8u);
 #else
         return Columns(weights_offset / WEIGHTS_WORDS + block * size * 32u + lane * 2u, 32u);
@@ -65,14 +65,14 @@ uint tap_weights(Columns columns, uint tap) {
 
 // Of four steps of K; past the last of `depth` they are nothing.
 Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
     if (PACKED) return weights_of(weights_at(at), zeros);
 #else
     if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights_at(at)), WEIGHTS_OF(weights_at(at + 1u)),
                                          WEIGHTS_OF(weights_at(at + 16u)), WEIGHTS_OF(weights_at(at + 17u))));
 #endif
     Weights4 loaded;
-#ifndef ARITHMETIC_DOT
+#if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)    // these are always packed
     [[unroll]] for (uint k = 0; k < 4u; k++) {
         bool inside = any(bvec2(SPAN != 1u, c + k < depth));
         uint from = mix(columns.first, at + k * (columns.step / 4u), inside);

@@ -34,7 +34,7 @@ layout(constant_id = 2) const uint TOGETHER = 1;
 const uint MAX_TOGETHER = 4;
 const uint ADDED = ROUND < STAGE ? ROUND : STAGE;    // fours of K before sums are carried
 
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
 const uint STEPS = 1;    // vectors of weights of a four of K for four output channels
 #else
 const uint STEPS = 4;
@@ -78,7 +78,7 @@ uint weight_place(uint number) {
     if (ORDER == BY_STEPS) return number;
     if (ORDER == BY_OUTPUTS) return number % STAGE * 4u * QUADS + number / (STAGE * QUADS) * QUADS + number / STAGE % QUADS;
     uint within = number % BLOCK_LINE, quad = number / (STAGE * BLOCK_LINE) * (BLOCK / 4u);
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
     return weight_four(number) * QUADS + quad + within;
 #else
     uint k = within / 16u * 2u + within % 2u;
@@ -170,7 +170,7 @@ void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, ui
 
 // Those of a four of K for four output channels, which begin at a place in shared memory.
 Weights4 staged_weights(uint at, Zeros zeros) {
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
     return weights_of(stage_weights[at], zeros);
 #else
     Weights4 weights, turned;

@@ -12,7 +12,7 @@ const uint LANES = 8;
 const uint MAX_ROWS = 32;
 const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
 const uint LOAD_VALUES = 16;    // that a load of weights takes
 const uint FOUR_LOADS = 1;      // such loads for a four of steps of K
 #else
@@ -22,7 +22,7 @@ const uint FOUR_LOADS = 2;
 
 // The weights of four steps for four output channels, by loads that begin at an index.
 Weights4 load_weights(uint at, Zeros zeros) {
-#ifdef IS_QUANTISED
+#ifdef WEIGHTS_ARE_BYTES
     return weights_of(weights_at(at), zeros);
 #elif WEIGHTS_WORDS == 2
     uvec4 front = weights_wide_at(at), back = weights_wide_at(at + LANES);

@@ -128,12 +128,15 @@ TRANSPOSE_CONV_2D f16[1,5,7,16]~3 #f16[37,3,4,16]~2 #f16[37]~9 1 0 2 1 2 3 NONE 
 TRANSPOSE_CONV_2D i8[2,4,5,3]*0.05-7 pc0[3,4,3,3] i32[3] 1 0 2 1 3 2 NONE nhwc -> i8*0.08-20
 FULLY_CONNECTED f32[3,29]~3 #f32[23,29]~3 #f32[23]~9 NONE
 FULLY_CONNECTED u8[3,31]*0.05+120 u8[12,31]*0.02+131 i32[12] RELU -> u8*0.08+100
+FULLY_CONNECTED f32[3,29]~3 #f32i8[23,29]+5~3 #f32[23]~9 NONE
+FULLY_CONNECTED f32[19,37]~3 #f32i8[45,37]*0.5~3 #f32[45]~9 RELU | ADD $ f32[19,45]~9 RELU1
+CONV_2D f32[1,9,17,96]~3 #f32u8[69,1,1,96]+131~3 #f32[69]~9 SAME 1 1 NONE nhwc
 BATCH_MATMUL f32[3,41,24]~3 f32[3,24,68]~3
 BATCH_MATMUL i32[3,9,22] #i32[3,5,22] false true
 BATCH_MATMUL i8[3,9,22]*0.5+3 i8[3,22,5]*0.25-7 -> i8*9.5-20
 BATCH_MATMUL f16[2,35,8]~3 f16[2,8,3]~3
 """
-AS_LARGE_AS_CAN_BE = ("f32[1,9,17,32]", "f16[2,35,8]", "i8[1,9,15,32]", "i16[1,5,6,16]", "i32[3,9,22]")
+AS_LARGE_AS_CAN_BE = ("f32[1,9,17,", "f16[2,35,8]", "i8[1,9,15,32]", "i16[1,5,6,16]", "i32[3,9,22]")
 """What the largest tiles are tested with: drivers take seconds to compile one. Other products have the smallest."""
 TILES = ("register", "quads", "shared", "subgroup", "vector")
 

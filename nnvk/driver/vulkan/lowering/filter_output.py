@@ -116,6 +116,14 @@ def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1
     return tensors
 
 
+def scaled_bias(g: Lowering, operands: Operands, scales: np.ndarray, outputs: int) -> TensorRef:
+    """The bias, a constant, and behind it the scales of weights of 8 bits."""
+    bias = operands.bias
+    assert bias is not None
+    both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(scales, outputs)]).astype(np.float32)
+    return g.constant_form(bias, ("scales", operands.filter.index), lambda: both)
+
+
 def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
     """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
     if of(tensor) is not F16:

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
-from nnvk.types.constant import deferred_bytes
+from nnvk.types.constant import QuantisedConstant, deferred_bytes
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
 FILTER_SHADERS = (PACK_FILTER, MOVE, CONVERT)
@@ -32,6 +32,7 @@ LONGEST = 4.0
 """Of filters as vectors, for sums of the fewest products in 16 bits."""
 _ROUNDING = 2
 """Products whose addition in 16 bits is off by about as much as one rounding of all that they are a part of."""
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-20, 1e20
 _LOCAL = 64
 _ALL = slice(None)
 _AT_ONCE = 1 << 18
@@ -85,6 +86,17 @@ class Filters:
         """The type in which shaders get weights: the operand's, but 32-bit floats where there are no 16-bit ones."""
         kind = of(self.tensor)
         return F32 if kind is F16 and not device.has_native_16 else kind
+
+    @property
+    def quantised(self) -> QuantisedConstant | None:
+        """The weights as steps of 8 bits, where real numbers are such; of one part, with scales by output channels."""
+        constant = self.tensor.constant if self.tensor.is_constant else None
+        if not isinstance(constant, QuantisedConstant) or self.parts > 1 or constant.shape[0] != self.outputs:
+            return None
+        by_output = constant.scales.size == 1 or constant.axis == 0
+        # Sums are scaled, not weights: neither may leave the range of floats where the other does not.
+        has_usual_scales = bool(np.all((constant.scales >= _SMALLEST_SCALE) & (constant.scales <= _LARGEST_SCALE)))
+        return constant if by_output and has_usual_scales else None
 
     def held(self) -> Filters:
         """The same, with the weights of a constant operand made and contiguous for those who look several times."""
@@ -190,6 +202,25 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
         packed[:, first // BLOCK : first // BLOCK + blocks.shape[1]] = blocks
     assert packed is not None
     return packed
+
+
+def packed_steps(g: Lowering, filters: Filters) -> TensorRef:
+    """`pack` of the steps that `Filters.quantised` weights are."""
+    constant = filters.quantised
+    assert constant is not None
+    parts, outputs, taps, channels = filters.shape
+    nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
+    steps = deferred_bytes(nbytes, lambda: pack(_steps(constant).reshape(filters.shape), zero_of(constant)))
+    return g.constant_form(filters.tensor, ("packed steps", filters.shape), lambda: steps)
+
+
+def _steps(constant: QuantisedConstant) -> np.ndarray:
+    return unsigned_bytes(np.ascontiguousarray(constant.steps))
+
+
+def zero_of(constant: QuantisedConstant) -> int:
+    """The zero point of `unsigned_bytes`."""
+    return constant.zero_point + (0 if constant.steps.dtype == np.uint8 else 128)
 
 
 # --- in order ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from nnvk.driver.vulkan.lowering.filter_output import (
     output_push,
     output_spec,
     output_tensors,
+    scaled_bias,
 )
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
@@ -24,6 +25,8 @@ from nnvk.driver.vulkan.lowering.filters import (
     in_order,
     may_be_halved,
     packed,
+    packed_steps,
+    zero_of,
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
@@ -228,16 +231,21 @@ def multiply_by(
         "dst": target,
         **output_tensors(g, operands, product.columns, product.pixel_parts),
     }
+    if strategy.arithmetic == "int8":
+        assert filters.quantised is not None
+        tensors["bias"] = scaled_bias(g, operands, filters.quantised.scales, product.columns)
     end = output_spec(g, operands, filters)
     if strategy.tile == "vector":
-        _matrix_by_vectors(g, operands, product, strategy, tensors, end)
+        _matrix_by_vectors(g, operands, product, strategy, tensors, end, filters)
     else:
-        _by_tiles(g, operands, product, work, strategy, tensors, end, halving)
+        _by_tiles(g, operands, product, work, strategy, tensors, end, halving, filters)
     finish_output(g, target, operands.output, product.target, nchw_output, product.pixel_parts)
 
 
 def _weights(g: Lowering, strategy: Strategy, filters: Filters, product: Product, scale: float) -> TensorRef:
     """Weights as a strategy takes them."""
+    if strategy.arithmetic == "int8":
+        return packed_steps(g, filters)
     if strategy.packed:
         return packed(g, filters, scale)
     if strategy.tile == "shared":
@@ -275,10 +283,17 @@ def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters)
         in_order=filters.is_in_order(product.parts_outside, g.device),
         order=_order_of(g, product, filters),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
+        bytes=kind == F32.name and _may_stay_bytes(operands, product, filters),
         halves=halves and may_be_halved(g, filters),
         halves_in_pieces=halves and may_be_halved(g, filters, in_pieces=True),
         narrow=operands.is_wide and has_narrow_sums(g, operands, filters),
     )
+
+
+def _may_stay_bytes(operands: Operands, product: Product, filters: Filters) -> bool:
+    """Whether weights are steps of 8 bits, and stay such: of matrices alone, for Winograd's tiles need real numbers."""
+    has_bias = operands.bias is not None and operands.bias.is_constant
+    return has_bias and product.is_side_by_side and product.split is Split.NOTHING and filters.quantised is not None
 
 
 def _by_tiles(
@@ -290,6 +305,7 @@ def _by_tiles(
     tensors: Mapping[str, TensorRef],
     end: Mapping[str, int | bool],
     halving: Halving | None,
+    filters: Filters,
 ) -> None:
     kind, columns = work.kind, product.columns
     (local_x, local_y), tile = strategy.local, strategy.tile
@@ -322,7 +338,7 @@ def _by_tiles(
         spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
     else:
         spec["FEW"] = min(product.depth, 4)
-    unpitched = {} if kind in ("q8", "q16") else {"weights_pitch": 0}
+    unpitched = {} if kind in ("q8", "q16") or strategy.arithmetic == "int8" else {"weights_pitch": 0}
     halves = {}
     if halving is not None:
         spec["ROUND"] = halving.round
@@ -353,6 +369,7 @@ def _by_tiles(
         **product.steps,
         **output_push(operands),
         **unpitched,
+        **_zero_of_weights(strategy, filters),
         **bytes_,
         **halves,
     )
@@ -365,6 +382,7 @@ def _matrix_by_vectors(
     strategy: Strategy,
     tensors: Mapping[str, TensorRef],
     end: Mapping[str, int | bool],
+    filters: Filters,
 ) -> None:
     g.dispatch(
         strategy.variant(dtype(operands.input)),
@@ -381,4 +399,13 @@ def _matrix_by_vectors(
         out_channels=product.columns,
         **sign_push(operands.input),
         **output_push(operands),
+        **_zero_of_weights(strategy, filters),
     )
+
+
+def _zero_of_weights(strategy: Strategy, filters: Filters) -> dict[str, int]:
+    """The push constant of weights of 8 bits that real numbers are multiplied by."""
+    if strategy.arithmetic != "int8":
+        return {}
+    assert filters.quantised is not None
+    return {"weight_zero": zero_of(filters.quantised)}

@@ -31,6 +31,8 @@ def _exists(choice: Mapping[str, str]) -> bool:
         return False
     if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
         return False  # those are a CPU's
+    if choice["ARITHMETIC"] == "int8":
+        return choice["DTYPE"] == "f32"
     if choice["ARITHMETIC"] == "half":
         return choice["DTYPE"] == "f16" and choice["TILE"] in ("shared", "register")
     if choice["ARITHMETIC"] == "none":
@@ -44,12 +46,20 @@ PRODUCT = Shader(
     where=_exists,
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
     TILE=("subgroup", "shared", "register", "quads"),
-    ARITHMETIC=("none", "float", "dot", "half"),
+    ARITHMETIC=("none", "float", "dot", "half", "int8"),
     SUMS=("whole", "split"),
     END=output_end.ENDS,
 )
-VECTOR = Shader("fully_connected", where=output_end.exists, DTYPE=("f32", "f16", "q8"), END=output_end.ENDS)
+VECTOR = Shader(
+    "fully_connected",
+    where=lambda choice: output_end.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f32"),
+    DTYPE=("f32", "f16", "q8"),
+    ARITHMETIC=("none", "int8"),
+    END=output_end.ENDS,
+)
 
+_ARITHMETICS = {"none": "", "half": ", in 16 bits", "int8": ", weights of 8 bits"}
+"""How strategies name the axis ARITHMETIC, where they don't say by what bytes are multiplied."""
 _LANES = 8
 """Invocations of a subgroup that the tile `subgroup` is made for."""
 _STAGES = {"dot": (4, 8), "float": (4, 8), "half": (4, 8)}
@@ -116,6 +126,8 @@ class Work:
     """The filters lie in order as they are."""
     matrix: bool
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
+    bytes: bool = False
+    """Weights of real numbers are steps of 8 bits."""
     halves: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
     halves_in_pieces: bool = False
@@ -160,7 +172,8 @@ class Strategy:
     def variant(self, kind: str) -> Variant:
         """The shader variant for a data type, as the axis DTYPE has it."""
         if self.tile == "vector":
-            return VECTOR.variant(DTYPE=kind, END="plain")
+            arithmetic = "int8" if self.arithmetic == "int8" else "none"
+            return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, END="plain")
         sums = "whole" if self.pieces == 1 else "split"
         return PRODUCT.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, END="plain")
 
@@ -204,7 +217,7 @@ class Strategy:
             size += f"x{self.size[1]}"
         elif self.tile in ("register", "quads"):
             size += f"x{4 * self.fours}"
-        arithmetic = {"none": "", "half": ", in 16 bits"}.get(self.arithmetic, f", bytes by {self.arithmetic}")
+        arithmetic = _ARITHMETICS.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights as they lie" if self.tile == "shared" else ", weights in order"
         pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
@@ -231,8 +244,10 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         ways = ("none", "float", "dot") if has_dots else ("none", "float")
     if work.halves:
         ways = ("none", "half")
+    if work.bytes:
+        ways = ("int8",)
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
-        yield Strategy("vector", work.rows, _VECTOR_LOCAL)
+        yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.bytes else "none")
     for way in ways:
         whole = [one for one in _shared(device, way, work.order is Order.IN_BLOCKS) if one.is_busy(work)]
         if _sums_are_short(work, way):
@@ -240,7 +255,7 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         for strategy in whole:
             yield strategy
             yield from _in_pieces(strategy, work, device)
-        if way in ("none", "dot") and uses_subgroups(device):
+        if way in ("none", "dot", "int8") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
                 yield Strategy("subgroup", rows, (_LANES, 1), arithmetic=way)
 
@@ -271,6 +286,8 @@ def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strat
     orders = [False] if work.in_order or work.columns <= _NARROW else []
     if way == "dot":
         orders = []  # it takes four steps of one channel, which lie apart
+    if way == "int8":
+        orders = []
     count = 16 if device.is_cpu else 64
     for packed in (True, *orders):
         if _can_swap(way, device) and work.fours > 1:
@@ -355,11 +372,11 @@ class _Vectors:
     def of(work: Work, way: str, costs: Costs, channels: int) -> _Vectors:
         """Of a product by an arithmetic, in rounds of so many channels."""
         return _Vectors(
-            weights=1 if work.kind in ("q8", "q16") else 4,
+            weights=1 if work.kind in ("q8", "q16") or work.bytes else 4,
             pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
             load=costs.load * (costs.odd if channels == 1 else 4 / channels if work.kind == "q8" else 1),
             products=costs.products.get(way, costs.products["i32"]),
-            convert=costs.convert.get(way, 0.0),
+            convert=costs.convert["float" if work.bytes else way] if work.bytes or way in costs.convert else 0.0,
             stored=costs.stored.get(work.kind, costs.stored["any"]),
             ending=costs.ending.get(work.kind, costs.ending["any"]),
         )
@@ -372,7 +389,7 @@ def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
         # A load has half the bytes, but for those of elements one by one.
         costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2, odd=costs.odd * 2)
-    way = work.kind if strategy.arithmetic == "none" else strategy.arithmetic
+    way = work.kind if strategy.arithmetic in ("none", "int8") else strategy.arithmetic
     if work.kind == "q16" and way != "q16":
         way = f"wide {way}"
     vectors = _Vectors.of(work, way, costs, span(strategy, work, device))
@@ -486,7 +503,7 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
 def _bytes(work: Work) -> int:
     """Of what a product reads and gives, in memory."""
     size = SIZES[work.kind]
-    of_weight = 1 if work.kind == "q16" else size
+    of_weight = 1 if work.kind == "q16" or work.bytes else size
     images = size * work.rows * (work.depth + work.columns)
     return work.parts * (images + of_weight * work.columns * work.taps * work.depth)
 

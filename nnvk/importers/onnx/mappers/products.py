@@ -18,6 +18,8 @@ from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
+from nnvk.types.constant import QuantisedConstant, portion
+from nnvk.types.constant import transposed as transposed_constant
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -27,11 +29,10 @@ _EXACT = 1024
 
 def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
     """A constant matrix as the weights of a FULLY_CONNECTED, whose outputs are its columns or its rows."""
-    shape = tensor.shape[::-1] if by_column else tensor.shape
-    return tensor.once(
-        (like.code, by_column),
-        lambda: c.deferred(shape, OperandType(like.code), lambda: tensor.array.T if by_column else tensor.array),
-    )
+    type_ = OperandType(like.code, tensor.shape[::-1] if by_column else tensor.shape)
+    assert tensor.constant is not None
+    units = transposed_constant(tensor.constant, (1, 0)) if by_column else tensor.constant
+    return tensor.once((like.code, by_column), lambda: c.graph.kept(type_, units))
 
 
 def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray | None = None) -> Value:
@@ -182,6 +183,9 @@ def centred(c: Context, position: int, zero: int, axis: int) -> Value:
     zeros = c.optional(zero)
     if tensor.is_constant and (zeros is None or zeros.is_constant):
         point = np.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
+        if tensor.dtype.itemsize == 1 and (point == point.flat[0]).all():
+            whole = QuantisedConstant(tensor.array, np.ones(1, np.float32), int(point.flat[0]))
+            return c.graph.kept(F32.with_dimensions(tensor.shape), whole)
         points = _along(point, tensor.rank, axis)
         return c.deferred(tensor.shape, F32, lambda: tensor.array.astype(np.float32) - points)
     real = c.cast(c.number(position), np.dtype(np.float32))
@@ -235,7 +239,8 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
 
 def _turned(c: Context, matrix: Value) -> Value:
     """A constant matrix with rows and columns exchanged."""
-    return c.deferred(matrix.shape[::-1], F32, lambda: matrix.array.T)
+    assert matrix.constant is not None
+    return c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), transposed_constant(matrix.constant, (1, 0)))
 
 
 def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
@@ -243,7 +248,8 @@ def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
         return value
     if value.is_constant:
         shape = *value.shape[:axis], count, *value.shape[axis + 1 :]
-        return c.deferred(shape, F32, lambda: np.take(value.array, range(begin, begin + count), axis))
+        assert value.constant is not None
+        return c.graph.kept(F32.with_dimensions(shape), portion(value.constant, axis, begin, count))
     begins, sizes = [0] * len(value.shape), list(value.shape)
     begins[axis], sizes[axis] = begin, count
     flat = c.around(value, axis)

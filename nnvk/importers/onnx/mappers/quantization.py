@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, real_numbers, same_quantisation
+from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
 from nnvk.importers.idioms import elementwise as idioms
@@ -26,7 +25,7 @@ from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Steps, Tensor, constant
 from nnvk.ops.binary import allows_product
 from nnvk.types.codes import OperationCode
-from nnvk.types.constant import Constant, DeferredConstant
+from nnvk.types.constant import Constant, DeferredConstant, QuantisedConstant
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
@@ -70,27 +69,29 @@ def _blocks(
     return spread(scale), None if point is None else spread(point)
 
 
-def _deferred(
-    steps: np.ndarray, points: Callable[[], np.ndarray], scales: Callable[[], np.ndarray], dtype: np.dtype
-) -> DeferredConstant:
-    """The real numbers of steps, whose zero points and scales may be as many and are made with them."""
-
-    def real() -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return real_numbers(steps, points(), scales().astype(np.float32)).astype(dtype, copy=False)
-
-    return DeferredConstant(steps.shape, dtype, real)
-
-
 def _dequantised_blocks(c: Context, source: Tensor, scales: Value, points: Value | None, dtype: np.dtype) -> Tensor:
     """Constants when they are looked at."""
     if source.is_constant and scales.is_constant and (points is None or points.is_constant):
         zeros = c.constant(0, F32) if points is None else points
-        return constant(_deferred(source.array, lambda: zeros.array, lambda: scales.array, dtype))
+        whole = source.array
+
+        def real() -> np.ndarray:
+            return (whole.astype(np.float32) - zeros.array) * scales.array
+
+        return constant(DeferredConstant(source.shape, dtype, real))
     value = c.cast(c.plain(source), np.dtype(np.float32))
     if points is not None:
         value = c.emit(Op.SUB, value, points, NONE, out=F32)
     return c.give(c.emit(Op.MUL, value, scales, NONE, out=F32), source.shape, dtype)
+
+
+def _real_constant(steps: Steps, dtype: np.dtype) -> Constant:
+    """The real numbers of steps, of the scales' type, when they are looked at."""
+    array, points = steps.array, steps.zero_point
+    if array.dtype.itemsize == 1 and dtype == np.float32 and (points == points[0]).all():
+        return QuantisedConstant(array, steps.scale, int(points[0]), steps.axis)
+    points_laid, scales_laid = (_laid(one.astype(np.float32), array.ndim, steps.axis) for one in (points, steps.scale))
+    return DeferredConstant(array.shape, dtype, lambda: (array.astype(np.float32) - points_laid) * scales_laid)
 
 
 def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, axis: int) -> Tensor:
@@ -105,9 +106,8 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     scales, points = scale.known_array, None if point is None else point.known_array
     if source.is_constant and scales is not None and (point is None or points is not None):
         zeros = np.zeros(scales.size, np.int32) if points is None else points
-        points_laid, scales_laid = _laid(zeros, source.rank, axis), _laid(scales, source.rank, axis)
         steps = Steps(source.array, scales.reshape(-1), zeros.reshape(-1).astype(np.int32), axis)
-        return constant(_deferred(source.array, lambda: points_laid, lambda: scales_laid, scales.dtype), steps)
+        return constant(_real_constant(steps, scales.dtype), steps)
     type_ = None
     if scales is not None and (point is None or points is not None):
         type_ = steps_of(source.dtype, scales, points)
