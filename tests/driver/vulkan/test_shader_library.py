@@ -66,6 +66,18 @@ def test_specialisation_constants_have_defaults(shader: CompiledShader) -> None:
         shader.specialization({"NARROW": True})
 
 
+def test_only_constants_that_default_to_0_may_be_0(tmp_path: Path) -> None:
+    cases = [
+        {"id": 1, "name": name, "type": "uint", "default": default} for name, default in (("MODE", 0), ("SIZE", 4))
+    ]
+    axis = {"id": 0, "name": "gl_WorkGroupSize_x", "type": "uint", "default": 1}
+    (tmp_path / "test.spv").write_bytes(b"SPIR-V")
+    mode, size = (CompiledShader("test", {**ENTRY, "specialization": [axis, case]}, tmp_path) for case in cases)
+    assert mode.local_size((64, 0)) == (64, 1, 1)
+    with pytest.raises(ValueError, match="shader test: SIZE = 0"):
+        size.local_size((64, 0))
+
+
 # --- libraries ---------------------------------------------------------------------------------------------------
 
 

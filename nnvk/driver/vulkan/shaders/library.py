@@ -143,7 +143,8 @@ class CompiledShader:
             raise ValueError(f"shader {self.name} has not {len(words)} specialisation constants")
         for name, (index, _, default) in self._constants.items():
             gaps[index] = 0
-            least, most = (0, 1) if isinstance(default, bool) else (1, _LARGEST_CONSTANT)
+            # Numbers that default to 0 tell cases apart; shaders divide by others, or count up to them.
+            least, most = (0, 1) if isinstance(default, bool) else (min(default, 1), _LARGEST_CONSTANT)
             if name in _AXES:
                 size[_AXES.index(name)] = words[index]
             elif not least <= words[index] <= most:
