@@ -70,7 +70,18 @@ def differences(before: Plan, after: Plan) -> Iterator[str]:
     for number, (one, other) in enumerate(zip(*commands, strict=False)):
         for key in sorted({*one, *other}):
             if one.get(key) != other.get(key):
-                yield f"command {number}, {key}: {one.get(key)} -> {other.get(key)}"
+                yield f"command {number}, {key}: {_changed(one.get(key), other.get(key))}"
+
+
+def _changed(one: Any, other: Any) -> str:
+    """Two values that differ; of objects and of lists only the parts that do."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+        return ", ".join(f"{key} {_changed(one.get(key), other.get(key))}" for key in keys)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = [(number, *pair) for number, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+        return ", ".join(f"[{number}] {_changed(*pair)}" for number, *pair in pairs)
+    return f"{one} -> {other}"
 
 
 def _comparable(commands: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -44,12 +44,12 @@ from nnvk.driver.cpu.executor import run
 from nnvk.hal import IDevice
 from nnvk.ops.flow import Clock
 from nnvk.ops.quant import is_quantised, limits
-from nnvk.ops.registry import fitting
+from nnvk.ops.registry import fitting, lookup
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode, PaddingCode
 from nnvk.types.constant import QuantisedConstant
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
-from nnvk.types.operand import ChannelQuant, OperandType
+from nnvk.types.operand import ChannelQuant, OperandType, Shape
 from nnvk.types.request import (
     ExecuteOptions,
     ExecutionResult,
@@ -94,19 +94,6 @@ _NAMES = {
     "false": False,
     "true": True,
 }
-
-
-_TERMS = {
-    "BATCH_MATMUL": slice(-2, -1),
-    "CONV_2D": slice(1, 4),
-    "DEPTHWISE_CONV_2D": slice(1, 3),
-    "FULLY_CONNECTED": slice(1, 2),
-    "GROUPED_CONV_2D": slice(1, 4),
-    "TRANSPOSE_CONV_2D": slice(1, 4),
-}
-"""Operations that sum products, and the axes of their second input that a sum goes along. The second input is drawn as
-the weights of trained networks are, so that sums keep the size of what is summed. Larger sums that happen to be near 0
-differ by more than is allowed where a device sums in another order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,8 +200,7 @@ def _operand(
     if match["type"] == "i32" and not match["scale"] and len(before) > 1 and is_quantised(before[0].type.code):
         product = np.float32(before[-2].type.scale) * np.float32(before[-1].type.scale)
         type_ = replace(type_, scale=float(product))
-    spread = 2 / np.sqrt(np.prod(shape[_TERMS[name]])) if len(before) == 1 and name in _TERMS else 2
-    data = _draw(type_, rng, match, spread)
+    data = _draw(type_, rng, match, _spread(name, shape) if len(before) == 1 else 2)
     if match["constant"]:
         return Operand(type_, Lifetime.CONSTANT, data), None
     declared = tuple(0 if size.endswith("?") else int(size) for size in sizes)
@@ -231,6 +217,16 @@ def _kept_as_steps(match: re.Match[str], shape: tuple[int, ...], rng: np.random.
         Lifetime.CONSTANT,
         QuantisedConstant(steps, scales, zero_point),
     )
+
+
+def _spread(name: str, shape: Shape) -> float:
+    """The spread of an operation's second input.
+
+    The weights of a GEMM are drawn as those of trained networks are, so that sums keep the size of what is summed.
+    Larger sums that happen to be near 0 differ by more than is allowed where a device sums in another order.
+    """
+    gemm = lookup(code_of(name)).traits.gemm
+    return 2 if gemm is None else 2 / float(np.sqrt(np.prod(shape[gemm.summed])))
 
 
 def _scalar(code: OperandCode, value: float) -> Operand:

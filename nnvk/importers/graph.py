@@ -30,25 +30,6 @@ _WIDE: Mapping[KnownCode, KnownCode] = {
     Op.SUB: Extended.SUB_INT64,
     Op.MUL: Extended.MUL_INT64,
 }
-_FOLDED = frozenset(
-    {
-        *(Op.ABS, Op.ADD, Op.ARGMAX, Op.ARGMIN, Op.CAST, Op.CONCATENATION, Op.DEQUANTIZE, Op.DIV, Op.ELU, Op.EQUAL),
-        *(Op.EXP, Op.EXPAND_DIMS, Op.FILL, Op.FLOOR, Op.GATHER, Op.GREATER, Op.GREATER_EQUAL, Op.HARD_SWISH, Op.LESS),
-        *(Op.LESS_EQUAL, Op.LOG, Op.LOGICAL_AND, Op.LOGICAL_NOT, Op.LOGICAL_OR, Op.LOGISTIC, Op.MAXIMUM, Op.MEAN),
-        *(Op.MINIMUM, Op.MIRROR_PAD, Op.MUL, Op.NEG, Op.NOT_EQUAL, Op.PACK, Op.PAD, Op.PAD_V2, Op.POW, Op.PRELU),
-        *(Op.QUANTIZE, Op.REDUCE_ALL, Op.REDUCE_ANY, Op.REDUCE_MAX, Op.REDUCE_MIN, Op.REDUCE_PROD, Op.REDUCE_SUM),
-        *(Op.RELU, Op.RELU1, Op.RELU6, Op.RESHAPE, Op.REVERSE, Op.RSQRT, Op.SELECT, Op.SIN, Op.SLICE, Op.SPLIT),
-        *(Op.SQRT, Op.SQUEEZE, Op.STRIDED_SLICE, Op.SUB, Op.TANH, Op.TILE, Op.TOPK_V2, Op.TRANSPOSE),
-        *(Extended.ADD_INT64, Extended.COMPARE_INT64, Extended.DIV_INT64, Extended.ERF, Extended.FLOAT_TO_INT64),
-        *(Extended.GATHER_ND, Extended.GELU, Extended.INT64_TO_FLOAT, Extended.INT64_TO_INT32, Extended.MUL_INT64),
-        *(Extended.QUANTIZE_TIES_TO_EVEN, Extended.ROUNDED_MEAN, Extended.SCATTER_ND, Extended.SUB_INT64),
-        Extended.TABLE_LOOKUP,
-    }
-)
-"""Operations that are computed at import where all their inputs are constants: models compute shapes with them.
-
-None takes much more time than it has elements, as a product would.
-"""
 _F32 = OperandType(OperandCode.TENSOR_FLOAT32)
 MAX_RANK = 4
 """The largest rank of most NNAPI operations."""
@@ -222,7 +203,7 @@ class Graph:
         call, types = _inferred(code, operands, results, declared, open_)
         if (
             fold
-            and call.code in _FOLDED
+            and registry.lookup(call.code).traits.foldable
             and all(operand.constant is not None for operand in operands if operand.type.is_tensor)
         ):
             folded = self._fold(call, types)

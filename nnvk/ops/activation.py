@@ -18,6 +18,7 @@ from nnvk.ops.quant import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, Q8, Q8S, Signature, real, tensor
+from nnvk.ops.traits import Elementwise, Fp16, Function, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -83,6 +84,7 @@ def _towards_zero(values: np.ndarray, bits: int) -> np.ndarray:
 
 define(
     OperationCode.ELU,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("elu", function=Function.ELU)),
     types={F32: 4, F16: 4},
     signatures=Signature(tensor("input"), real("alpha")),
     infer=_same_shape,
@@ -90,6 +92,9 @@ define(
 )
 define(
     OperationCode.HARD_SWISH,
+    traits=Traits(
+        foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("hard_swish", function=Function.HARD_SWISH)
+    ),
     types={F32: 4, F16: 4, Q8: 4, Q8S: 4},
     signatures=Signature(tensor("input")),
     infer=_same_shape,

@@ -11,6 +11,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, at_least_1d, axis_index
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -36,6 +37,7 @@ def _arg(search: Callable[..., np.ndarray]) -> Callable[[Call], np.ndarray]:
 for _code, _search in ((OperationCode.ARGMAX, np.argmax), (OperationCode.ARGMIN, np.argmin)):
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.NEVER),
         types=MOVED_INT_3,
         signatures=Signature(tensor("input"), i32("axis")),
         outputs=(tensor("output", one_of(I32)),),

@@ -11,6 +11,7 @@ from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Q16_ASYMM, Signature, by_type, one_of, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -43,6 +44,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.AXIS_ALIGNED_BBOX_TRANSFORM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types={F32: 3, F16: 3, Q16_ASYMM: 3},
     signatures=Signature(
         tensor("rois", rank=2),

@@ -9,6 +9,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.linear import centred, finish, matrix_product, products
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, I32, Q8S, Signature, boolean, tensor
+from nnvk.ops.traits import Fp16, Gemm, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -46,6 +47,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.BATCH_MATMUL,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=Gemm("input0", "input1", None, summed=slice(-2, -1))),
     types=dict.fromkeys((F16, F32, I32, Q8S), 6),
     signatures=Signature(
         tensor("input0", rank=(2, 4)), tensor("input1", rank=(2, 4)), boolean("adj_x", False), boolean("adj_y", False)

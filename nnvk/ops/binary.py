@@ -22,6 +22,7 @@ from nnvk.ops.quant import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, FLOATS, I32, Q8, Q8S, Q16_SYMM, UP_TO_4, Signature, activation, tensor
+from nnvk.ops.traits import Elementwise, Fp16, Function, Traits
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import OperandType, Shape
 
@@ -141,19 +142,26 @@ def _fused(
     return run
 
 
-_FusedRow = tuple[_Function, _Function, Callable[[Call], np.ndarray] | None, Mapping[OperandCode, int]]
+_FusedRow = tuple[_Function, _Function, Callable[[Call], np.ndarray] | None, Fp16, Mapping[OperandCode, int]]
+_OPERANDS = ("input0", "input1")
+_FROM_2 = {F32: 2, F16: 3}
 
 _FUSED: dict[OperationCode, _FusedRow] = {
-    OperationCode.ADD: (np.add, np.add, _sum_steps(1), {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
-    OperationCode.SUB: (np.subtract, np.subtract, _sum_steps(-1), {F32: 2, F16: 3, Q8: 3, Q8S: 4, I32: 4}),
-    OperationCode.MUL: (np.multiply, np.multiply, _product_steps, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
-    OperationCode.DIV: (np.divide, _floor_divide, None, {F32: 2, F16: 3, I32: 4}),
+    OperationCode.ADD: (np.add, np.add, _sum_steps(1), Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.SUB: (np.subtract, np.subtract, _sum_steps(-1), Fp16.FOLLOWS, {**_FROM_2, Q8: 3, Q8S: 4, I32: 4}),
+    OperationCode.MUL: (np.multiply, np.multiply, _product_steps, Fp16.FOLLOWS, {**FLOATS, Q8: 1, Q8S: 4, I32: 4}),
+    OperationCode.DIV: (np.divide, _floor_divide, None, Fp16.NEVER, {**_FROM_2, I32: 4}),
 }
-for _code, (_function, _integer, _steps, _types) in _FUSED.items():
+for _code, (_function, _integer, _steps, _fp16, _types) in _FUSED.items():
     define(
         _code,
+        traits=Traits(
+            foldable=True,
+            fp16=_fp16,
+            elementwise=Elementwise(_code.name.lower(), _OPERANDS, function=Function[_code.name], is_fused=True),
+        ),
         types=_types,
-        signatures=Signature(tensor("input0", rank=UP_TO_4), tensor("input1", rank=UP_TO_4), activation()),
+        signatures=Signature(*(tensor(name, rank=UP_TO_4) for name in _OPERANDS), activation()),
         infer=_infer_fused,
         validate=_check_product_scale if _code is OperationCode.MUL else None,
         reference=_fused(_function, _integer, _steps),
@@ -204,18 +212,24 @@ def _prelu(call: Call) -> np.ndarray:
     return saturate(np.where(steps >= 0, kept, scaled) + call.output.zero_point, call.output)
 
 
-_PairRow = tuple[str, str, Callable[[Call], np.ndarray], Mapping[OperandCode, int]]
+_PairRow = tuple[str, str, str, Callable[[Call], np.ndarray], Fp16, Mapping[OperandCode, int]]
 _FROM_3 = {F32: 3, F16: 3}
+_EXTREMES = {**_FROM_3, I32: 3, Q8: 3, Q8S: 4}
 
 _PAIRS: dict[OperationCode, _PairRow] = {
-    OperationCode.MAXIMUM: ("input0", "input1", _extreme(np.maximum), {**_FROM_3, I32: 3, Q8: 3, Q8S: 4}),
-    OperationCode.MINIMUM: ("input0", "input1", _extreme(np.minimum), {**_FROM_3, I32: 3, Q8: 3, Q8S: 4}),
-    OperationCode.POW: ("base", "exponent", _power, _FROM_3),
-    OperationCode.PRELU: ("input", "alpha", _prelu, {**_FROM_3, Q8: 3, Q8S: 4}),
+    OperationCode.MAXIMUM: ("max", "input0", "input1", _extreme(np.maximum), Fp16.FOLLOWS, _EXTREMES),
+    OperationCode.MINIMUM: ("min", "input0", "input1", _extreme(np.minimum), Fp16.FOLLOWS, _EXTREMES),
+    OperationCode.POW: ("pow", "base", "exponent", _power, Fp16.NEVER, _FROM_3),
+    OperationCode.PRELU: ("prelu", "input", "alpha", _prelu, Fp16.FOLLOWS, {**_FROM_3, Q8: 3, Q8S: 4}),
 }
-for _code, (_first, _second, _reference, _types) in _PAIRS.items():
+for _code, (_kind, _first, _second, _reference, _fp16, _types) in _PAIRS.items():
     define(
         _code,
+        traits=Traits(
+            foldable=True,
+            fp16=_fp16,
+            elementwise=Elementwise(_kind, (_first, _second), function=Function.__members__.get(_code.name)),
+        ),
         types=_types,
         signatures=Signature(tensor(_first), tensor(_second)),
         infer=_infer_pair(_first, _second),

@@ -23,6 +23,7 @@ from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation, check_shape
 from nnvk.ops.signature import I32, Signature, i32, one_of, real, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -114,6 +115,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.BOX_WITH_NMS_LIMIT,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=BOX_TYPES,
     signatures=Signature(
         tensor("scores", rank=2),

@@ -13,6 +13,7 @@ from nnvk.ops.quant import is_quantised, requantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Q8, Q8S, Signature, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -72,6 +73,7 @@ _ROWS: dict[OperationCode, tuple[_Function, Mapping[OperandCode, int]]] = {
 for _code, (_function, _types) in _ROWS.items():
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.NEVER),
         types=_types,
         signatures=Signature(tensor("input0"), tensor("input1")),
         outputs=(tensor("output", one_of(BOOL8)),),
@@ -97,6 +99,7 @@ def _select(call: Call) -> np.ndarray:
 
 define(
     OperationCode.SELECT,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types={F32: 3, F16: 3, I32: 3, Q8: 3, Q8S: 4},
     signatures=Signature(tensor("condition", one_of(BOOL8)), tensor("input1"), tensor("input2")),
     infer=_infer_select,

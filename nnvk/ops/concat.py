@@ -17,6 +17,7 @@ from nnvk.ops.shapes import (
     keeps_quantisation,
 )
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -120,6 +121,7 @@ def _split(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.CONCATENATION,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=MOVED,
     signatures=Signature(tensor("inputs", rank=(1, 4), variadic=True), i32("axis")),
     infer=_concatenated_shape,
@@ -128,6 +130,7 @@ define(
 )
 define(
     OperationCode.PACK,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types=dict.fromkeys((F32, F16, I32, Q8, Q8S), 6),
     signatures=Signature(i32("axis"), tensor("inputs", variadic=True)),
     leading="inputs",
@@ -138,6 +141,7 @@ define(
 )
 define(
     OperationCode.SPLIT,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("axis"), i32("num_splits")),
     outputs=(tensor("outputs", variadic=True),),

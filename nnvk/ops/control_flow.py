@@ -8,6 +8,7 @@ from nnvk.base.errors import NnapiError, bad_data
 from nnvk.ops.call import Call, Tensor, UnknownValue
 from nnvk.ops.registry import compatible, define
 from nnvk.ops.signature import BOOL8, Param, Signature, one_of, same, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Model, Operation
 from nnvk.types.operand import OperandType, Shape
@@ -142,6 +143,7 @@ def _model(name: str) -> Param:
 
 define(
     OperationCode.IF,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={BOOL8: 4},
     signatures=Signature(tensor("condition"), _model("then_model"), _model("else_model"), _INPUTS),
     outputs=_OUTPUTS,
@@ -151,6 +153,7 @@ define(
 )
 define(
     OperationCode.WHILE,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={OperandCode.MODEL: 4},
     signatures=Signature(Param("condition_model", same), _model("body_model"), _INPUTS),
     outputs=_OUTPUTS,

@@ -8,6 +8,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import (
+    CONVOLUTION,
     EXPLICIT_PADDING,
     FILTERED,
     IMPLICIT_PADDING,
@@ -20,6 +21,7 @@ from nnvk.ops.linear import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, QUANT8, Signature, activation, boolean, i32
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import Axis, axes, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -81,6 +83,7 @@ _GROUPED = tuple(
 
 define(
     OperationCode.CONV_2D,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION),
     types={**FLOATS, **QUANT8},
     signatures=filter_signatures(),
     infer=_infer,
@@ -90,6 +93,7 @@ define(
 )
 define(
     OperationCode.GROUPED_CONV_2D,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION),
     types={F32: 3, F16: 3, Q8: 3, Q8S: 4},
     signatures=_GROUPED,
     infer=_infer,

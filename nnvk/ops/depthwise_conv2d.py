@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import (
+    CONVOLUTION,
     apply_filter,
     check_channels,
     check_filter_quantisation,
@@ -15,6 +18,7 @@ from nnvk.ops.linear import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, QUANT8, i32
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import Axis, axes, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -81,6 +85,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.DEPTHWISE_CONV_2D,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=replace(CONVOLUTION, summed=slice(1, 3))),
     types={**FLOATS, **QUANT8},
     signatures=filter_signatures(i32("depth_multiplier")),
     infer=_infer,

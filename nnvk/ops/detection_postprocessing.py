@@ -11,6 +11,7 @@ from nnvk.ops.quant import dequantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, I32, Signature, boolean, i32, one_of, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -95,6 +96,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.DETECTION_POSTPROCESSING,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: 3, F16: 3},
     signatures=Signature(
         tensor("scores", rank=3),

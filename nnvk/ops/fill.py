@@ -26,6 +26,7 @@ from nnvk.ops.signature import (
     same,
     tensor,
 )
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -53,6 +54,7 @@ def _rank(call: Call) -> np.ndarray:
 
 define(
     OperationCode.FILL,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types=dict.fromkeys(_TENSORS, 4),
     signatures=Signature(tensor("dims", one_of(I32), rank=1), Param("value", same)),
     leading="value",
@@ -62,6 +64,7 @@ define(
 )
 define(
     OperationCode.RANK,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q8_SYMM, Q8_CHANNEL, Q16_SYMM, Q16_ASYMM), 4),
     signatures=Signature(tensor("input")),
     outputs=(Param("output", one_of(OperandCode.INT32)),),

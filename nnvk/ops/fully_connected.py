@@ -21,6 +21,7 @@ from nnvk.ops.linear import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Q8_CHANNEL, Q8S, Q16_SYMM, QUANT8, Signature, activation, by_type, tensor
+from nnvk.ops.traits import Fp16, Gemm, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -55,6 +56,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.FULLY_CONNECTED,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=Gemm("input", "weights", "bias", summed=slice(1, 2))),
     types={**FLOATS, **QUANT8},
     signatures=Signature(
         tensor("input", rank=(2, 4)),

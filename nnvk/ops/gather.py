@@ -9,6 +9,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -81,6 +82,7 @@ _INTEGERS = one_of(I32)
 
 define(
     OperationCode.GATHER,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("axis"), tensor("indices", _INTEGERS)),
     infer=_gathered_shape,
@@ -90,6 +92,7 @@ define(
 )
 define(
     OperationCode.EMBEDDING_LOOKUP,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types={F32: 1, I32: 3, Q8: 3, F16: 4, Q8S: 4},
     signatures=Signature(tensor("lookup", _INTEGERS, rank=1), tensor("value")),
     leading="value",
@@ -99,6 +102,7 @@ define(
 )
 define(
     OperationCode.HASHTABLE_LOOKUP,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types={F32: 1, I32: 1, Q8: 1},
     signatures=Signature(tensor("lookup", _INTEGERS, rank=1), tensor("key", _INTEGERS, rank=1), tensor("value")),
     leading="value",

@@ -23,6 +23,7 @@ from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation, check_shape
 from nnvk.ops.signature import I32, Q8, Q8S, Q16_SYMM, Signature, boolean, by_type, i32, one_of, real, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.ops.window import layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -99,6 +100,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.GENERATE_PROPOSALS,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=BOX_TYPES,
     signatures=Signature(
         tensor("scores", rank=4),

@@ -11,6 +11,7 @@ from nnvk.ops.quant import dequantize, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, Signature, boolean, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.ops.window import nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -83,6 +84,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.HEATMAP_MAX_KEYPOINT,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=BOX_TYPES,
     signatures=Signature(tensor("heatmap", rank=4), tensor("boxes", boxes_of, rank=2), boolean("nchw")),
     outputs=(tensor("scores"), tensor("keypoints", boxes_of)),

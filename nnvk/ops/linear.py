@@ -47,6 +47,7 @@ from nnvk.ops.signature import (
     i32,
     tensor,
 )
+from nnvk.ops.traits import Gemm
 from nnvk.ops.window import Axis, from_nhwc, to_nhwc, windows
 from nnvk.types.codes import FuseCode, OperationCode
 
@@ -67,6 +68,8 @@ FILTERED = (
     tensor("bias", BIAS_TYPES, rank=1),
 )
 """What every convolution begins with."""
+CONVOLUTION = Gemm("input", "filter", "bias", summed=slice(1, 4))
+"""The trait of convolutions whose filters are [outputs, height, width, inputs]."""
 EXPLICIT_PADDING = tuple(i32(f"padding_{side}") for side in ("left", "right", "top", "bottom"))
 IMPLICIT_PADDING = (i32("padding"),)
 STRIDES = (i32("stride_width"), i32("stride_height"))

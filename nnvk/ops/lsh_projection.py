@@ -10,6 +10,7 @@ from nnvk.ops.farmhash import fingerprint64
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_shape
 from nnvk.ops.signature import F16, F32, I32, Q8, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -65,6 +66,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.LSH_PROJECTION,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: 1, F16: 3},
     signatures=Signature(
         tensor("hash", rank=2),

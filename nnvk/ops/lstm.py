@@ -19,6 +19,7 @@ from nnvk.ops.lstm_cell import (
 from nnvk.ops.recurrent import floats, matrix
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Signature, i32, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -51,6 +52,7 @@ _INPUTS = (
 
 define(
     OperationCode.LSTM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS,
     signatures=(Signature(*_INPUTS), Signature(*_INPUTS, *(replace(param, listed=True) for param in norm_params()))),
     outputs=(tensor("scratch_buffer"), tensor("output_state_out"), tensor("cell_state_out"), tensor("result")),

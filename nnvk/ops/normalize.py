@@ -10,6 +10,7 @@ from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import axis_index
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, Signature, boolean, i32, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -75,6 +76,7 @@ def _instance(call: Call) -> np.ndarray:
 
 define(
     OperationCode.L2_NORMALIZATION,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: 1, F16: 3, Q8: 3, Q8S: 4},
     signatures=Signature(tensor("input", rank=(1, 4)), i32("axis", -1, since=3)),
     infer=_infer,
@@ -83,6 +85,7 @@ define(
 )
 define(
     OperationCode.LOCAL_RESPONSE_NORMALIZATION,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS,
     signatures=Signature(
         tensor("input", rank=(1, 4)), i32("radius"), real("bias"), real("alpha"), real("beta"), i32("axis", -1, since=3)
@@ -92,6 +95,7 @@ define(
 )
 define(
     OperationCode.INSTANCE_NORMALIZATION,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: 3, F16: 3},
     signatures=Signature(tensor("input", rank=4), real("gamma"), real("beta"), real("epsilon"), boolean("nchw")),
     infer=_infer_instance,

@@ -12,6 +12,7 @@ from nnvk.ops.quant import is_quantised, limits
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_2, MOVED_3, MOVED_INT_7, check_shape, keeps_quantisation, keeps_rank
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, by_type, i32, one_of, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -88,13 +89,14 @@ _VALUE = real(
     ),
 )
 
-for _code, _types, _signature, _infer, _reference in (
-    (OperationCode.PAD, MOVED_2, Signature(*_INPUTS), _pad_shape, _pad),
-    (OperationCode.PAD_V2, MOVED_3, Signature(*_INPUTS, _VALUE), _pad_shape, _pad),
-    (OperationCode.MIRROR_PAD, MOVED_INT_7, _MIRRORED, _mirrored_shape, _mirror),
+for _code, _types, _fp16, _signature, _infer, _reference in (
+    (OperationCode.PAD, MOVED_2, Fp16.FOLLOWS, Signature(*_INPUTS), _pad_shape, _pad),
+    (OperationCode.PAD_V2, MOVED_3, Fp16.NEVER, Signature(*_INPUTS, _VALUE), _pad_shape, _pad),
+    (OperationCode.MIRROR_PAD, MOVED_INT_7, Fp16.NEVER, _MIRRORED, _mirrored_shape, _mirror),
 ):
     define(
         _code,
+        traits=Traits(foldable=True, fp16=_fp16),
         types=_types,
         signatures=_signature,
         infer=_infer,

@@ -10,6 +10,7 @@ from nnvk.ops.fused import activate, check_activation
 from nnvk.ops.quant import is_quantised, limits, round_half_away
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, LAYOUT, QUANT8, Signature, activation, i32, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import Axis, axes, from_nhwc, layout_shape, nhwc_shape, to_nhwc, windows
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -91,13 +92,14 @@ def _root_mean_square(call: Call) -> np.ndarray:
     return from_nhwc(activate(np.sqrt(squares / _covered(call)), call.activation, call.output), call.nchw)
 
 
-for _code, _types, _reference in (
-    (OperationCode.AVERAGE_POOL_2D, {**FLOATS, **QUANT8}, _average),
-    (OperationCode.MAX_POOL_2D, {**FLOATS, **QUANT8}, _maximum),
-    (OperationCode.L2_POOL_2D, FLOATS, _root_mean_square),
+for _code, _types, _fp16, _reference in (
+    (OperationCode.AVERAGE_POOL_2D, {**FLOATS, **QUANT8}, Fp16.FOLLOWS, _average),
+    (OperationCode.MAX_POOL_2D, {**FLOATS, **QUANT8}, Fp16.FOLLOWS, _maximum),
+    (OperationCode.L2_POOL_2D, FLOATS, Fp16.NEVER, _root_mean_square),
 ):
     define(
         _code,
+        traits=Traits(foldable=False, fp16=_fp16),
         types=_types,
         signatures=SIGNATURES,
         infer=_infer,

@@ -14,6 +14,7 @@ from nnvk.ops.quant import multiply_by_quantized_multiplier, quantize_multiplier
 from nnvk.ops.recurrent import check, matrix
 from nnvk.ops.registry import define
 from nnvk.ops.signature import I32, Q8, Q16_SYMM, Signature, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -100,6 +101,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.QUANTIZED_16BIT_LSTM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={Q8: 3},
     signatures=Signature(
         tensor("input", rank=2),

@@ -18,6 +18,7 @@ from nnvk.ops.recurrent import matrix, present
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation
 from nnvk.ops.signature import I32, Q8_SYMM, Q8S, Q16_SYMM, Signature, i32, one_of, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -167,6 +168,7 @@ def _project(call: Call, hidden: np.ndarray) -> np.ndarray:
 
 define(
     OperationCode.QUANTIZED_LSTM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={Q8S: 4},
     signatures=Signature(
         tensor("input", rank=2),

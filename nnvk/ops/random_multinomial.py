@@ -15,6 +15,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_size
 from nnvk.ops.signature import F16, F32, I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -75,6 +76,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.RANDOM_MULTINOMIAL,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.RANDOM | Effect.CHECKS_DATA),
     types={F32: 3, F16: 3},
     signatures=Signature(tensor("input", rank=2), i32("samples"), tensor("seeds", one_of(I32))),
     outputs=(tensor("output", one_of(I32)),),

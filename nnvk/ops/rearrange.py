@@ -18,6 +18,7 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -88,10 +89,11 @@ def _shuffle(call: Call) -> np.ndarray:
 
 _INTEGERS = one_of(I32)
 
-for _code, _types, _signature, _infer, _reference in (
+for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.TRANSPOSE,
         MOVED_2,
+        Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.TRANSPOSED),
         Signature(tensor("input", rank=(1, 4)), optional_tensor("perm", _INTEGERS, rank=1)),
         _transposed_shape,
         _transpose,
@@ -99,6 +101,7 @@ for _code, _types, _signature, _infer, _reference in (
     (
         OperationCode.TILE,
         MOVED_INT_3,
+        Traits(foldable=True, fp16=Fp16.NEVER),
         Signature(tensor("input"), tensor("multiples", _INTEGERS)),
         _tiled_shape,
         _tile,
@@ -106,6 +109,7 @@ for _code, _types, _signature, _infer, _reference in (
     (
         OperationCode.REVERSE,
         MOVED_INT_7,
+        Traits(foldable=True, fp16=Fp16.NEVER),
         Signature(tensor("input", rank=(1, 8)), tensor("axis", _INTEGERS, rank=1)),
         _reversed_shape,
         _reverse,
@@ -113,6 +117,7 @@ for _code, _types, _signature, _infer, _reference in (
     (
         OperationCode.CHANNEL_SHUFFLE,
         MOVED_3,
+        Traits(foldable=False, fp16=Fp16.FOLLOWS),
         Signature(tensor("input", rank=(1, 4)), i32("num_groups"), i32("axis")),
         _shuffled_shape,
         _shuffle,
@@ -120,6 +125,7 @@ for _code, _types, _signature, _infer, _reference in (
 ):
     define(
         _code,
+        traits=_traits,
         types=_types,
         signatures=_signature,
         infer=_infer,

@@ -20,6 +20,7 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import BOOL8, F16, F32, I32, Signature, boolean, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -81,6 +82,7 @@ MEAN_INPUTS = (*_INPUTS, i32("keep_dims"))
 
 define(
     OperationCode.MEAN,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=MOVED_2,
     signatures=Signature(*MEAN_INPUTS),
     infer=nonempty_reduced_shape,
@@ -98,6 +100,7 @@ for _code, _types, _fold, _infer in (
 ):
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.NEVER),
         types=_types,
         signatures=Signature(*_INPUTS, boolean("keep_dims")),
         infer=_infer,

@@ -13,6 +13,7 @@ import numpy as np
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.ops.call import Call, Tensor, Unknown, UnknownValue
 from nnvk.ops.signature import EXTENSIONS_SINCE, Q16_SYMM, Param, Signature, same, tensor
+from nnvk.ops.traits import Traits
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, elements
 from nnvk.types.extension import AnyCode, ExtendedOperationCode, KnownCode
@@ -33,6 +34,7 @@ class OpDef:
     """Leading types, each with the feature level (1 to 8) that brought it."""
     signatures: tuple[Signature, ...]
     outputs: tuple[Param, ...]
+    traits: Traits
     infer: Infer
     """Shapes of the outputs. Checks shapes and values on the way: raises BAD_DATA with the reason."""
     reference: Reference | None
@@ -51,6 +53,7 @@ _registry: dict[KnownCode, OpDef] = {}
 def define(
     code: KnownCode,
     *,
+    traits: Traits,
     types: Mapping[OperandCode, int],
     signatures: Sequence[Signature] | Signature,
     infer: Infer,
@@ -68,7 +71,7 @@ def define(
     if code in _registry:
         raise ValueError(f"{code.name} is defined twice")
     overloads = (signatures,) if isinstance(signatures, Signature) else tuple(signatures)
-    definition = OpDef(code, types, overloads, tuple(outputs), infer, reference, validate, leading, largest)
+    definition = OpDef(code, types, overloads, tuple(outputs), traits, infer, reference, validate, leading, largest)
     _registry[code] = definition
     if wide:
         _registry[ExtendedOperationCode[code.name]] = replace(definition, types={Q16_SYMM: EXTENSIONS_SINCE})

@@ -19,6 +19,7 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -69,6 +70,7 @@ for _code, _types, _rank, _parameter, _infer in (
 ):
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.RESHAPED),
         types=_types,
         signatures=Signature(tensor("input", rank=_rank), _parameter),
         infer=_infer,

@@ -12,6 +12,7 @@ from nnvk.ops.quant import is_quantised, limits, saturate
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_3, keeps_quantisation
 from nnvk.ops.signature import F32, LAYOUT, Signature, boolean, i32, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -116,6 +117,7 @@ for _code, _types, _reference in (
 ):
     define(
         _code,
+        traits=Traits(foldable=False, fp16=Fp16.FOLLOWS),
         types=_types,
         signatures=SIGNATURES,
         infer=_infer,

@@ -25,6 +25,7 @@ from nnvk.ops.recurrent import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Param, Signature, activation, boolean, i32, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -91,6 +92,7 @@ def _reference_step(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.RNN,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS,
     signatures=Signature(tensor("input", rank=2), *_cell_params(any_shape=True), activation()),
     outputs=(tensor("hidden_state_out"), tensor("result")),
@@ -118,6 +120,7 @@ def _reference_sequence(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS_3,
     signatures=Signature(tensor("input", rank=3), *_cell_params(), activation(), i32("time_major")),
     outputs=(tensor("result"), optional_tensor("hidden_state_out", since=4)),
@@ -152,6 +155,7 @@ def _reference_bidirectional(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.BIDIRECTIONAL_SEQUENCE_RNN,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS_3,
     signatures=Signature(
         tensor("input", rank=3),

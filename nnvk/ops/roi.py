@@ -27,6 +27,7 @@ from nnvk.ops.quant import (
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation
 from nnvk.ops.signature import I32, Param, Signature, boolean, i32, one_of, real, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -189,6 +190,7 @@ def _interpolate(source: np.ndarray, batches: np.ndarray, rows: _Neighbours, col
 
 define(
     OperationCode.ROI_ALIGN,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=BOX_TYPES,
     signatures=_params(i32("height_sampling_ratio"), i32("width_sampling_ratio")),
     infer=_infer_align,
@@ -240,6 +242,7 @@ def _pool(call: Call) -> np.ndarray:
 
 define(
     OperationCode.ROI_POOLING,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=BOX_TYPES,
     signatures=_params(),
     infer=_infer,

@@ -30,6 +30,7 @@ from nnvk.ops.recurrent import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import Signature, boolean, i32, optional_tensor, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -59,6 +60,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.UNIDIRECTIONAL_SEQUENCE_LSTM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS_3,
     signatures=Signature(
         tensor("input", rank=3), *weight_params(), *state_params(), *_OPTIONS, boolean("time_major"), *norm_params()
@@ -115,6 +117,7 @@ def _reference_bidirectional(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.BIDIRECTIONAL_SEQUENCE_LSTM,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS_3,
     signatures=Signature(
         tensor("input", rank=3),

@@ -9,6 +9,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, keeps_quantisation, vector
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -73,6 +74,7 @@ _INTEGERS = one_of(I32)
 
 define(
     OperationCode.SLICE,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), tensor("begin", _INTEGERS, rank=1), tensor("size", _INTEGERS, rank=1)),
     infer=_slice_shape,
@@ -82,6 +84,7 @@ define(
 )
 define(
     OperationCode.STRIDED_SLICE,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
     types=MOVED_2,
     signatures=Signature(
         tensor("input", rank=(1, 4)),

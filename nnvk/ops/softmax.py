@@ -11,6 +11,7 @@ from nnvk.ops.quant import is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import axis_index
 from nnvk.ops.signature import F16, F32, FLOATS, Q8, Q8S, Q16_SYMM, QUANT8, Signature, i32, real, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.unary import fixed_output
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -57,6 +58,7 @@ def _log_softmax(call: Call) -> np.ndarray:
 
 define(
     OperationCode.SOFTMAX,
+    traits=Traits(foldable=False, fp16=Fp16.FOLLOWS),
     types={**FLOATS, **QUANT8},
     signatures=Signature(tensor("input", rank=(1, 4)), real("beta"), i32("axis", -1, since=3)),
     infer=_infer,
@@ -66,6 +68,7 @@ define(
 )
 define(
     OperationCode.LOG_SOFTMAX,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: 3, F16: 3},
     signatures=Signature(tensor("input"), real("beta"), i32("axis")),
     infer=_infer_log,

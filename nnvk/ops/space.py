@@ -13,6 +13,7 @@ from nnvk.ops.quant import is_quantised
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED, MOVED_2, check_shape, keeps_quantisation, vector
 from nnvk.ops.signature import I32, LAYOUT, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import from_nhwc, layout_shape, nhwc_shape, to_nhwc
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -131,6 +132,7 @@ for _code, _types, _signature, _infer, _reference in (
 ):
     define(
         _code,
+        traits=Traits(foldable=False, fp16=Fp16.FOLLOWS),
         types=_types,
         signatures=_signature,
         infer=_infer,

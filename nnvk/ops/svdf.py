@@ -18,6 +18,7 @@ from nnvk.ops.recurrent import (
 )
 from nnvk.ops.registry import define
 from nnvk.ops.signature import FLOATS, Signature, activation, i32, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -60,6 +61,7 @@ def _reference(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.SVDF,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types=FLOATS,
     signatures=Signature(
         tensor("input", rank=2),

@@ -9,6 +9,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, keeps_quantisation
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -29,6 +30,7 @@ def _top(call: Call) -> list[np.ndarray]:
 
 define(
     OperationCode.TOPK_V2,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("k")),
     outputs=(tensor("output"), tensor("indices", one_of(I32))),

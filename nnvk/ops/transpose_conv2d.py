@@ -8,6 +8,7 @@ from nnvk.base.errors import bad_data
 from nnvk.ops.call import Call
 from nnvk.ops.fused import check_activation
 from nnvk.ops.linear import (
+    CONVOLUTION,
     EXPLICIT_PADDING,
     FILTERED,
     STRIDES,
@@ -18,6 +19,7 @@ from nnvk.ops.linear import (
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import vector
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, activation, boolean, i32, one_of, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.ops.window import Axis, layout_shape, nhwc_shape
 from nnvk.types.codes import OperationCode, PaddingCode
 from nnvk.types.operand import Shape
@@ -131,6 +133,7 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.TRANSPOSE_CONV_2D,
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION),
     types={F32: 3, F16: 3, Q8: 3, Q8S: 4},
     signatures=SIGNATURES,
     infer=_infer,

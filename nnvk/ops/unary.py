@@ -14,6 +14,7 @@ from nnvk.ops.interpolated import UNIT
 from nnvk.ops.quant import dequantize, is_quantised, quantize
 from nnvk.ops.registry import define
 from nnvk.ops.signature import BOOL8, F16, F32, FLOATS, I32, Q8, Q8S, Q16_SYMM, QUANT8, UP_TO_4, Signature, tensor
+from nnvk.ops.traits import Elementwise, Fp16, Function, Traits
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.operand import Shape
 
@@ -78,25 +79,33 @@ def _clip_reference(activation: FuseCode) -> Callable[[Call], np.ndarray]:
 
 _UNIT = fixed_output(1 / 256, {Q8: 0, Q8S: -128})
 _SYMMETRIC_UNIT = fixed_output(1 / 128, {Q8: 128, Q8S: 0})
-_Row = tuple[Map, Mapping[OperandCode, int], Callable[[Call], None] | None]
+_Row = tuple[Map, Mapping[OperandCode, int], Fp16, Callable[[Call], None] | None]
 
 _MAPS: dict[OperationCode, _Row] = {
-    OperationCode.ABS: (np.abs, {**FLOATS, F32: 3, I32: 4}, None),
-    OperationCode.EXP: (np.exp, {F32: 3, F16: 3}, None),
-    OperationCode.FLOOR: (np.floor, FLOATS, None),
-    OperationCode.LOG: (np.log, {F32: 3, F16: 3}, None),
-    OperationCode.LOGICAL_NOT: (np.logical_not, {BOOL8: 3}, None),
-    OperationCode.LOGISTIC: (logistic, {**FLOATS, **QUANT8}, _UNIT),
-    OperationCode.NEG: (np.negative, {F32: 3, F16: 3, I32: 3}, None),
-    OperationCode.RSQRT: (lambda x: 1 / np.sqrt(x), {F32: 3, F16: 3, Q8: 7, Q8S: 7}, None),
-    OperationCode.SIN: (np.sin, {F32: 3, F16: 3}, None),
-    OperationCode.SQRT: (np.sqrt, {F32: 3, F16: 3}, None),
-    OperationCode.TANH: (np.tanh, {F32: 1, F16: 3, Q8: 3, Q8S: 4}, _SYMMETRIC_UNIT),
+    OperationCode.ABS: (np.abs, {**FLOATS, F32: 3, I32: 4}, Fp16.FOLLOWS, None),
+    OperationCode.EXP: (np.exp, {F32: 3, F16: 3}, Fp16.NEVER, None),
+    OperationCode.FLOOR: (np.floor, FLOATS, Fp16.NEVER, None),
+    OperationCode.LOG: (np.log, {F32: 3, F16: 3}, Fp16.NEVER, None),
+    OperationCode.LOGICAL_NOT: (np.logical_not, {BOOL8: 3}, Fp16.NEVER, None),
+    OperationCode.LOGISTIC: (logistic, {**FLOATS, **QUANT8}, Fp16.FOLLOWS, _UNIT),
+    OperationCode.NEG: (np.negative, {F32: 3, F16: 3, I32: 3}, Fp16.FOLLOWS, None),
+    OperationCode.RSQRT: (lambda x: 1 / np.sqrt(x), {F32: 3, F16: 3, Q8: 7, Q8S: 7}, Fp16.NEVER, None),
+    OperationCode.SIN: (np.sin, {F32: 3, F16: 3}, Fp16.NEVER, None),
+    OperationCode.SQRT: (np.sqrt, {F32: 3, F16: 3}, Fp16.NEVER, None),
+    OperationCode.TANH: (np.tanh, {F32: 1, F16: 3, Q8: 3, Q8S: 4}, Fp16.FOLLOWS, _SYMMETRIC_UNIT),
 }
+
+
+def _elementwise(code: OperationCode) -> Elementwise | None:
+    """The trait of a function of real numbers, whose kind and number have the name of the operation."""
+    return None if code is OperationCode.LOGICAL_NOT else Elementwise(code.name.lower(), function=Function[code.name])
+
+
 _AT_MOST_4 = (OperationCode.LOGISTIC, OperationCode.TANH)
-for _code, (_map, _types, _rule) in _MAPS.items():
+for _code, (_map, _types, _fp16, _rule) in _MAPS.items():
     define(
         _code,
+        traits=Traits(foldable=True, fp16=_fp16, elementwise=_elementwise(_code)),
         types=_types,
         signatures=Signature(tensor("input", rank=UP_TO_4 if _code in _AT_MOST_4 else None)),
         infer=same_shape,
@@ -113,6 +122,7 @@ _CLIPS = {
 for _code, _activation in _CLIPS.items():
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("clamp", clip=_activation)),
         types={**FLOATS, **QUANT8},
         signatures=Signature(tensor("input", rank=UP_TO_4)),
         infer=same_shape,

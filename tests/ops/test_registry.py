@@ -7,6 +7,7 @@ from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.ops import registry
 from nnvk.ops.call import UnknownValue
 from nnvk.ops.signature import FLOATS, I32, REQUIRED, Signature, activation, i32, one_of, optional_tensor, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.operand import OperandType
@@ -208,6 +209,7 @@ class TestDefinitions:
         with pytest.raises(ValueError, match="RESHAPE is defined twice"):
             registry.define(
                 OperationCode.RESHAPE,
+                traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
                 types=FLOATS,
                 signatures=Signature(tensor("input")),
                 infer=lambda call: [],

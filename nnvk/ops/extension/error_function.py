@@ -11,6 +11,7 @@ import numpy as np
 
 from nnvk.ops.registry import define
 from nnvk.ops.signature import F16, F32, Signature, boolean, tensor
+from nnvk.ops.traits import Elementwise, Fp16, Function, Traits
 from nnvk.ops.unary import same_shape
 from nnvk.types.extension import ExtendedOperationCode
 
@@ -34,6 +35,7 @@ def _gelu(x: np.ndarray, approximate: bool) -> np.ndarray:
 
 define(
     ExtendedOperationCode.ERF,
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("erf", function=Function.ERF)),
     types=_TYPES,
     signatures=Signature(tensor("input")),
     infer=same_shape,
@@ -41,6 +43,11 @@ define(
 )
 define(
     ExtendedOperationCode.GELU,
+    traits=Traits(
+        foldable=True,
+        fp16=Fp16.FOLLOWS,
+        elementwise=Elementwise("gelu", function=Function.GELU, approximate=("gelu_by_tanh", Function.GELU_BY_TANH)),
+    ),
     types=_TYPES,
     signatures=Signature(tensor("input"), boolean("approximate", False)),
     infer=same_shape,

@@ -12,6 +12,7 @@ from nnvk.ops.extension.places import ELEMENTS, check_places, depth_of, flat_pla
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import at_least_1d, keeps_quantisation
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -45,6 +46,7 @@ def _gather_nd(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.GATHER_ND,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=ELEMENTS,
     signatures=Signature(tensor("input"), tensor("indices", one_of(I32)), i32("batch_dims", 0)),
     infer=_gathered_shape,

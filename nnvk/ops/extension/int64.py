@@ -28,6 +28,7 @@ from nnvk.ops.signature import (
     optional_tensor,
     tensor,
 )
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -105,6 +106,7 @@ for _code, _function in (
 ):
     define(
         _code,
+        traits=Traits(foldable=True, fp16=Fp16.NEVER),
         types=_TYPES,
         signatures=_PAIR,
         outputs=_WORDS,
@@ -114,6 +116,7 @@ for _code, _function in (
 
 define(
     Op.COMPARE_INT64,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types=_TYPES,
     signatures=_PAIR,
     infer=lambda call: [_pair_shape(call)],
@@ -132,6 +135,7 @@ def _from_float(call: Call) -> list[np.ndarray]:
 
 define(
     Op.FLOAT_TO_INT64,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types={F32: EXTENSIONS_SINCE},
     signatures=Signature(tensor("input")),
     outputs=(tensor("low", one_of(I32)), tensor("high", one_of(I32))),
@@ -147,6 +151,7 @@ def _word_shape(call: Call) -> list[Shape]:
 
 define(
     Op.INT64_TO_FLOAT,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types=_TYPES,
     signatures=Signature(tensor("low"), tensor("high")),
     outputs=(tensor("output", one_of(F32)),),
@@ -175,6 +180,7 @@ def _narrow_shape(call: Call) -> list[Shape]:
 
 define(
     Op.INT64_TO_INT32,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=_TYPES,
     signatures=Signature(tensor("low"), optional_tensor("high"), boolean("is_unsigned", False)),
     infer=_narrow_shape,

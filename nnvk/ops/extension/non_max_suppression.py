@@ -23,6 +23,7 @@ from nnvk.ops.signature import (
     real,
     tensor,
 )
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -128,6 +129,7 @@ def _non_max_suppression(call: Call) -> list[np.ndarray]:
 
 define(
     ExtendedOperationCode.NON_MAX_SUPPRESSION,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER),
     types={F32: EXTENSIONS_SINCE},
     signatures=Signature(
         tensor("boxes", rank=3),

@@ -14,6 +14,7 @@ from nnvk.ops.boxes import check_batch_indexes, check_rois
 from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.signature import EXTENSIONS_SINCE, F32, I32, Signature, boolean, i32, one_of, real, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -91,6 +92,7 @@ def _align(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.ROI_ALIGN_V2,
+    traits=Traits(foldable=False, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types={F32: EXTENSIONS_SINCE},
     signatures=Signature(
         tensor("input", rank=4),

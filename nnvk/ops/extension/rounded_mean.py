@@ -10,6 +10,7 @@ from nnvk.ops.reduce import MEAN_INPUTS, nonempty_reduced_shape, reduced_axes, r
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import keeps_quantisation
 from nnvk.ops.signature import Q8, Q8S, Signature
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 
 
@@ -23,6 +24,7 @@ def _rounded_mean(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.ROUNDED_MEAN,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types={Q8: 3, Q8S: 4},
     signatures=Signature(*MEAN_INPUTS),
     infer=nonempty_reduced_shape,

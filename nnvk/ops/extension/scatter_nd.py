@@ -14,6 +14,7 @@ from nnvk.ops.extension.places import ELEMENTS, check_places, depth_of, flat_pla
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation, check_shape, vector
 from nnvk.ops.signature import F16, F32, I32, Signature, i32, one_of, tensor
+from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -91,6 +92,7 @@ def _scatter_nd(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.SCATTER_ND,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
     types=ELEMENTS,
     signatures=(
         Signature(tensor("indices", one_of(I32)), tensor("updates"), tensor("shape", one_of(I32), rank=1)),

@@ -9,6 +9,7 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import check_same_quantisation, check_shape
 from nnvk.ops.signature import Q8, Q8S, Q16_SYMM, Signature, by_type, tensor
+from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import Shape
 
@@ -36,6 +37,7 @@ def _table_lookup(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.TABLE_LOOKUP,
+    traits=Traits(foldable=True, fp16=Fp16.NEVER),
     types={Q8: 3, Q8S: 4, Q16_SYMM: 3},
     signatures=Signature(tensor("input"), tensor("table", _AS_WIDE, rank=1)),
     outputs=(tensor("output", _AS_WIDE),),

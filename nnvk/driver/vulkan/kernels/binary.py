@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
 from nnvk.driver.vulkan.lowering.dtypes import Q8, dtype, of
-from nnvk.driver.vulkan.lowering.elementwise import CHAIN
+from nnvk.driver.vulkan.lowering.elementwise import CHAIN, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, sign_push, zero_point
@@ -21,31 +18,8 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """An operation of the family."""
-
-    kind: str
-    """Of the shader."""
-    dtypes: str
-    """The shader's data types."""
-    inputs: tuple[str, str] = ("input0", "input1")
-    is_fused: bool = False
-    """Whether an activation follows."""
-
-
-ROWS: Mapping[OperationCode, Row] = {
-    OperationCode.ADD: Row("add", "f32 f16 i32 q8 q16", is_fused=True),
-    OperationCode.SUB: Row("sub", "f32 f16 i32 q8 q16", is_fused=True),
-    OperationCode.MUL: Row("mul", "f32 f16 i32 q8 q16", is_fused=True),
-    OperationCode.DIV: Row("div", "f32 f16 i32", is_fused=True),
-    OperationCode.MAXIMUM: Row("max", "f32 f16 i32 q8 q16"),
-    OperationCode.MINIMUM: Row("min", "f32 f16 i32 q8 q16"),
-    OperationCode.POW: Row("pow", "f32 f16", ("base", "exponent")),
-    OperationCode.PRELU: Row("prelu", "f32 f16 q8 q16", ("input", "alpha")),
-}
-_DTYPES = {row.kind: row.dtypes.split() for row in ROWS.values()}
+_TRAITS = operations_on(2)
+_DTYPES = {trait.kind: types_of(code) for code, trait in _TRAITS.items()}
 
 BINARY = Shader(
     "binary",
@@ -58,9 +32,9 @@ LOCAL = 64
 
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation; equal shapes need no addresses."""
-    row, output = ROWS[call.code], call.output
-    inputs: list[Tensor] = [getattr(call, name) for name in row.inputs]
-    rescaled = row.kind not in ("max", "min")
+    trait, output = _TRAITS[call.code], call.output
+    inputs: list[Tensor] = [getattr(call, name) for name in trait.operands]
+    rescaled = trait.kind not in ("max", "min")
     lhs, rhs = (g.tensor(tensor) if rescaled else requantised(g, tensor, output) for tensor in inputs)
     count = -(-output.size // 4)
     push: dict[str, int | float] = {**sign_push(output)}
@@ -69,10 +43,10 @@ def lower(call: Call, g: Lowering) -> None:
         push |= _rescaling(call, *inputs)
         if of(output) is Q8:
             small = {"SMALL": are_small_shifts(int(push[f"{side}_shift"]) for side in ("lhs", "rhs", "dst"))}
-    if row.is_fused:
+    if trait.is_fused:
         push |= clamp(call)
     g.dispatch(
-        BINARY.variant(KIND=row.kind, DTYPE=dtype(output)),
+        BINARY.variant(KIND=trait.kind, DTYPE=dtype(output)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, **broadcast_spec(output, *inputs), **small},
         tensors={"lhs": lhs, "rhs": rhs, "dst": g.tensor(output)},
@@ -83,9 +57,9 @@ def lower(call: Call, g: Lowering) -> None:
     )
 
 
-for _code, _row in ROWS.items():
+for _code, _trait in _TRAITS.items():
     _shaders = BINARY, LOOKUP, LOOKUP_16, CHAIN, ROUND_ROWS, NORMALIZE_ROWS
-    kernel(_code, shaders=_shaders, refuse=up_to_rank(4, *_row.inputs))(lower)
+    kernel(_code, shaders=_shaders, refuse=up_to_rank(4, *_trait.operands))(lower)
 
 
 def _rescaling(call: Call, first: Tensor, second: Tensor) -> dict[str, int | float]:

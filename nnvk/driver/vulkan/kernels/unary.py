@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
-from nnvk.driver.vulkan.lowering.elementwise import CHAIN, DENSE
+from nnvk.driver.vulkan.lowering.elementwise import CHAIN, DENSE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import lookup_table
@@ -15,38 +13,20 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.fused import REAL_RANGES
 from nnvk.ops.quant import is_quantised, requantize
-from nnvk.types.codes import OperationCode
-from nnvk.types.extension import ExtendedOperationCode, KnownCode
+from nnvk.types.codes import FuseCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode
 
-# Kind of the shader, and the limits of a clamp.
-_KINDS: dict[KnownCode, tuple[str, float, float]] = {
-    OperationCode.ABS: ("abs", 0.0, 0.0),
-    OperationCode.ELU: ("elu", 0.0, 0.0),
-    OperationCode.EXP: ("exp", 0.0, 0.0),
-    OperationCode.FLOOR: ("floor", 0.0, 0.0),
-    OperationCode.HARD_SWISH: ("hard_swish", 0.0, 0.0),
-    OperationCode.LOG: ("log", 0.0, 0.0),
-    OperationCode.LOGISTIC: ("logistic", 0.0, 0.0),
-    OperationCode.NEG: ("neg", 0.0, 0.0),
-    OperationCode.RELU: ("clamp", 0.0, math.inf),
-    OperationCode.RELU1: ("clamp", -1.0, 1.0),
-    OperationCode.RELU6: ("clamp", 0.0, 6.0),
-    OperationCode.RSQRT: ("rsqrt", 0.0, 0.0),
-    OperationCode.SIN: ("sin", 0.0, 0.0),
-    OperationCode.SQRT: ("sqrt", 0.0, 0.0),
-    OperationCode.TANH: ("tanh", 0.0, 0.0),
-    ExtendedOperationCode.ERF: ("erf", 0.0, 0.0),
-    ExtendedOperationCode.GELU: ("gelu", 0.0, 0.0),
-}
-_BY_TANH = "gelu_by_tanh"
-"""The kind of GELU where it is approximate."""
-_ON_INTEGERS = ("abs", "neg")
+_TRAITS = operations_on(1)
+_KINDS = {trait.kind for trait in _TRAITS.values()}
+_APPROXIMATE = {trait.approximate[0] for trait in _TRAITS.values() if trait.approximate is not None}
+_ON_INTEGERS = {trait.kind for code, trait in _TRAITS.items() if I32.name in types_of(code)}
 
 UNARY = Shader(
     "unary",
     where=lambda choice: choice["DTYPE"] != I32.name or choice["KIND"] in _ON_INTEGERS,
-    KIND=sorted({*(kind for kind, _, _ in _KINDS.values()), _BY_TANH}),
+    KIND=sorted(_KINDS | _APPROXIMATE),
     DTYPE=("f32", "f16", "i32"),
 )
 LOOKUP = Shader("lookup")
@@ -54,15 +34,17 @@ LOOKUP_16 = Shader("lookup_16")
 LOCAL = 64
 
 
-@kernel(*_KINDS, shaders=(UNARY, LOOKUP, LOOKUP_16, CHAIN))
+@kernel(*_TRAITS, shaders=(UNARY, LOOKUP, LOOKUP_16, CHAIN))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
     if is_quantised(call.input.code):
         lower_steps(call, g)
         return
-    kind, low, high = _KINDS[call.code]
-    if call.has("approximate") and call.approximate:
-        kind = _BY_TANH
+    trait = _TRAITS[call.code]
+    kind = trait.kind
+    if trait.approximate is not None and call.approximate:
+        kind, _ = trait.approximate
+    low, high = (0.0, 0.0) if trait.clip is FuseCode.NONE else REAL_RANGES[trait.clip]
     count = -(-call.input.size // 4)
     g.dispatch(
         UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),

@@ -68,6 +68,11 @@ def of(tensor: Tensor) -> DType:
         raise TypeError(f"{tensor.name} is {tensor.code.name}, which has no data type in shaders") from None
 
 
+def named(code: OperandCode) -> str:
+    """The value of the axis DTYPE for computing with the elements of a type. Raises KeyError as `of` does TypeError."""
+    return _OF[code].name
+
+
 def dtype(tensor: Tensor) -> str:
     """The value of the axis DTYPE for computing with a tensor's elements."""
     return of(tensor).name

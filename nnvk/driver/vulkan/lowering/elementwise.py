@@ -10,10 +10,13 @@ from enum import IntEnum
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.divide import magic
-from nnvk.driver.vulkan.lowering.dtypes import DType
+from nnvk.driver.vulkan.lowering.dtypes import DType, named
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops import registry
+from nnvk.ops.traits import Elementwise, Function
+from nnvk.types.extension import KnownCode
 
 CHAIN = Shader("chain", DTYPE=("f32", "f16"), LENGTH=("short", "long"))
 LOCAL = 64
@@ -28,33 +31,16 @@ _OPEN = 64
 _FIRST_SOURCE, _FIRST_NUMBER, _FIRST_STEP = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
 
 
-class Code(IntEnum):
-    """Operations, as `shaders/include/elementwise.glsl` numbers them."""
+def operations_on(operands: int) -> dict[KnownCode, Elementwise]:
+    """The elementwise operations on so many operands, with their traits."""
+    traits = {definition.code: definition.traits.elementwise for definition in registry.definitions().values()}
+    return {code: trait for code, trait in traits.items() if trait is not None and len(trait.operands) == operands}
 
-    ADD = 1
-    SUB = 2
-    MUL = 3
-    DIV = 4
-    MAXIMUM = 5
-    MINIMUM = 6
-    PRELU = 7
-    AT_LEAST = 8
-    AT_MOST = 9
-    ABS = 10
-    NEG = 11
-    FLOOR = 12
-    EXP = 13
-    ELU = 14
-    HARD_SWISH = 15
-    LOG = 16
-    LOGISTIC = 17
-    RSQRT = 18
-    SIN = 19
-    SQRT = 20
-    TANH = 21
-    ERF = 22
-    GELU = 23
-    GELU_BY_TANH = 24
+
+def types_of(code: KnownCode) -> frozenset[str]:
+    """The values of the axis DTYPE for the types of an operation, those of the extension included."""
+    definitions = (each for each in registry.definitions().values() if each.code is code)
+    return frozenset(named(type_) for definition in definitions for type_ in definition.types)
 
 
 class Spread(IntEnum):
@@ -106,7 +92,7 @@ Value = Source | Number | Result
 class Step:
     """One operation of a program. What has but one operand takes it twice."""
 
-    code: Code
+    function: Function
     left: Value
     right: Value
     is_open: bool = False
@@ -115,7 +101,7 @@ class Step:
     @property
     def word(self) -> int:
         """As elementwise.glsl has it."""
-        return int(self.code) | (_OPEN if self.is_open else 0)
+        return int(self.function) | (_OPEN if self.is_open else 0)
 
 
 class Program:
@@ -126,7 +112,7 @@ class Program:
         self.numbers: dict[Number, int] = {}
         self.steps: list[Step] = []
 
-    def add(self, code: Code, left: Value, right: Value | None = None) -> Result:
+    def add(self, function: Function, left: Value, right: Value | None = None) -> Result:
         """One operation more. One on a single operand takes it twice."""
         right = left if right is None else right
         for value in (left, right):
@@ -134,7 +120,7 @@ class Program:
                 self.sources.setdefault(value, len(self.sources))
             elif isinstance(value, Number):
                 self.numbers.setdefault(value, len(self.numbers))
-        self.steps.append(Step(code, left, right))
+        self.steps.append(Step(function, left, right))
         return Result(len(self.steps) - 1)
 
     def limit(self, value: Value, low: float, high: float, *, is_stored: bool) -> Result:
@@ -142,12 +128,12 @@ class Program:
 
         ``is_stored``: it is an operation by itself, so that others may take the value as it was stored before.
         """
-        for code, end in ((Code.AT_LEAST, low), (Code.AT_MOST, high)):
+        for function, end in ((Function.AT_LEAST, low), (Function.AT_MOST, high)):
             if math.isfinite(end):
                 if isinstance(value, Result) and not is_stored:
                     self.steps[value.step] = replace(self.steps[value.step], is_open=True)
-                value = self.add(code, value, Number.of(end))
-        return value if isinstance(value, Result) else self.add(Code.AT_LEAST, value, Number.of(-math.inf))
+                value = self.add(function, value, Number.of(end))
+        return value if isinstance(value, Result) else self.add(Function.AT_LEAST, value, Number.of(-math.inf))
 
     @property
     def fits(self) -> bool:

@@ -7,7 +7,7 @@ long as it stays about as large. What a model takes and gives, and what other op
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +15,11 @@ import numpy as np
 from nnvk.driver.vulkan.lowering.convert import convert
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import Fp16
 from nnvk.types.codes import ExtensionCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, DeferredConstant
-from nnvk.types.extension import AnyCode, ExtendedOperationCode
 from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import Shape
 
@@ -28,61 +29,6 @@ _SMALLEST = 2.0**-14
 """Of those with all digits."""
 HALVES, FLOATS = "16-bit floats between operations", "32-bit floats between operations"
 """The ways to compute a relaxed model."""
-
-PRODUCTS = frozenset(
-    {
-        OperationCode.BATCH_MATMUL,
-        OperationCode.CONV_2D,
-        OperationCode.DEPTHWISE_CONV_2D,
-        OperationCode.FULLY_CONNECTED,
-        OperationCode.GROUPED_CONV_2D,
-        OperationCode.TRANSPOSE_CONV_2D,
-    }
-)
-"""Where halves begin."""
-FOLLOWERS: frozenset[AnyCode] = frozenset(
-    {
-        OperationCode.ABS,
-        OperationCode.ADD,
-        OperationCode.AVERAGE_POOL_2D,
-        OperationCode.BATCH_TO_SPACE_ND,
-        OperationCode.CHANNEL_SHUFFLE,
-        OperationCode.CONCATENATION,
-        OperationCode.DEPTH_TO_SPACE,
-        OperationCode.ELU,
-        OperationCode.EXPAND_DIMS,
-        OperationCode.HARD_SWISH,
-        OperationCode.LOGISTIC,
-        OperationCode.MAXIMUM,
-        OperationCode.MAX_POOL_2D,
-        OperationCode.MEAN,
-        OperationCode.MINIMUM,
-        OperationCode.MUL,
-        OperationCode.NEG,
-        OperationCode.PAD,
-        OperationCode.PRELU,
-        OperationCode.RELU,
-        OperationCode.RELU1,
-        OperationCode.RELU6,
-        OperationCode.RESHAPE,
-        OperationCode.RESIZE_BILINEAR,
-        OperationCode.RESIZE_NEAREST_NEIGHBOR,
-        OperationCode.SLICE,
-        OperationCode.SOFTMAX,
-        OperationCode.SPACE_TO_BATCH_ND,
-        OperationCode.SPACE_TO_DEPTH,
-        OperationCode.SPLIT,
-        OperationCode.SQUEEZE,
-        OperationCode.STRIDED_SLICE,
-        OperationCode.SUB,
-        OperationCode.TANH,
-        OperationCode.TRANSPOSE,
-        ExtendedOperationCode.ERF,
-        ExtendedOperationCode.GELU,
-    }
-)
-"""What takes halves where it gets any. Not squares, powers and their like: they leave the range of 16-bit floats."""
-
 
 _ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
 _APPLIED_BY = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
@@ -107,12 +53,18 @@ def halves(model: Model) -> list[bool]:
         halved = (
             _may_be_halved(model, operation)
             and not (normalises or statistics.intersection(operation.outputs))
-            and (operation.code in PRODUCTS or (operation.code in FOLLOWERS and not given.isdisjoint(operation.inputs)))
+            and _is_fp16(operation, given)
         )
         if halved:
             given.update(operation.outputs)
         result.append(halved)
     return result
+
+
+def _is_fp16(operation: Operation, given: Set[int]) -> bool:
+    """Whether an operation's trait lets it take 16-bit floats, where the operands in ``given`` are such."""
+    fp16 = registry.lookup(operation.code).traits.fp16
+    return fp16 is Fp16.STARTS or (fp16 is Fp16.FOLLOWS and not given.isdisjoint(operation.inputs))
 
 
 def _means_taken_away(model: Model) -> set[int]:

@@ -25,7 +25,9 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import padded
+from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import View
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Model, Operation
@@ -34,8 +36,6 @@ Lower = Callable[[Call, Lowering], None]
 """What lowers a call."""
 
 _FLOATS = frozenset({OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_FLOAT32})
-_PASSING = frozenset({OperationCode.EXPAND_DIMS, OperationCode.RESHAPE, OperationCode.SQUEEZE, OperationCode.TRANSPOSE})
-"""What leaves elements as they are."""
 _LARGEST = 16 << 20
 """Bytes of weights of a family: larger ones keep a device busy each by itself, and need not be in memory twice."""
 
@@ -198,14 +198,15 @@ def _sibling(
         operation = model.operations[reader]
         if operation.code is OperationCode.BATCH_MATMUL:
             return sibling
-        if operation.code not in _PASSING:
+        view = registry.lookup(operation.code).traits.view
+        if view is None:
             if halved is not None and halved[reader] != halved[position]:
                 return None
             combined = _combined_with(sibling, model, operation, tensor, in_rows)
             if combined is None:
                 return None
             sibling = replace(combined, absorbed=(*sibling.absorbed, reader))
-        in_rows &= operation.code is not OperationCode.TRANSPOSE
+        in_rows &= view is not View.TRANSPOSED
         (tensor,) = operation.outputs
     return None
 

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
-from nnvk.driver.vulkan.lowering.elementwise import Code, Number, Program, Result, Source, Spread, Value
+from nnvk.driver.vulkan.lowering.elementwise import Number, Program, Result, Source, Spread, Value
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.ops import registry
+from nnvk.ops.traits import Function
 
-_UNARY = {
-    "abs": Code.ABS,
-    "erf": Code.ERF,
-    "exp": Code.EXP,
-    "floor": Code.FLOOR,
-    "gelu": Code.GELU,
-    "gelu_by_tanh": Code.GELU_BY_TANH,
-    "hard_swish": Code.HARD_SWISH,
-    "log": Code.LOG,
-    "logistic": Code.LOGISTIC,
-    "neg": Code.NEG,
-    "rsqrt": Code.RSQRT,
-    "sin": Code.SIN,
-    "sqrt": Code.SQRT,
-    "tanh": Code.TANH,
-}
-"""Kinds of unary.comp that have no parameters."""
-_BINARY = {
-    "add": Code.ADD,
-    "sub": Code.SUB,
-    "mul": Code.MUL,
-    "div": Code.DIV,
-    "max": Code.MAXIMUM,
-    "min": Code.MINIMUM,
-    "prelu": Code.PRELU,
-}
-"""Kinds of binary.comp."""
+
+def _functions() -> Iterator[tuple[str, Function]]:
+    """The functions of shader variants by their kinds."""
+    for definition in registry.definitions().values():
+        trait = definition.traits.elementwise
+        if trait is not None and trait.function is not None:
+            yield trait.kind, trait.function
+        if trait is not None and trait.approximate is not None:
+            yield trait.approximate
+
+
+_FUNCTIONS = dict(_functions())
 FLOATS = {type_.name: type_ for type_ in (F32, F16)}
 """Data types that operations can follow each other on, by their names."""
 
@@ -56,16 +43,14 @@ class Node:
     def write(self, program: Program, operand: Callable[[Source], Value]) -> Result:
         """Add its steps to a program, on what ``operand`` gives for its sources; the last one's result."""
         push = self.dispatch.push
-        operands = [operand(source) for source in self.sources]
+        operands: list[Value] = [operand(source) for source in self.sources]
         kind, *_ = self.dispatch.shader.choice
         if kind == "clamp":
             return program.limit(operands[0], push["low"], push["high"], is_stored=True)
         if kind == "elu":
-            return program.add(Code.ELU, operands[0], Number.of(push["low"]))
-        if kind in _UNARY:
-            return program.add(_UNARY[kind], operands[0])
-        combined = program.add(_BINARY[kind], *operands)
-        if push.keys() >= {"low", "high"}:
+            operands.append(Number.of(push["low"]))
+        combined = program.add(_FUNCTIONS[kind], *operands)
+        if self.dispatch.shader.family == "binary" and push.keys() >= {"low", "high"}:
             return program.limit(combined, push["low"], push["high"], is_stored=False)
         return combined
 
@@ -79,7 +64,7 @@ def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
     result = dispatch.tensors["dst"]
     if dispatch.shader.family == "unary":
         return Node(position, dispatch, type_, (Source(dispatch.tensors["src"]),), result)
-    if kind not in _BINARY:
+    if kind not in _FUNCTIONS:
         return None
     sources = [operand(dispatch, side, type_) for side in ("lhs", "rhs")]
     if None in sources:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import Q8, DType
-from nnvk.driver.vulkan.lowering.elementwise import Code, Source
+from nnvk.driver.vulkan.lowering.elementwise import Source
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.output_end import ByteEnd, fits, is_extra, with_bytes, with_program
 from nnvk.driver.vulkan.lowering.product import channels_of
@@ -20,11 +20,10 @@ from nnvk.driver.vulkan.planning.fusions.elementwise import operand
 from nnvk.driver.vulkan.planning.fusions.graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader
+from nnvk.ops.traits import Function
 
 PRODUCTS = ("product", "depthwise_conv2d", "fully_connected", "winograd_output")
 """Shaders that compute products, which may have an end."""
-_SIGNS = {"add": (1, 1), "sub": (1, -1), "mul": (1, 1)}
-"""Kinds of binary.comp that bytes may be combined by, and the signs of their operands."""
 
 
 def fuse_end(graph: Graph, g: Lowering, group: Group) -> bool:
@@ -59,7 +58,7 @@ def fuse_byte_ends(graph: Graph, g: Lowering) -> None:
             continue
         if dispatch.shader.family == "lookup":
             _look_up(graph, g, position, dispatch, ends)
-        elif dispatch.shader.choice[1] == Q8.name and dispatch.shader.choice[0] in _SIGNS:
+        elif dispatch.shader.choice[1] == Q8.name and "low" in dispatch.push:  # of bytes, ADD, SUB and MUL have limits
             _combine(graph, g, position, dispatch, ends)
 
 
@@ -76,13 +75,13 @@ def _combine(graph: Graph, g: Lowering, position: int, dispatch: Dispatch, ends:
     at, product, own, other, extra = max(sides, key=lambda side: side[0])
     if extra.tensor == dispatch.tensors[own] or not is_extra(extra, channels_of(product)):
         return
-    signs = dict(zip(("lhs", "rhs"), _SIGNS[kind], strict=True))
+    signs = {"lhs": 1, "rhs": -1 if kind == "sub" else 1}
     parameters: list[int] = []
     for side in (own, other):
         parameters += [int(push[f"{side}_{name}"]) for name in ("zero", "mantissa", "shift")] + [signs[side]]
     parameters += [int(push[f"dst_{name}"]) for name in ("zero", "mantissa", "shift")] + [0]
     parameters += [int(push["low"]), int(push["high"]), 0, 0]
-    code = Code.MUL if kind == "mul" else Code.ADD
+    code = Function.MUL if kind == "mul" else Function.ADD
     end = ByteEnd(_multipliers(graph, product), int(code), tuple(parameters), extra)
     with suppress(AvoidedShader):
         graph.replace(position, with_bytes(g, product, end, dispatch.tensors["dst"]), [at])

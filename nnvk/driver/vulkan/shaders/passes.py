@@ -1,0 +1,72 @@
+"""The passes that rewrite a model and its commands on the way to a plan, in order, and how they are switched off."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+DISABLE_PASSES = "NNVK_DISABLE_PASSES"
+"""The variable that names the passes that plans do without."""
+ALL = "all"
+"""The name of all passes that fuse operations, in `DISABLE_PASSES`."""
+
+
+class Pass(Enum):
+    """A pass, by its name. `heads` and `converts` run at two places, of which the first counts for the order."""
+
+    CONSTANTS = "constants"
+    FP16 = "fp16"
+    HORIZONTAL = "horizontal"
+    CSE = "cse"
+    HEADS = "heads"
+    TRANSPOSES = "transposes"
+    PAD = "pad"
+    CONVERTS = "converts"
+    ROUND_ROWS = "round_rows"
+    ROW_NORM = "row_norm"
+    SOFTMAX = "softmax"
+    EPILOGUE = "epilogue"
+    ELEMENTWISE = "elementwise"
+    IN_PLACE = "in_place"
+    COALESCE = "coalesce"
+
+
+DESCRIPTIONS = {
+    Pass.CONSTANTS: "Operations read the first of all constants that have the same type and bytes.",
+    Pass.FP16: "A relaxed model computes GEMMs, and what follows them, with 16-bit floats.",
+    Pass.HORIZONTAL: "Several GEMMs that read the same tensor become one GEMM.",
+    Pass.CSE: "Commands whose results nobody reads go, and equal commands become one.",
+    Pass.HEADS: "GEMMs read and write the matrices of attention heads in place, instead of transposed copies.",
+    Pass.TRANSPOSES: "Transpositions move past other commands, cancel each other, or become one.",
+    Pass.PAD: "Convolutions and pools pad their input themselves.",
+    Pass.CONVERTS: "GEMMs convert between 16-bit and 32-bit floats themselves.",
+    Pass.ROUND_ROWS: "The operations by which hybrid models quantise rows become one command.",
+    Pass.ROW_NORM: "The operations of a layer normalisation become one command.",
+    Pass.SOFTMAX: "A softmax scales and masks its input itself.",
+    Pass.EPILOGUE: "GEMMs compute the elementwise operations that follow them.",
+    Pass.ELEMENTWISE: "Elementwise operations that follow each other become one command.",
+    Pass.IN_PLACE: "Commands read and write the channels of larger tensors in place, instead of copies.",
+    Pass.COALESCE: "A tensor that would be copied whole lies where its copy would.",
+}
+"""A sentence on each pass, in the order in which they run."""
+
+FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value}
+"""The names of the passes that compute several operations together, or let tensors share memory."""
+
+
+def check_names(names: frozenset[str]) -> None:
+    """Raise ValueError with the first name that no pass has, and with all names that there are."""
+    known = [each.value for each in Pass]
+    unknown = sorted(names.difference(known))
+    if unknown:
+        raise ValueError(f"must name passes, of {', '.join(known)}, got {unknown[0]!r}")
+
+
+def parse_passes(text: str) -> frozenset[str]:
+    """The names of the passes that a value of `DISABLE_PASSES` switches off.
+
+    ``text`` has names with commas between them; ``all`` stands for `FUSIONS`. ValueError: there is no pass of a name.
+    """
+    names = frozenset(name.strip() for name in text.split(",")) - {""}
+    chosen = names - {ALL}
+    check_names(chosen)
+    return chosen | FUSIONS if ALL in names else chosen
