@@ -44,8 +44,8 @@ class Settings:
 
     avoid_shaders: str = ""
     """Names of shader variants, between commas, that the Vulkan driver plans without."""
-    fusion: bool = field(default=True, metadata={"allowed": ("0", "1")})
-    """0 keeps the Vulkan driver from computing several operations in one dispatch."""
+    disable_passes: str = ""
+    """Names of passes, between commas, that the Vulkan driver plans without; ``all`` are those that fuse operations."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -79,7 +79,7 @@ class Report:
             },
             "settings": {
                 "device_profile": settings().device_profile,
-                "fusion": settings().fusion,
+                "disable_passes": settings().disable_passes,
                 "validation": settings().validation,
                 "driver_process": settings().driver_process,
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +15,11 @@ from nnvk.base.files import writing
 from nnvk.base.text import dimensions, plural
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import CHECK_FAILED, print_line
-from nnvk.cli.models import find_device
+from nnvk.cli.models import find_device, find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
+from nnvk.driver.vulkan import outline
+from nnvk.driver.vulkan.shaders.passes import DESCRIPTIONS
 from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, memory_of_steps, strategies_of_operations
@@ -42,7 +44,9 @@ class Placed:
 
 @takes_import_options
 def command(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")],
+    path: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file. --passes needs none.")
+    ] = None,
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Say what this device runs, without the others' help."),
@@ -55,6 +59,10 @@ def command(
         Path | None,
         typer.Option("--dot", metavar="FILE", help="Write the model as a Graphviz graph, coloured by device."),
     ] = None,
+    passes: Annotated[
+        bool,
+        typer.Option("--passes", help="List the Vulkan driver's passes, and how often each one rewrites the model."),
+    ] = False,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
@@ -65,6 +73,13 @@ def command(
     the memory that a Vulkan device needs for the activations of an execution.
     """
     check_writable(dot, json_file)
+    if passes:
+        if check or dot is not None:
+            raise ValueError("--passes lists passes alone: give neither --check nor --dot with it")
+        _show_passes(path, device, importing, json_file)
+        return
+    if path is None:
+        raise ValueError("MODEL is missing; only --passes needs none")
     devices = get_devices() if device is None else [find_device(device)]
     imported = importing.load(path)
     reasons = _reasons(imported.model, devices)
@@ -112,6 +127,25 @@ def command(
     deliver(json_file, content, lambda: _print(path, imported, placed, memory), dot)
     if check and not is_whole:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _show_passes(path: Path | None, device: str | None, importing: Importing, json_file: Path | None) -> None:
+    """List the passes of the Vulkan driver, and how often each one rewrites a model if one is given."""
+    applied: Mapping[str, int] = {}
+    if path is not None:
+        driver = find_vulkan_device(device)
+        model = importing.load(path).model.frozen
+        applied = outline(model, driver.profile, driver.planner.library, driver.planner.winners.known)["passes"]
+    content = [
+        {"name": each.value, "description": text, "applied": applied.get(each.value)}
+        for each, text in DESCRIPTIONS.items()
+    ]
+    rows = [[each.value, str(applied.get(each.value, "")), text] for each, text in DESCRIPTIONS.items()]
+    deliver(
+        json_file,
+        {"model": None if path is None else str(path), "passes": content},
+        lambda: print_table(["pass", "rewrites", "what it does"], rows, title="Passes", right="rewrites"),
+    )
 
 
 def _placed(model: Model, places: Sequence[str], reasons: Sequence[str], ways: Sequence[str]) -> list[Placed]:

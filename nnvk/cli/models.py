@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from nnvk.api import Device, get_device, get_devices
+from nnvk.base.errors import bad_data
+from nnvk.driver.vulkan import VulkanDevice
 from nnvk.importers import formats
 from nnvk.insight.placement import with_fallback
 
@@ -50,6 +52,18 @@ def find_device(name: str) -> Device:
     )
     found = (device for is_meant in ways for device in get_devices() if is_meant(device))
     return next(found, None) or get_device(name)  # which says what there is
+
+
+def find_vulkan_device(name: str | None) -> VulkanDevice:
+    """The Vulkan device of a name, or the first one.
+
+    Raises BAD_DATA if there is none, or if the device of that name is another one.
+    """
+    chosen = [find_device(name)] if name is not None else get_devices()
+    for device in chosen:
+        if isinstance(device.driver, VulkanDevice):
+            return device.driver
+    raise bad_data("there is no Vulkan device" if name is None else f"{chosen[0].name} is no Vulkan device")
 
 
 def choose_devices(name: str | None, fallback: bool) -> list[Device] | None:

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nnvk.api import get_devices
-from nnvk.base.errors import bad_data
+from nnvk.base.errors import NnapiError, bad_data
 from nnvk.base.text import plural, printable
 from nnvk.cli.importing import DEFAULT, Importing, takes_import_options
 from nnvk.cli.lines import print_line
-from nnvk.cli.models import find_device
+from nnvk.cli.models import find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import VulkanDevice, outline
@@ -55,12 +54,10 @@ def command(
 
 
 def _vulkan_device(name: str | None) -> VulkanDevice:
-    chosen = [find_device(name)] if name is not None else get_devices()
-    for device in chosen:
-        if isinstance(device.driver, VulkanDevice):
-            return device.driver
-    what = "there is no Vulkan device" if name is None else f"{chosen[0].name} is no Vulkan device"
-    raise bad_data(f"{what}; --profile FILE plans for one that is not there")
+    try:
+        return find_vulkan_device(name)
+    except NnapiError as error:
+        raise bad_data(f"{error.reason}; --profile FILE plans for one that is not there") from None
 
 
 def _read_profile(path: Path) -> DeviceProfile:

@@ -8,7 +8,14 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "setting", ["NNVK_VALIDATION=true", "NNVK_VLOG=models", "NNVK_PARTITION=7", "NNVK_AVOID_SHADERS=binary.add"]
+    "setting",
+    [
+        "NNVK_VALIDATION=true",
+        "NNVK_VLOG=models",
+        "NNVK_PARTITION=7",
+        "NNVK_AVOID_SHADERS=binary.add",
+        "NNVK_DISABLE_PASSES=pads",
+    ],
 )
 def test_wrong_values(setting: str) -> None:
     name, _, text = setting.partition("=")

@@ -10,6 +10,7 @@ import pytest
 
 from nnvk import get_devices
 from nnvk.demo.assets import DATA
+from nnvk.driver.vulkan.shaders.passes import DESCRIPTIONS, Pass
 from nnvk.hal import Support
 
 DEVICES = [device.name for device in get_devices()]
@@ -138,3 +139,30 @@ def test_errors_are_one_line(nnvk_command: Any) -> None:
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("nnvk: ")
         assert result.stderr.count("\n") == 1
+
+
+def test_passes_without_a_model(nnvk_command: Any) -> None:
+    result = nnvk_command("info", "--passes")
+    assert result.exit_code == 0, result.output
+    title, heading, *lines = result.stdout.splitlines()
+    assert (title, heading.split()[:2]) == ("Passes", ["pass", "rewrites"])
+    assert [line.split()[0] for line in lines] == [each.value for each in Pass]
+    assert lines[-1].split(maxsplit=1)[1] == DESCRIPTIONS[Pass.COALESCE]
+
+
+def test_passes_of_a_model(nnvk_command: Any) -> None:
+    if not DEVICES[0].startswith("vulkan"):
+        pytest.skip("there is no Vulkan device")
+    result = nnvk_command("info", "--passes", DATA / "digits_float.tflite", "--device", DEVICES[0], "--json")
+    assert result.exit_code == 0, result.output
+    passes = json.loads(result.stdout)["passes"]
+    plan = json.loads(nnvk_command("plan", DATA / "digits_float.tflite", "--device", DEVICES[0], "--json").stdout)
+    assert {each["name"]: each["applied"] for each in passes} == plan["passes"]
+    assert any(plan["passes"].values())
+
+
+def test_passes_are_listed_alone(nnvk_command: Any) -> None:
+    assert nnvk_command("info", "--passes", "--check").exit_code != 0
+    result = nnvk_command("info")
+    assert result.exit_code != 0
+    assert "MODEL is missing" in result.output

@@ -17,6 +17,7 @@ from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
 from nnvk.driver.vulkan.running.recording import Recording, upload_constants
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
@@ -146,20 +147,29 @@ def maximum(net: Net, x: int, kind: str = "float32") -> int:
     return net.build.operation(Op.MAX_POOL_2D, [x, *map(net.code, [1, 1, 1, 2, 2, 0])], TYPES[kind])
 
 
-def plans(device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]]) -> list[Plan]:
-    """The plan as it is, and one without fusions."""
+def plans(
+    device: VulkanDevice, model: Model, shapes: Sequence[tuple[int, ...]], disabled: frozenset[str] = FUSIONS
+) -> list[Plan]:
+    """The plan as it is, and one without some passes: without all fusions, unless others are named."""
     profile = replace(device.profile, barriers_by_buffer=False)
-    return [lower(model, shapes, replace(profile, fusion=on), device.planner.library) for on in (True, False)]
+    profiles = [replace(profile, disabled_passes=each) for each in (frozenset[str](), disabled)]
+    return [lower(model, shapes, each, device.planner.library) for each in profiles]
 
 
 def run_both(
-    device: VulkanDevice, model: Model, inputs: Sequence[np.ndarray], ulps: int = 0, tolerance: float = 0.0
+    device: VulkanDevice,
+    model: Model,
+    inputs: Sequence[np.ndarray],
+    ulps: int = 0,
+    tolerance: float = 0.0,
+    disabled: frozenset[str] = FUSIONS,
 ) -> Plan:
     """Run both plans between guards, and the fused one as it is, and compare the bits of all outputs; the fused plan.
 
     ``ulps``: by so many units in the last place floats may differ. ``tolerance``: by so much, and by as large a part.
+    ``disabled``: the passes that the other plan does without.
     """
-    fused, plain = plans(device, model, [array.shape for array in inputs])
+    fused, plain = plans(device, model, [array.shape for array in inputs], disabled)
     results = []
     for plan in (fused, plain):
         outputs = _outputs(model, plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 DISCRETE = DeviceProfile(
@@ -16,7 +17,7 @@ DISCRETE = DeviceProfile(
     max_invocations=128,
     max_shared_memory=16384,
     features=frozenset(),
-    fusion=False,  # what kernels dispatch is seen as it is
+    disabled_passes=FUSIONS,  # what kernels dispatch is seen as it is
 )
 UNIFIED = replace(DISCRETE, unified_memory=True)
 

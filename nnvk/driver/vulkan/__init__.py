@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.running import survey
 from nnvk.driver.vulkan.running.instance import Instance
 from nnvk.driver.vulkan.running.survey import Survey
 from nnvk.driver.vulkan.shaders.library import FOLDER, ShaderLibrary
+from nnvk.driver.vulkan.shaders.passes import DISABLE_PASSES, parse_passes
 from nnvk.driver.vulkan.shaders.profile import AVOID_SHADERS, constrain, profile_of
 
 __all__ = [
@@ -42,10 +43,19 @@ _validated: list[Instance] = []
 
 
 def check_settings() -> None:
-    """Raise ValueError where NNVK_AVOID_SHADERS names something else than shader variants."""
+    """Raise ValueError where a variable names shader variants or passes that do not exist."""
+    _disabled()
     if settings().avoid_shaders and _native is not None:
         with suppress(OSError):
             _avoided(ShaderLibrary())
+
+
+def _disabled() -> frozenset[str]:
+    """The names of the passes that plans do without. ValueError: there is none of such a name."""
+    try:
+        return parse_passes(settings().disable_passes)
+    except ValueError as error:
+        raise ValueError(f"{DISABLE_PASSES} {error}") from None
 
 
 def _avoided(library: ShaderLibrary) -> frozenset[str]:
@@ -59,7 +69,7 @@ def _avoided(library: ShaderLibrary) -> frozenset[str]:
 def find_devices() -> tuple[list[VulkanDevice], str]:
     """One device per Vulkan physical device, the most capable first, and why there is none, or not all.
 
-    ValueError: NNVK_AVOID_SHADERS names something else than shader variants.
+    ValueError: a variable names shader variants or passes that do not exist.
     """
     if _native is None:
         return [], _missing
@@ -81,7 +91,7 @@ def find_devices() -> tuple[list[VulkanDevice], str]:
     for name, device in usable.items():
         found = profile_of(device.name, device.type, device.limits, frozenset(device.features))
         believed = constrain(found, settings().device_profile)
-        profile = replace(believed, barriers_by_buffer=validation, fusion=settings().fusion, avoided=avoided)
+        profile = replace(believed, barriers_by_buffer=validation, disabled_passes=_disabled(), avoided=avoided)
         devices.append(VulkanDevice(name, instance, device, profile, library))
     return devices, absences
 

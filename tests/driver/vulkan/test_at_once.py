@@ -21,6 +21,7 @@ from nnvk.driver.vulkan.planning.plan import Address
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.shaders.commands import Command, Copy, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 
@@ -86,7 +87,7 @@ def test_products_of_one_tensor_do_not_wait_for_each_other(
     some = [net.dense(x, 24, 40) for _ in range(3)]
     model = net.finish(net.op(Op.MUL, net.op(Op.MUL, some[0], some[1]), some[2]))
     run_both(vulkan, model, net.arrays)
-    plan = lower(model, [(9, 40)], replace(GPU, fusion=False), ShaderLibrary())
+    plan = lower(model, [(9, 40)], replace(GPU, disabled_passes=FUSIONS), ShaderLibrary())
     products = [
         position
         for position, command in enumerate(plan.commands)

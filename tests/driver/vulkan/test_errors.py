@@ -22,6 +22,7 @@ from nnvk.check.rows import empty_like, execute, parse, reference, request
 from nnvk.driver import vulkan as driver
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import kernel
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.hal import Support
 from nnvk.types.codes import OperationCode
 from nnvk.types.model import Model
@@ -87,7 +88,7 @@ def test_models_that_the_heap_does_not_hold(fresh: VulkanDevice) -> None:
     if heap > 64 << 30:
         pytest.skip("the heap is too large to be filled")
     each = 120 << 20
-    fresh.planner.profile = replace(fresh.planner.profile, fusion=False)  # which would need less
+    fresh.planner.profile = replace(fresh.planner.profile, disabled_passes=FUSIONS)  # which would need less
     model = unary_chain(each // 4, 1, branches=heap // each + 1)
     assert all(support.supported for support in fresh.get_supported_operations(model))
     with pytest.raises(NnapiError) as error:

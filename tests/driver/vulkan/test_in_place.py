@@ -28,6 +28,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.running.recording import Recording, upload_constants
 from nnvk.driver.vulkan.shaders.commands import Storage
+from nnvk.driver.vulkan.shaders.passes import FUSIONS
 from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
 
@@ -126,7 +127,10 @@ def test_no_more_memory_for_it(vulkan: VulkanDevice) -> None:
     model = net.finish(maximum(net, joined(net, 1, small, rest)), maximum(net, small))
     shapes = [array.shape for array in net.arrays]
     profile = replace(vulkan.profile, unified_memory=False)
-    fused, plain = (lower(model, shapes, replace(profile, fusion=on), vulkan.planner.library) for on in (True, False))
+    fused, plain = (
+        lower(model, shapes, replace(profile, disabled_passes=frozenset() if on else FUSIONS), vulkan.planner.library)
+        for on in (True, False)
+    )
     assert fused.most_alive <= plain.most_alive
     run_both(vulkan, model, net.arrays)
 
@@ -198,7 +202,9 @@ def test_device_memory_in_the_place_of_inputs_and_outputs(vulkan: VulkanDevice, 
     profile = replace(vulkan.profile, unified_memory=unified)
     results = []
     for on in (True, False):
-        plan = lower(model, shapes, replace(profile, fusion=on), vulkan.planner.library)
+        plan = lower(
+            model, shapes, replace(profile, disabled_passes=frozenset() if on else FUSIONS), vulkan.planner.library
+        )
         (source,), (target,) = plan.inputs, plan.outputs
         assert source is not None and target is not None
         native = vulkan.gpu.native()

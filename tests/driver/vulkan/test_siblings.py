@@ -23,30 +23,18 @@ from profiles import GPU
 
 from nnvk.check.rows import Row, empty_like, execute, reference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import product
-from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.planning import siblings
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.plausible import check
 from nnvk.driver.vulkan.shaders.commands import Dispatch, padded
-from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
+
+pytestmark = pytest.mark.usefixtures("in_one_order")
 
 HEADS, ROWS, COLUMNS = 3, 9, 8
 WIDTH = HEADS * COLUMNS
 kinds = pytest.mark.parametrize("kind", ["float32", "float16"])
-
-
-@pytest.fixture(autouse=True)
-def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products are added up one by one as 32-bit floats, whatever the size of a product: to the same bits."""
-
-    def alike(work: Work, device: DeviceProfile) -> list[Strategy]:
-        ways = [way for way in ranked(work, device) if way.pieces == 1 and way.arithmetic == "none"]
-        return [way for way in ways if way.tile in ("register", "shared")]
-
-    monkeypatch.setattr(product, "ranked", alike)
 
 
 class Attention:

@@ -7,6 +7,7 @@ a whole model. Where tensors lie is decided afterwards (`nnvk.driver.vulkan.plan
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from nnvk.driver.vulkan.shaders.commands import (
 )
 from nnvk.driver.vulkan.shaders.declaration import Variant
 from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.types.constant import Constant, DeferredConstant
@@ -94,6 +96,8 @@ class Lowering:
         """Where the number of rows is, of operands that have as many as the data says."""
         self.entropy: list[TensorRef] = []
         """What the host fills with random bytes for each execution."""
+        self.applied: Counter[Pass] = Counter()
+        """How often each pass has found something to rewrite."""
         self._choices: list[Choice] = []
         self._of_all: set[int] = set()
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of

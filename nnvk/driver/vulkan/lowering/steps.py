@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.ops.call import Tensor
 
 T = TypeVar("T")
@@ -30,7 +31,12 @@ class Steps:
 
     def once(self, g: Lowering, made_with: object, make: Callable[[Tensor], T]) -> T:
         """What ``make`` makes of all steps' inputs, for the first that asks; ``made_with`` is all else it takes."""
-        return g.once(("steps", g.tensor(self.inputs), made_with), lambda: make(self.inputs))
+
+        def make_and_count() -> T:
+            g.applied[Pass.HORIZONTAL] += 1
+            return make(self.inputs)
+
+        return g.once(("steps", g.tensor(self.inputs), made_with), make_and_count)
 
 
 def steps_of(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor | None = None) -> Steps | None:
@@ -39,7 +45,7 @@ def steps_of(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor | None =
     None where it does so alone, or where most of what could be computed at once is asked for by nobody.
     """
     columns, length = weights.shape
-    taken = g.taken_from(source) if g.device.fusion else None
+    taken = g.taken_from(source) if g.device.runs(Pass.HORIZONTAL) else None
     if taken is None or not weights.size:
         return None
     rows, left = divmod(taken.whole.nbytes // source.dtype.itemsize, length)

@@ -41,6 +41,7 @@ def outline(
     return {
         "commands": _commands(plan, model),
         "memory": {storage.value: list(plan.pages[storage]) for storage in Storage},
+        "passes": {each.value: count for each, count in plan.applied.items()},
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from nnvk.driver.vulkan.lowering.columns import Columns
 from nnvk.driver.vulkan.planning.fusions.graph import Part
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant
 from nnvk.types.operand import Shape
 
@@ -82,6 +83,8 @@ class Plan:
     """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
     most_alive: int = 0
     """The most bytes of the arena that are needed at once."""
+    applied: Mapping[Pass, int] = field(default_factory=dict, compare=False)
+    """How often each pass has found something to rewrite; nothing where the plan comes from a cache."""
 
     def place_in_whole(self, number: int) -> tuple[Address, int]:
         """The tensor that has the memory in which one lies, perhaps that itself, and the bytes before it there."""

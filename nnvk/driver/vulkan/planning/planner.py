@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.hal import MemoryUse
 from nnvk.ops import registry
@@ -156,7 +158,8 @@ def lower(
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is halves, or operations that are
         # computed together, that need the one to avoid.
-        model, profile = replace(model, relaxed=False), replace(profile, fusion=False)
+        model = replace(model, relaxed=False)
+        profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
         return _lowered(model, input_shapes, profile, library, refuse, values, winners)
 
 
@@ -170,9 +173,12 @@ def _lowered(
     winners: Mapping[str, str] | None,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    model = with_constants_once(model)
+    given = model
+    if profile.runs(Pass.CONSTANTS):
+        model = with_constants_once(model)
     users = Counter(index for operation in model.operations for index in operation.inputs)
     g = Lowering(profile, library, values, winners, relaxed=model.relaxed, users=users)
+    g.applied[Pass.CONSTANTS] += sum(map(operator.is_not, given.operations, model.operations))
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
@@ -280,6 +286,7 @@ def _placed(
         tuple(_moved(g.choices, fused)),
         {tensor.number: part.whole.number for tensor, part in parts.items()},
         alive[Storage.ARENA],
+        {each: g.applied[each] for each in Pass},
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnvk.driver.vulkan.lowering.convert import convert
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
@@ -95,7 +96,7 @@ def _fits(constant: np.ndarray | None) -> bool:
 
 def choose_halves(g: Lowering, model: Model, shapes: tuple[Shape, ...]) -> Halves | None:
     """How a model is lowered where it is relaxed and 16-bit floats pay, by what is known of the device or measured."""
-    if not (model.relaxed and g.device.has_native_16):
+    if not (model.relaxed and g.device.has_native_16 and g.device.runs(Pass.FP16)):
         return None
     halved = halves(model)
     if not any(halved):
@@ -103,7 +104,10 @@ def choose_halves(g: Lowering, model: Model, shapes: tuple[Shape, ...]) -> Halve
     content = repr((model.operations, [operand.type for operand in model.operands], shapes))
     question = f"relaxed model {hashlib.sha256(content.encode()).hexdigest()[:16]}"
     chosen = g.choose(question, ranked(g.device), of_all=True)
-    return Halves(g, model, halved) if chosen == HALVES else None
+    if chosen != HALVES:
+        return None
+    g.applied[Pass.FP16] += sum(halved)
+    return Halves(g, model, halved)
 
 
 def ranked(device: DeviceProfile) -> list[str]:

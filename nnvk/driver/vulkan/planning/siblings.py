@@ -25,6 +25,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import padded
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.traits import View
@@ -65,7 +66,7 @@ class Siblings:
         self._families: dict[int, list[_Sibling]] = {}
         self._absorbed: set[int] = set()
         self._together: dict[int, Tensor] = {}
-        for family in _families(model, halved) if g.device.fusion and not g.device.is_cpu else ():
+        for family in _families(model, halved) if g.device.runs(Pass.HORIZONTAL) and not g.device.is_cpu else ():
             for sibling in family:
                 self._families[sibling.operation] = family
                 self._absorbed.update(sibling.absorbed)
@@ -85,6 +86,7 @@ class Siblings:
         else:
             first = family[0].operation
             if operation == first:
+                self._g.applied[Pass.HORIZONTAL] += 1
                 for together in self._joined(call, family):
                     yield together, lower if together.code is call.code else kernels()[together.code].lower
                     self._together[first] = together.output

@@ -9,6 +9,7 @@ from typing import Any
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
 from nnvk.driver.vulkan.shaders.declaration import NATIVE, NATIVE_ALONE, Variant
+from nnvk.driver.vulkan.shaders.passes import Pass, check_names
 
 LARGEST_BUFFER = 2**32 - 256
 """Bytes of a buffer: the native module counts them in 32 bits, in steps of 256."""
@@ -55,10 +56,14 @@ class DeviceProfile:
     barriers_by_buffer: bool = False
     """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
 
-    fusion: bool = True
-    """Operations are fused where patterns for that are known (`NNVK_FUSION`)."""
+    disabled_passes: frozenset[str] = frozenset()
+    """Names of the passes that plans do without (`NNVK_DISABLE_PASSES`)."""
     avoided: frozenset[str] = frozenset()
     """Names of shader variants that plans do without (`NNVK_AVOID_SHADERS`)."""
+
+    def runs(self, pass_: Pass) -> bool:
+        """Whether plans are made with a pass."""
+        return pass_.value not in self.disabled_passes
 
     @property
     def has_native_16(self) -> bool:
@@ -84,6 +89,10 @@ class DeviceProfile:
         Where a subgroup is a SIMD vector of the CPU, more of them only wait for each other.
         """
         return 8 if self.is_cpu else 64
+
+
+_SETS = ("features", "avoided", "disabled_passes")
+"""The fields of a profile that are sets of texts."""
 
 
 def _has_packed_twin(name: str) -> bool:
@@ -125,7 +134,7 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
 
 def described(profile: DeviceProfile) -> dict[str, Any]:
     """A profile as JSON has it."""
-    return {**asdict(profile), "features": sorted(profile.features), "avoided": sorted(profile.avoided)}
+    return {**asdict(profile), **{name: sorted(getattr(profile, name)) for name in _SETS}}
 
 
 def parse_profile(value: Any) -> DeviceProfile:
@@ -139,7 +148,11 @@ def parse_profile(value: Any) -> DeviceProfile:
         raise bad_data(f"a device profile has {', '.join(known)}; missing: {missing}, unknown: {unknown}")
     for name, given in value.items():
         _check_field(name, str(known[name].type), given)
-    sets = {name: frozenset(value.get(name, ())) for name in ("features", "avoided")}
+    sets = {name: frozenset(value.get(name, ())) for name in _SETS}
+    try:
+        check_names(sets["disabled_passes"])
+    except ValueError as error:
+        raise bad_data(f"disabled_passes of a device profile {error}") from None
     return DeviceProfile(**{**value, **sets})
 
 

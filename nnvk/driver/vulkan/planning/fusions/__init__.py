@@ -6,6 +6,9 @@ module says otherwise. A value that a command outside reads, or that the model g
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
 from nnvk.driver.vulkan.planning.fusions.columns import fuse_columns
@@ -21,6 +24,7 @@ from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
 from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
 from nnvk.driver.vulkan.planning.fusions.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.passes import Pass
 
 __all__ = ["Fused", "Part", "fuse"]
 
@@ -29,23 +33,39 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     """The commands of a lowered model, as many of them fused as its device wants, and tensors that lie in others."""
     commands = g.commands
     graph = Graph(commands, g.constants)
-    if g.device.fusion:
-        graph.sweep()
-        fuse_duplicates(graph)
-        fuse_results(graph)
-        fuse_orders(graph, g)
-        fuse_matrices(graph, g)
-        fuse_pads(graph)
-        fuse_narrowing(graph)
-        fuse_rounding(graph, g)
-        fuse_row_norms(graph, g)
-        fuse_softmax(graph, g)
-        fuse_byte_ends(graph, g)
-        for group in groups_of(graph):
-            if not fuse_end(graph, g, group):
-                fuse_chain(graph, g, group)
-        fuse_widening(graph)
-        fuse_columns(graph, g)
-        fuse_copies(graph)
+    _run(g, graph, Pass.CSE, graph.sweep)
+    _run(g, graph, Pass.CSE, lambda: fuse_duplicates(graph))
+    _run(g, graph, Pass.HEADS, lambda: fuse_results(graph))
+    _run(g, graph, Pass.TRANSPOSES, lambda: fuse_orders(graph, g))
+    _run(g, graph, Pass.HEADS, lambda: fuse_matrices(graph, g))
+    _run(g, graph, Pass.PAD, lambda: fuse_pads(graph))
+    _run(g, graph, Pass.CONVERTS, lambda: fuse_narrowing(graph))
+    _run(g, graph, Pass.ROUND_ROWS, lambda: fuse_rounding(graph, g))
+    _run(g, graph, Pass.ROW_NORM, lambda: fuse_row_norms(graph, g))
+    _run(g, graph, Pass.SOFTMAX, lambda: fuse_softmax(graph, g))
+    _run(g, graph, Pass.EPILOGUE, lambda: fuse_byte_ends(graph, g))
+    _fuse_elementwise(g, graph)
+    _run(g, graph, Pass.CONVERTS, lambda: fuse_widening(graph))
+    _run(g, graph, Pass.IN_PLACE, lambda: fuse_columns(graph, g))
+    _run(g, graph, Pass.COALESCE, lambda: fuse_copies(graph))
     operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
     return graph.result(operations), graph.parts
+
+
+def _run(g: Lowering, graph: Graph, pass_: Pass, rewrite: Callable[[], object]) -> None:
+    """Run a pass unless it is disabled, and count the commands that it rewrites."""
+    if g.device.runs(pass_):
+        before = graph.rewrites
+        rewrite()
+        g.applied[pass_] += graph.rewrites - before
+
+
+def _fuse_elementwise(g: Lowering, graph: Graph) -> None:
+    """Make each group of elementwise operations the epilogue of a GEMM, or else one command."""
+    if not (g.device.runs(Pass.EPILOGUE) or g.device.runs(Pass.ELEMENTWISE)):
+        return
+    for group in groups_of(graph):
+        if g.device.runs(Pass.EPILOGUE) and fuse_end(graph, g, group):
+            g.applied[Pass.EPILOGUE] += 1
+        else:
+            _run(g, graph, Pass.ELEMENTWISE, partial(fuse_chain, graph, g, group))

@@ -64,6 +64,8 @@ class Graph:
         self._writers: dict[TensorRef, list[int]] = {}
         self._readers: dict[TensorRef, list[int]] = {}
         self._parts: dict[TensorRef, Part] = {}
+        self.rewrites = 0
+        """How many commands were replaced, or removed by themselves."""
         for position, command in enumerate(commands):
             self._enter(2 * position + 1, command)
 
@@ -147,6 +149,7 @@ class Graph:
 
         Commands whose results nobody reads any more go too.
         """
+        self.rewrites += 1
         gone = {position, *swallowed}
         origins = [self._origins[one] for one in gone]
         read: dict[TensorRef, None] = {}
@@ -191,10 +194,11 @@ class Graph:
 
     def sweep(self) -> None:
         """Remove commands that give nothing but what nobody reads, and those that only these read."""
-        self._sweep([tensor for tensor in self._writers if not self.readers(tensor)])
+        self.rewrites += len(self._sweep([tensor for tensor in self._writers if not self.readers(tensor)]))
 
     def lay(self, tensor: TensorRef, part: Part, copying: int) -> None:
         """Let a tensor be a part of another one, and leave out a command that copied from one to the other."""
+        self.rewrites += 1
         self._parts[tensor], whole = part, part.whole
         command = self.commands[copying]
         assert command is not None
