@@ -219,6 +219,11 @@ def _kept_as_steps(match: re.Match[str], shape: tuple[int, ...], rng: np.random.
     )
 
 
+def _scalar(code: OperandCode, value: float) -> Operand:
+    type_ = OperandType(code)
+    return Operand(type_, Lifetime.CONSTANT, np.array(value, type_.dtype))
+
+
 def _spread(name: str, shape: Shape) -> float:
     """The spread of an operation's second input.
 
@@ -227,11 +232,6 @@ def _spread(name: str, shape: Shape) -> float:
     """
     gemm = lookup(code_of(name)).traits.gemm
     return 2 if gemm is None else 2 / float(np.sqrt(np.prod(shape[gemm.summed])))
-
-
-def _scalar(code: OperandCode, value: float) -> Operand:
-    type_ = OperandType(code)
-    return Operand(type_, Lifetime.CONSTANT, np.array(value, type_.dtype))
 
 
 def _match(pattern: re.Pattern[str], word: str) -> re.Match[str]:
