@@ -13,12 +13,12 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
+from nnvk.importers.dynamic_extents import cut
 from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Value, at_least_1d
-from nnvk.importers.idioms.counted import cut
 from nnvk.importers.idioms.int64 import together
-from nnvk.importers.onnx import counted, int64
+from nnvk.importers.onnx import extent_rules, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant
 from nnvk.importers.onnx.folding import folded
@@ -121,11 +121,11 @@ class Builder:
         mapper = find(node.kind)
         if mapper is not None:
             context = Context(self.graph, node, inputs, around)
-            counted.check(context)
+            extent_rules.check(context)
             result = int64.mapped(context, mapper)
             several = [result] if isinstance(result, Value | Tensor) or result is None else result
             outputs = [context.give(one) if isinstance(one, Value) else one for one in several]
-            counted.pass_on(context, outputs)
+            extent_rules.pass_on(context, outputs)
             return outputs
         body = self.shared.functions.body(node, inputs)
         if body is None:

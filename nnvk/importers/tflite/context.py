@@ -10,10 +10,10 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, Model, OperandType, OperationCode
+from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
-from nnvk.importers.idioms.counted import Counted
 from nnvk.importers.idioms.int64 import Number, Words
 from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import operand_type
@@ -57,7 +57,7 @@ class Context(Emitter):
         round_hybrid: bool,
         writers: Mapping[int, Operator],
         variables: Variables,
-        counted: Sequence[Counted | None],
+        extents: Sequence[DynamicExtent | None],
         words: Sequence[Words | None],
         *,
         is_real: bool = False,
@@ -69,10 +69,10 @@ class Context(Emitter):
         self.inputs = inputs
         self.words = words
         """Of each input, the numbers of 64 bits that it is a check of."""
-        self.counted = counted
-        """Of each input, where data decide how many of its elements count."""
-        self.gives: dict[int, Counted] = {}
-        """Outputs, by position, whose size data decide."""
+        self.extents = extents
+        """Of each input, the dynamic extent, where it has one."""
+        self.gives: dict[int, DynamicExtent] = {}
+        """Dynamic extents of outputs, by position, where they are not those of inputs."""
         self.outputs = [tensors[index] for index in operator.outputs]
         self.intermediates = [tensors[index] for index in operator.intermediates]
         self.subgraph = subgraph

@@ -16,15 +16,15 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
+from nnvk.importers.dynamic_extents import DynamicExtent, cut
 from nnvk.importers.emitter import Emitter, same_quantisation
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
-from nnvk.importers.idioms.counted import Counted, cut
 from nnvk.importers.idioms.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.shapes import Shapes, wanted_shapes
-from nnvk.importers.tflite import counted, int64
+from nnvk.importers.tflite import extent_rules, int64
 from nnvk.importers.tflite import mappers as mappers  # registers them
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.errors import Malformed, TfliteImportError
@@ -274,10 +274,10 @@ class Builder:
         self.words: dict[int, Words] = {}
         """Tensors of INT64 whose numbers may need 64 bits, which are not among ``values``."""
         self._inputs: dict[int, Value] = {}
-        self.counted: dict[int, Counted] = {}
-        """Tensors whose size data decide."""
+        self.extents: dict[int, DynamicExtent] = {}
+        """Dynamic extents of tensors."""
         self._cuts: dict[int, Value] = {}
-        """What counts of those that are outputs."""
+        """Of those that are outputs, the valid elements."""
         self.states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._variables = Variables(self._graph, owner.budget, owner.initial)
@@ -422,8 +422,8 @@ class Builder:
                 else:
                     bound[index] = self._bind(context, tensors[index], number)
             for position, index in enumerate(operator.outputs[: len(values)]):
-                if (known := counted.passed_on(context, position, low(values[position]))) is not None:
-                    self.counted[index] = known
+                if (known := extent_rules.passed_on(context, position, low(values[position]))) is not None:
+                    self.extents[index] = known
         except (Unmapped, NnapiError, *_DAMAGED) as error:
             if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
                 self._problem(operator.name, operator.index, error)
@@ -455,11 +455,11 @@ class Builder:
             self._owner.round_hybrid and not is_real,  # these are not what hybrid kernels round
             self._writers,
             self._variables,
-            [self.counted.get(index) for index in operator.inputs],
+            [self.extents.get(index) for index in operator.inputs],
             [self.words.get(index) for index in operator.inputs],
             is_real=is_real,
         )
-        counted.check(context)
+        extent_rules.check(context)
         try:
             result = int64.mapped(context, mapper)
         except Unmapped:
@@ -551,7 +551,7 @@ class Builder:
         try:
             if what == "input":
                 self.add_input(tensor)
-            elif (known := self.counted.get(tensor.index)) is not None:
+            elif (known := self.extents.get(tensor.index)) is not None:
                 self._cuts[tensor.index] = self._cut(self._value(tensor), known)
             else:
                 self._value(tensor)
@@ -567,8 +567,8 @@ class Builder:
             return together(Emitter(self._graph), self.words[tensor.index]), True
         return self._value(tensor), False
 
-    def _cut(self, value: Value, known: Counted) -> Value:
-        """What counts of an output whose size data decide."""
+    def _cut(self, value: Value, known: DynamicExtent) -> Value:
+        """The valid elements of an output with a dynamic extent."""
         if len(self._owner.under_way) > 1:
             raise Unmapped("data decide its size, and NNAPI's control flow has to know it beforehand")
         return value.once("cut", lambda: cut(Emitter(self._graph), value, known))

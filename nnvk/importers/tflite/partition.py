@@ -228,7 +228,7 @@ def _foreign(builder: Builder, operator: Operator) -> str:
     if any(tensor.type == "INT4" and tensor.data is None for tensor in tensors):
         return "tensors of 4 bits can't be handed over"
     values = [builder.values[tensor.index] for tensor in tensors if tensor.index in builder.values]
-    if not builder.counted.keys().isdisjoint(tensor.index for tensor in tensors) or any(
+    if not builder.extents.keys().isdisjoint(tensor.index for tensor in tensors) or any(
         0 in value.shape and not value.is_constant for value in values
     ):
         return "a tensor of it has a size that is known only when it runs"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.idioms.counted import Counted
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor, constant
@@ -37,7 +37,7 @@ def non_max_suppression(c: Context) -> Tensor:
         outs=[I32, F32, I32],
     )
     result = c.give(rows, None, np.int64)
-    result.counted = Counted(0, count)
+    result.counted = DynamicExtent(0, count)
     return result
 
 

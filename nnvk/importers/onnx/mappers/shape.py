@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
+from nnvk.importers.dynamic_extents import sizes_of
 from nnvk.importers.emitter import BOOL8, I32, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value, at_least_1d
-from nnvk.importers.idioms.counted import sizes_of
 from nnvk.importers.idioms.elementwise import chosen
 from nnvk.importers.idioms.moving import (
     axis_of,

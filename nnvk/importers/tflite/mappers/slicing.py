@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
+from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.counted import Counted, coordinates, true_first
 from nnvk.importers.idioms.elementwise import chosen
 from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
 from nnvk.importers.tflite.context import Context
@@ -257,7 +257,7 @@ def where(c: Context) -> Value:
         return c.constant(np.argwhere(source.array), I32)
     flat = c.reshape(source, (source.size,))
     places, count = true_first(c, flat if flat.code is OperandCode.TENSOR_BOOL8 else c.as_bool(flat))
-    c.gives[0] = Counted(0, count)
+    c.gives[0] = DynamicExtent(0, count)
     return packed(c, coordinates(c, places, source.shape), 1)
 
 
