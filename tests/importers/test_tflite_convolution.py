@@ -27,9 +27,10 @@ def conv(source, weights, bias, result=(), **options):
 
 
 @pytest.mark.parametrize("padding", [SAME, VALID], ids=["same", "valid"])
-@pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 2)])
-def test_conv_2d_float(padding: int, stride: int, dilation: int) -> None:
-    steps = {"StrideW": stride, "StrideH": stride, "DilationWFactor": dilation, "DilationHFactor": dilation}
+@pytest.mark.parametrize("stride, dilation", [((1, 1), (1, 1)), ((3, 2), (1, 1)), ((1, 1), (3, 2)), ((1, 1), (1, 2))])
+def test_conv_2d_float(padding: int, stride: tuple[int, int], dilation: tuple[int, int]) -> None:
+    """Strides and dilations are (vertical, horizontal)."""
+    steps = dict(zip(("StrideH", "StrideW", "DilationHFactor", "DilationWFactor"), stride + dilation, strict=True))
     imported = conv(f32(2, 7, 9, 3), f32c(5, 3, 2, 3), f32c(5), Padding=padding, **steps)
     assert codes(imported) == [Op.CONV_2D]
 
@@ -75,10 +76,11 @@ def test_conv_2d_uint8() -> None:
 
 
 @pytest.mark.parametrize("multiplier", [1, 3])
-@pytest.mark.parametrize("dilation", [1, 2])
-def test_depthwise_conv_2d(multiplier: int, dilation: int) -> None:
-    options = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": multiplier}
-    dilated = {"DilationWFactor": dilation, "DilationHFactor": dilation}
+@pytest.mark.parametrize("stride, dilation", [((1, 1), (1, 1)), ((1, 1), (1, 2)), ((1, 1), (2, 1)), ((3, 2), (1, 1))])
+def test_depthwise_conv_2d(multiplier: int, stride: tuple[int, int], dilation: tuple[int, int]) -> None:
+    """Strides and dilations are (vertical, horizontal)."""
+    options = {"StrideH": stride[0], "StrideW": stride[1], "DepthMultiplier": multiplier}
+    dilated = {"DilationHFactor": dilation[0], "DilationWFactor": dilation[1]}
     inputs = [f32(1, 6, 7, 2), f32c(1, 3, 3, 2 * multiplier), f32c(2 * multiplier)]
     check("DEPTHWISE_CONV_2D", inputs, (), "DepthwiseConv2DOptions", **options, **dilated)
 

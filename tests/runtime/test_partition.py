@@ -114,6 +114,19 @@ def test_the_order_of_turns_is_chosen_well(first: nnvk.Device, second: nnvk.Devi
     assert steps(compilation) == [("second", (1,)), ("first", (0, 2))]
 
 
+def test_the_device_with_most_to_do_comes_next(cpu: nnvk.Device, first: nnvk.Device, second: nnvk.Device) -> None:
+    """Once the first device waits, two operations of the third one release another of the second one."""
+    third = nnvk.Device(Only(cpu.driver, OperationCode.FLOOR, name="third"))
+    build = Builder()
+    source = build.operand(FOUR)
+    negated = build.operation(A, [source], FOUR)
+    positive = build.operation(B, [negated], FOUR)
+    rounded = [build.operation(OperationCode.FLOOR, [negated], FOUR) for _ in range(2)]
+    last = build.operation(B, [rounded[0]], FOUR)
+    compilation = compiled(build.finish([source], [positive, rounded[1], last]), first, second, third)
+    assert steps(compilation) == [("first", (0,)), ("third", (2, 3)), ("second", (1, 4))]
+
+
 def test_a_device_that_runs_everything_takes_everything(cpu: nnvk.Device, first: nnvk.Device) -> None:
     compilation = compiled(chain_model([A, B, A], FOUR), cpu, first)
     assert steps(compilation) == [("nnapi-reference", (0, 1, 2))]
