@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -54,6 +55,28 @@ class Words:
 
 Number = Value | Words
 """A tensor of whole numbers."""
+
+
+Context = TypeVar("Context", bound=Emitter)
+Result = TypeVar("Result")
+
+
+def exactly_or_checked(
+    c: Context, rule: Callable[[Context], Result | None] | None, mapper: Callable[[Context], Result], may_leave: bool
+) -> Result:
+    """What the rule for numbers of 64 bits gives, or else the mapper, which computes in 32 bits.
+
+    If the mapper's numbers ``may_leave`` 32 bits, an execution in which one does ends with OP_FAILED.
+    """
+    exact = None if rule is None else rule(c)
+    if exact is not None:
+        return exact
+    before = c.graph.is_checked
+    c.graph.is_checked = may_leave
+    try:
+        return mapper(c)
+    finally:
+        c.graph.is_checked = before
 
 
 def constant(c: Emitter, array: np.ndarray) -> Number:

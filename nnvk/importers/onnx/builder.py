@@ -10,7 +10,6 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from nnvk.api import Model
-from nnvk.base.errors import NnapiError
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
 from nnvk.importers.dynamic_extents import cut
@@ -28,14 +27,19 @@ from nnvk.importers.onnx.reader import Arrays
 from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.scope import Scope, free_names
 from nnvk.importers.onnx.tensors import F16, Tensor, constant
+from nnvk.importers.recovery import Damage
 from nnvk.types.codes import OperationCode
 
 _MAX_DEPTH = 24
 """How deep graphs and functions may be nested."""
 NODE_COST = 4 * PART_COST
 """What a node costs, of a loop that is unrolled each time: most of it is time."""
-DAMAGED = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, AssertionError)
-"""What a mapper may raise on attributes or shapes that make no sense."""
+DAMAGE = Damage(
+    (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, AssertionError),
+    lambda error: f"its attributes or shapes make no sense ({type(error).__name__}: {error})",
+)
+NO_COUNTERPART = "NNAPI has no counterpart of this operator"
+"""The reason for an operator with neither a mapper nor a function."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,9 +93,9 @@ class Builder:
                     self.map(scope, node, versions)
                 except OverBudget:
                     raise
-                except (Unmapped, NnapiError, *DAMAGED) as error:
+                except DAMAGE.caught as error:
                     named = f" '{printable(node.name, NAME_SHOWN)}'" if node.name else ""
-                    text = f"in it, {printable(node.kind, NAME_SHOWN)}{named}: {reason(error)}"
+                    text = f"in it, {printable(node.kind, NAME_SHOWN)}{named}: {DAMAGE.reason(error)}"
                     if isinstance(error, NotConstant):
                         raise NotConstant(text, made_of(scope, error.tensors)) from error
                     raise Unmapped(text) from error
@@ -114,6 +118,10 @@ class Builder:
                     raise Unmapped(f"its output '{printable(name, NAME_SHOWN)}' has a value already")
                 scope.tensors[name] = tensor
 
+    def is_known(self, node: Node) -> bool:
+        """Whether there is a mapper or a function for a node, whatever its inputs are."""
+        return bool(find(node.kind) or self.shared.functions.body(node, [None] * len(node.inputs)))
+
     def _outputs(self, node: Node, inputs: Sequence[Tensor | None], around: _Around) -> Sequence[Tensor | None]:
         done = folded(node, inputs, self.shared.budget)
         if done is not None:
@@ -129,7 +137,7 @@ class Builder:
             return outputs
         body = self.shared.functions.body(node, inputs)
         if body is None:
-            raise Unmapped("NNAPI has no counterpart of this operator")
+            raise Unmapped(NO_COUNTERPART)
         return self._function(node, inputs, *body)
 
     def _function(
@@ -223,15 +231,6 @@ def _without(proto: NodeProto, absent: set[str]) -> NodeProto:
         if name in absent:
             plain.input[position] = ""
     return plain
-
-
-def reason(error: Exception) -> str:
-    """Why a node could not be mapped."""
-    if isinstance(error, Unmapped):
-        return str(error)
-    if isinstance(error, NnapiError):
-        return error.reason
-    return f"its attributes or shapes make no sense ({type(error).__name__}: {error})"
 
 
 class _Around:

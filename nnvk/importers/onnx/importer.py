@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from nnvk.base.text import printable
 from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.budget import Budget
-from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
+from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
 from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
-from nnvk.importers.onnx.builder import DAMAGED, Builder, Shared, made_of, reason
+from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
 from nnvk.importers.onnx.context import NotConstant
 from nnvk.importers.onnx.edges import Edge, edges_of, input_types, resized
 from nnvk.importers.onnx.errors import OnnxImportError
@@ -28,9 +28,9 @@ from nnvk.importers.onnx.functions import Functions
 from nnvk.importers.onnx.inference import inferred
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.reader import Arrays, file_beside, parse, read_file, versions
-from nnvk.importers.onnx.registry import find
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier, constant
 from nnvk.importers.ports import ImportedModel, Port
+from nnvk.importers.recovery import Recovery
 from nnvk.importers.shapes import Shapes
 from nnvk.runtime.inputs import as_array, is_array
 from nnvk.types.operand import OperandType, Shape
@@ -86,14 +86,14 @@ def bytes_beside(model: ModelProto, folder: Path | None) -> int:
     return total
 
 
-class _Import:
+class _Import(Recovery[Node, str]):
     """One import."""
 
     def __init__(self, shared: Shared, name: str) -> None:
+        super().__init__([], DAMAGE)
         self._shared = shared
         self._name = name
         self._proto = shared.model.graph
-        self._problems: list[Problem] = []
         self._builder = Builder(shared, Graph(shared.budget, shared.relaxed))
         self._scope = shared.scope = self._builder.enter(self._proto)
         self._inputs: list[tuple[Edge, Value]] = []
@@ -112,32 +112,28 @@ class _Import:
         try:
             self._map(edges)
             outputs = self._outputs()
-            if not self._problems:
+            if not self.problems:
                 return self._finished(outputs)
         except OverBudget:
             pass  # which is among the problems
         unknown = [edge.name for edge in edges if edge.name in self._unknown]
         hint = _hint(edges, unknown)
-        raise OnnxImportError("NNAPI can't express this model", self._name, self._problems, hint, unknown)
+        raise OnnxImportError("NNAPI can't express this model", self._name, self.problems, hint, unknown)
 
     def _map(self, edges: list[Edge]) -> None:
-        for what, ports in (("input", edges), ("output", self._proto.output)):
-            if not ports:
-                self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
+        self.require("input", edges)
+        self.require("output", self._proto.output)
         types = input_types(edges, self._scope, self._constants())
         for position, edge in enumerate(edges):
-            try:
+            with self.guarded("input", position, edge.name):
                 self._input(edge, types.get(edge.name))
-            except (Unmapped, NnapiError, *DAMAGED) as error:
-                self._problem("input", position, error)
-                self._scope.lost.add(edge.name)
         for position in self._scope.order:
             if position not in self._scope.absorbed:
                 proto = self._proto.node[position]
                 node = Node(proto, self._shared.versions.get(domain_of(proto.domain), 1), position)
                 named = node.name or next(iter(node.outputs), "")
                 self._builder.graph.source = Source(position, node.kind, named)
-                self._node(node)
+                self.try_to_map(node)
             self._scope.forget_constants(position)
 
     def _constants(self) -> dict[str, np.ndarray]:
@@ -163,48 +159,49 @@ class _Import:
         self._scope.tensors[edge.name] = Tensor(edge.dtype, edge.shape, self._builder.widened(value))
         self._inputs.append((edge, value))
 
-    def _node(self, node: Node) -> None:
-        """Map one node; a failure becomes a problem and its outputs are lost.
+    def describe(self, operator: Node) -> tuple[str, int, str]:
+        """The node's operator, position and name."""
+        return operator.kind, operator.index, operator.name
 
-        Behind a lost tensor, mapping goes on with an input in its place, to find what else can't be mapped. What is
-        only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
-        """
-        lost = [name for name in node.inputs if name and self._scope.is_lost(name)]
-        if lost:
-            self._scope.lost.update(node.outputs)
-            if not (find(node.kind) or self._shared.functions.body(node, [None] * len(node.inputs))):
-                self._problem(node.kind, node.index, Unmapped("NNAPI has no counterpart of this operator"), node.name)
-                return
-            if not all(self._has_stand_in(name) for name in lost):
-                return
+    def tensors_of(self, operator: Node) -> tuple[Sequence[str], Sequence[str]]:
+        """The names of the inputs and outputs."""
+        return [name for name in operator.inputs if name], [name for name in operator.outputs if name]
+
+    def look_up(self, operator: Node) -> None:
+        """A node of which an input is lost needs a mapper or a function: it can't be folded."""
+        if not self._builder.is_known(operator):
+            raise Unmapped(NO_COUNTERPART)
+
+    def map(self, operator: Node) -> None:
+        """Map a node, and remember which tensors had to be known."""
         try:
-            self._builder.map(self._scope, node, self._shared.versions)
-        except (Unmapped, NnapiError, RecursionError, *DAMAGED) as error:
-            counts = (self._scope.tensors[name].dtype.kind in "iu" for name in lost)
-            if isinstance(error, NotConstant):
-                self._unknown |= made_of(self._scope, error.tensors)
-            if isinstance(error, OverBudget) or not any(counts):
-                self._problem(node.kind, node.index, error, node.name)
-            self._scope.lost.update(node.outputs)
+            self._builder.map(self._scope, operator, self._shared.versions)
+        except NotConstant as error:
+            self._unknown |= made_of(self._scope, error.tensors)
+            raise
 
-    def _has_stand_in(self, name: str) -> bool:
-        """Whether a lost tensor has a value that its readers can be mapped with; makes one where its shape is known."""
-        if name not in self._scope.tensors:
+    def may_be_parameter(self, tensor: str) -> bool:
+        """Whole numbers may be indexes, axes and shapes."""
+        return self._scope.tensors[tensor].dtype.kind in "iu"
+
+    def has_stand_in(self, tensor: str) -> bool:
+        """One is made of the type and shape that ONNX infers."""
+        if tensor not in self._scope.tensors:
             if self._inferred is None:
                 self._inferred = inferred(self._shared.model, {edge.name: edge.shape for edge, _ in self._inputs})
-            known = self._inferred.get(name)
+            known = self._inferred.get(tensor)
             if known is None or 0 in known.shape:
                 return False
             type_ = carrier(known.dtype).with_dimensions(at_least_1d(known.shape))
-            self._scope.tensors[name] = Tensor(known.dtype, known.shape, self._builder.graph.input(type_))
+            self._scope.tensors[tensor] = Tensor(known.dtype, known.shape, self._builder.graph.input(type_))
         return True
 
     def _outputs(self) -> list[Tensor]:
         found = []
         for position, port in enumerate(self._proto.output):
-            if self._scope.is_lost(port.name):
+            if port.name in self.lost:
                 continue
-            try:
+            with self.guarded("output", position):
                 tensor = self._builder.read(self._scope, port.name)
                 if not tensor.size:
                     raise Unmapped(
@@ -212,8 +209,6 @@ class _Import:
                     )
                 self._builder.output(tensor)
                 found.append(tensor)
-            except (Unmapped, NnapiError, *DAMAGED) as error:
-                self._problem("output", position, error)
         return found
 
     def _finished(self, outputs: list[Tensor]) -> ImportedModel:
@@ -222,7 +217,7 @@ class _Import:
         try:
             model = self._builder.graph.finish(values, names)
         except (NnapiError, Unmapped) as error:
-            raise OnnxImportError("NNAPI can't express this model", self._name, detail=reason(error)) from error
+            raise OnnxImportError("NNAPI can't express this model", self._name, detail=DAMAGE.reason(error)) from error
         proto = self._shared.model
         metadata = Metadata(
             name=self._proto.name,
@@ -251,11 +246,6 @@ class _Import:
             if place is not None:
                 places[name] = place
         return places
-
-    def _problem(self, kind: str, index: int, error: Exception, name: str = "") -> None:
-        self._problems.append(Problem(kind, index, reason(error), name=name))
-        if isinstance(error, OverBudget):
-            raise error  # what comes after would fail too
 
 
 def _hint(edges: list[Edge], unknown: list[str]) -> str:

@@ -23,6 +23,7 @@ from nnvk.importers.onnx.mappers.reduction import axes_of
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import Mapper, Result, find
 from nnvk.importers.onnx.tensors import Tensor
+from nnvk.importers.registry import Mappers
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
@@ -44,31 +45,14 @@ _FITTING = frozenset(
 
 
 def mapped(c: Context, mapper: Mapper) -> Result | Sequence[Result]:
-    """Map a node: exactly, if its numbers may need more than 32 bits and there is a rule for it; else by its mapper.
-
-    The operations that a mapper adds are checked: an execution in which a number leaves 32 bits ends with OP_FAILED.
-    """
-    rule = _RULES.get(c.node.kind)
-    exact = None if rule is None else rule(c)
-    if exact is not None:
-        return exact
-    before = c.graph.is_checked
+    """Map a node: see `int64.exactly_or_checked`."""
     first = c.optional(0)
-    c.graph.is_checked = first is not None and first.dtype in _WIDE and c.node.op_type not in _FITTING
-    try:
-        return mapper(c)
-    finally:
-        c.graph.is_checked = before
+    may_leave = first is not None and first.dtype in _WIDE and c.node.op_type not in _FITTING
+    return int64.exactly_or_checked(c, _rules.find(c.node.kind), mapper, may_leave)
 
 
-_RULES: dict[str, Callable[[Context], Sequence[Tensor | None] | Tensor | None]] = {}
-
-
-def _rule(*names: str) -> Callable[[Callable[[Context], Sequence[Tensor | None] | Tensor | None]], None]:
-    def register(rule: Callable[[Context], Sequence[Tensor | None] | Tensor | None]) -> None:
-        _RULES.update(dict.fromkeys(names, rule))
-
-    return register
+_rules = Mappers[Callable[[Context], "Result | Sequence[Result] | None"]]()
+_rule = _rules.of
 
 
 def _is_wide(c: Context) -> bool:

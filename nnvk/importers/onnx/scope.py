@@ -18,8 +18,6 @@ class Scope:
         self.tensors: dict[str, Tensor] = {}
         self.initializers: dict[str, TensorProto] = {}
         """Constants of the file that nobody read so far."""
-        self.lost: set[str] = set()
-        """Tensors that nodes could not give, and what was made of them."""
         self.absorbed: set[int] = set()
         """Positions of nodes that one before them did the work of."""
         self._outputs = frozenset(outputs)
@@ -77,10 +75,6 @@ class Scope:
     def has(self, name: str) -> bool:
         """Whether a tensor of the graph has a value, or had one."""
         return name in self.tensors or name in self.initializers or name in self.forgotten
-
-    def is_lost(self, name: str) -> bool:
-        """Whether a tensor is one that could not be made."""
-        return name in self.lost or (self.outer is not None and self.outer.is_lost(name))
 
     def only_reader(self, name: str) -> int | None:
         """The position of the only node that reads a tensor that is no output of the graph, and reads it once."""

@@ -23,6 +23,7 @@ from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.idioms.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
+from nnvk.importers.recovery import Damage, Recovery
 from nnvk.importers.shapes import Shapes, wanted_shapes
 from nnvk.importers.tflite import extent_rules, int64
 from nnvk.importers.tflite import mappers as mappers  # registers them
@@ -40,8 +41,10 @@ from nnvk.types.operand import STEP_CODES, Shape
 
 _MAX_DEPTH = 16
 """How deep subgraphs may be nested."""
-_DAMAGED = (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError)
-"""What a mapper may raise on options or shapes that make no sense."""
+_DAMAGE = Damage(
+    (struct.error, IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError),
+    lambda error: f"its options or shapes make no sense ({error})",
+)
 _COUNTS = frozenset({"INT32", "INT64"})
 """Types of tensors that may be indexes, axes or shapes, of which many operators need to know the numbers."""
 _NOTHING = np.zeros(0, np.uint8)
@@ -262,10 +265,11 @@ _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOS
 """Where operators have a bias. One of INT64 is no operand but its words: `Context.wide`."""
 
 
-class Builder:
+class Builder(Recovery[Operator, int]):
     """Builds the model of one subgraph."""
 
     def __init__(self, owner: Import, subgraph: Subgraph) -> None:
+        super().__init__(owner.problems, _DAMAGE, subgraph.index)
         self._owner = owner
         self.subgraph = subgraph
         self._graph = Graph(owner.budget, owner.relaxed)
@@ -281,17 +285,14 @@ class Builder:
         self.states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._variables = Variables(self._graph, owner.budget, owner.initial)
-        self.lost: set[int] = set()
-        """Tensors that operators could not give, and what was made of them."""
         self.mapped: set[int] = set()
         """Operators that could be mapped."""
 
     def build(self) -> Finished | None:
         """The finished model; None where operators could not be mapped."""
-        subgraph, before = self.subgraph, len(self._owner.problems)
-        for what, indexes in (("input", subgraph.inputs), ("output", subgraph.outputs)):
-            if not indexes:
-                self._problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
+        subgraph, before = self.subgraph, len(self.problems)
+        self.require("input", subgraph.inputs)
+        self.require("output", subgraph.outputs)
         self.add_inputs()
         self.map_operators()
         self._graph.source = None
@@ -301,8 +302,8 @@ class Builder:
             after = self._variables.values[name]
             if not _is_alike(kept.before, after):
                 what = f"variable '{printable(name, NAME_SHOWN)}' of {kept.before.type} is assigned {after.type}"
-                self._problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
-        if len(self._owner.problems) > before or self.lost:
+                self.problem("ASSIGN_VARIABLE", self._variables.assigned[name], Unmapped(what))
+        if len(self.problems) > before or self.lost:
             return None
         results = [(subgraph.tensors[index], *self._result(subgraph.tensors[index])) for index in subgraph.outputs]
         states = self._all_states()
@@ -314,7 +315,7 @@ class Builder:
             values = [value for _, value, _ in results] + [value for _, value in states]
             model = self._graph.finish(values, names)
         except (NnapiError, Unmapped) as error:
-            self._problem("output", 0, error)
+            self.problem("output", 0, error)
             return None
         return Finished(
             model,
@@ -337,10 +338,10 @@ class Builder:
 
     def assigned(self) -> Mapping[str, Value]:
         """The values of variables behind all operators, which must be constants: else `Unmapped`."""
-        index, before = self.subgraph.index, len(self._owner.problems)
+        index, before = self.subgraph.index, len(self.problems)
         for operator in self.subgraph.operators:
-            self._map(operator)
-        if len(self._owner.problems) > before:
+            self._attempt(operator)
+        if len(self.problems) > before:
             raise Unmapped(f"subgraph {index} has operators that can't be mapped")
         for name, value in self._variables.values.items():
             if not value.is_constant:
@@ -368,79 +369,67 @@ class Builder:
     def map_operators(self) -> None:
         """Map all operators."""
         for operator in self.subgraph.operators:
-            self._map(operator)
-
-    def give_up(self, operator: Operator) -> None:
-        """An operator could not be mapped."""
-        self.lost.update(operator.outputs)
+            self._attempt(operator)
 
     # --- operators -----------------------------------------------------------------------------------------------
 
-    def _map(self, operator: Operator) -> None:
-        """Map one operator; a failure becomes a problem and its outputs are lost.
-
-        Behind a lost tensor, mapping goes on with an input in its place, to find what else can't be mapped. What is
-        only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
-        """
-        tensors = self.subgraph.tensors
-        named = tensors[operator.outputs[0]].name if operator.outputs else ""
+    def _attempt(self, operator: Operator) -> None:
+        named = self.subgraph.tensors[operator.outputs[0]].name if operator.outputs else ""
         self._graph.source = Source(operator.index, operator.name, named)
-        lost = [index for index in operator.inputs if index in self.lost]
-        self.lost.update(operator.outputs if lost else ())
-        try:
-            mapper = self._mapper(operator)
-            if mapper is None:
-                kind = "custom operator" if operator.is_custom else "operator"
-                raise Unmapped(f"NNAPI has no counterpart of this {kind}")
-            if len(set(operator.outputs)) < len(operator.outputs):
-                raise Unmapped("a tensor is its output twice")
-        except Unmapped as error:
-            self._problem(operator.name, operator.index, error)
-            self.give_up(operator)
-            return
-        if not all(self._has_stand_in(tensors[index]) for index in lost):
-            self.give_up(operator)
-            return
-        try:
-            wide_bias = _BIASES.get(operator.name)
-            is_tensor = [
-                index >= 0
-                and tensors[index].type != "RESOURCE"
-                and not (position == wide_bias and tensors[index].type == "INT64")
-                for position, index in enumerate(operator.inputs)
-            ]
-            inputs = [
-                self._value(tensors[index]) if there else None
-                for index, there in zip(operator.inputs, is_tensor, strict=True)
-            ]
-            context, values = self._mapped(operator, mapper, inputs)
-            bound: dict[int, Value] = {}
-            words: dict[int, Words] = {}
-            for index, number in zip(operator.outputs, values, strict=False):
-                if isinstance(number, Words):
-                    words[index] = self._bind_words(tensors[index], number)
-                else:
-                    bound[index] = self._bind(context, tensors[index], number)
-            for position, index in enumerate(operator.outputs[: len(values)]):
-                if (known := extent_rules.passed_on(context, position, low(values[position]))) is not None:
-                    self.extents[index] = known
-        except (Unmapped, NnapiError, *_DAMAGED) as error:
-            if isinstance(error, OverBudget) or all(tensors[index].type not in _COUNTS for index in lost):
-                self._problem(operator.name, operator.index, error)
-            self.give_up(operator)
-            return
+        if self.try_to_map(operator):
+            self.mapped.add(operator.index)
+
+    def describe(self, operator: Operator) -> tuple[str, int, str]:
+        """Operators of TFLite have no names."""
+        return operator.name, operator.index, ""
+
+    def tensors_of(self, operator: Operator) -> tuple[Sequence[int], Sequence[int]]:
+        """The indexes of the inputs and outputs."""
+        return [index for index in operator.inputs if index >= 0], operator.outputs
+
+    def look_up(self, operator: Operator) -> Mapper:
+        """The mapper of an operator; one of complex numbers has its own."""
+        if all(self.subgraph.tensors[index].type != COMPLEX for index in self.tensors_of(operator)[0]):
+            mapper = find(operator.name)
+        elif operator.name in ON_COMPLEX:
+            mapper = ON_COMPLEX[operator.name]
+        else:
+            raise Unmapped("there is nothing in NNAPI that does this with complex numbers")
+        if mapper is None:
+            kind = "custom operator" if operator.is_custom else "operator"
+            raise Unmapped(f"NNAPI has no counterpart of this {kind}")
+        if len(set(operator.outputs)) < len(operator.outputs):
+            raise Unmapped("a tensor is its output twice")
+        return mapper
+
+    def map(self, operator: Operator) -> None:
+        """Map an operator, and bind its outputs."""
+        tensors, mapper = self.subgraph.tensors, self.look_up(operator)
+        wide_bias = _BIASES.get(operator.name)
+        is_tensor = [
+            index >= 0
+            and tensors[index].type != "RESOURCE"
+            and not (position == wide_bias and tensors[index].type == "INT64")
+            for position, index in enumerate(operator.inputs)
+        ]
+        inputs = [
+            self._value(tensors[index]) if there else None
+            for index, there in zip(operator.inputs, is_tensor, strict=True)
+        ]
+        context, values = self._mapped(operator, mapper, inputs)
+        bound: dict[int, Value] = {}
+        words: dict[int, Words] = {}
+        for index, number in zip(operator.outputs, values, strict=False):
+            if isinstance(number, Words):
+                words[index] = self._bind_words(tensors[index], number)
+            else:
+                bound[index] = self._bind(context, tensors[index], number)
+        for position, index in enumerate(operator.outputs[: len(values)]):
+            if (known := extent_rules.passed_on(context, position, low(values[position]))) is not None:
+                self.extents[index] = known
         self.values.update(bound)
         self.words.update(words)
         self.values.update(context.updates)
-        self.mapped.add(operator.index)
-
-    def _mapper(self, operator: Operator) -> Mapper | None:
-        """The mapper of an operator; one of complex numbers has its own."""
-        if all(index < 0 or self.subgraph.tensors[index].type != COMPLEX for index in operator.inputs):
-            return find(operator.name)
-        if operator.name not in ON_COMPLEX:
-            raise Unmapped("there is nothing in NNAPI that does this with complex numbers")
-        return ON_COMPLEX[operator.name]
 
     def _mapped(
         self, operator: Operator, mapper: Mapper, inputs: Sequence[Value | None], *, is_real: bool = False
@@ -469,18 +458,23 @@ class Builder:
             return self._mapped(operator, mapper, real, is_real=True)
         return context, [result] if isinstance(result, Value | Words) else result
 
-    def _has_stand_in(self, tensor: Tensor) -> bool:
-        """Whether a lost tensor has a value that its readers can be mapped with; makes one where its type is known."""
-        if tensor.index not in self.values:
-            if not tensor.is_static:
+    def may_be_parameter(self, tensor: int) -> bool:
+        """INT32 and INT64 are the types of indexes, axes and shapes."""
+        return self.subgraph.tensors[tensor].type in _COUNTS
+
+    def has_stand_in(self, tensor: int) -> bool:
+        """One is made of the declared type and shape."""
+        if tensor not in self.values:
+            declared = self.subgraph.tensors[tensor]
+            if not declared.is_static:
                 return False
             try:
-                type_ = operand_type(tensor)
+                type_ = operand_type(declared)
             except (Unmapped, NnapiError):
                 return False
             if not type_.is_fully_specified:
                 return False
-            self.values[tensor.index] = self._graph.input(type_)
+            self.values[tensor] = self._graph.input(type_)
         return True
 
     def _bind_words(self, tensor: Tensor, words: Words) -> Words:
@@ -548,16 +542,13 @@ class Builder:
         tensor = self.subgraph.tensors[indexes[position]]
         if tensor.index in self.lost:
             return
-        try:
+        with self.guarded(what, position, tensor.index):
             if what == "input":
                 self.add_input(tensor)
             elif (known := self.extents.get(tensor.index)) is not None:
                 self._cuts[tensor.index] = self._cut(self._value(tensor), known)
             else:
                 self._value(tensor)
-        except (Unmapped, NnapiError, *_DAMAGED) as error:
-            self._problem(what, position, error)
-            self.lost.add(tensor.index)
 
     def _result(self, tensor: Tensor) -> tuple[Value, bool]:
         """An output of the subgraph, and whether it has both words of numbers, as only that of a whole model may."""
@@ -572,14 +563,3 @@ class Builder:
         if len(self._owner.under_way) > 1:
             raise Unmapped("data decide its size, and NNAPI's control flow has to know it beforehand")
         return value.once("cut", lambda: cut(Emitter(self._graph), value, known))
-
-    def _problem(self, name: str, index: int, error: Exception) -> None:
-        if isinstance(error, Unmapped):
-            reason = str(error)
-        elif isinstance(error, NnapiError):
-            reason = error.reason
-        else:
-            reason = f"its options or shapes make no sense ({error})"
-        self._owner.problems.append(Problem(name, index, reason, self.subgraph.index))
-        if isinstance(error, OverBudget):
-            raise error  # what comes after would fail too

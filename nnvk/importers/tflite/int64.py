@@ -15,6 +15,7 @@ from nnvk.importers.idioms.cumulative import cumulative_exactly
 from nnvk.importers.idioms.int64 import Number, Words
 from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.idioms.reductions import folded_exactly
+from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import Mapper, find
 
@@ -36,32 +37,13 @@ Result = Number | Sequence[Number]
 
 
 def mapped(c: Context, mapper: Mapper) -> Result:
-    """What a mapper gives for an operator, or what is exact where numbers may need more than 32 bits.
-
-    Where neither is, an execution in which a number leaves 32 bits ends with OP_FAILED.
-    """
-    rule = _RULES.get(c.operator.name)
-    exact = None if rule is None else rule(c)
-    if exact is not None:
-        return exact
-    before = c.graph.is_checked
-    c.graph.is_checked = c.operator.name not in _FITTING and any(tensor.type == "INT64" for tensor in c.outputs)
-    try:
-        return mapper(c)
-    finally:
-        c.graph.is_checked = before
+    """Map an operator: see `int64.exactly_or_checked`."""
+    may_leave = c.operator.name not in _FITTING and any(tensor.type == "INT64" for tensor in c.outputs)
+    return int64.exactly_or_checked(c, _rules.find(c.operator.name), mapper, may_leave)
 
 
-_Rule = Callable[[Context], Result | None]
-_RULES: dict[str, _Rule] = {}
-
-
-def _rule(*names: str) -> Callable[[_Rule], _Rule]:
-    def register(rule: _Rule) -> _Rule:
-        _RULES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return register
+_rules = Mappers[Callable[[Context], "Result | None"]]()
+_rule = _rules.of
 
 
 def _is_wide(c: Context) -> bool:

@@ -1,0 +1,131 @@
+"""Going on behind operators that can't be mapped, so that one import finds all of them and says why."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nnvk.base.errors import NnapiError
+from nnvk.importers.errors import OverBudget, Problem, Unmapped
+
+Operator = TypeVar("Operator")
+Key = TypeVar("Key", int, str)
+"""What a format names its tensors by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What the mappers of a format raise on parameters or shapes that make no sense."""
+
+    exceptions: tuple[type[Exception], ...]
+    say: Callable[[Exception], str]
+    """The reason that a problem gives for one of them."""
+
+    @property
+    def caught(self) -> tuple[type[Exception], ...]:
+        """All that may be raised while an operator is mapped."""
+        return (Unmapped, NnapiError, *self.exceptions)
+
+    def reason(self, error: Exception) -> str:
+        """Why an operator could not be mapped."""
+        if isinstance(error, Unmapped):
+            return str(error)
+        return error.reason if isinstance(error, NnapiError) else self.say(error)
+
+
+class Recovery(ABC, Generic[Operator, Key]):
+    """Maps the operators of a graph one by one; a failure becomes a problem and the operator's outputs are lost.
+
+    Behind a lost tensor, mapping goes on with a stand-in, an input in its place, to find what else can't be mapped. A
+    failure that is only a consequence is no problem: that the stand-in for indexes, axes or a shape is no constant.
+    """
+
+    def __init__(self, problems: list[Problem], damage: Damage, subgraph: int = 0) -> None:
+        self.problems = problems
+        """Of the whole import, which subgraphs share."""
+        self.lost: set[Key] = set()
+        """Tensors that operators could not give, and those that depend on them."""
+        self._damage = damage
+        self._subgraph = subgraph
+
+    # --- what a format says --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def describe(self, operator: Operator) -> tuple[str, int, str]:
+        """The operator's kind, its position, and its name if it has one."""
+
+    @abstractmethod
+    def tensors_of(self, operator: Operator) -> tuple[Sequence[Key], Sequence[Key]]:
+        """The inputs and outputs, without those that are left out."""
+
+    @abstractmethod
+    def look_up(self, operator: Operator) -> object:
+        """Find how to map an operator. `Unmapped` if nothing can, whatever its inputs are."""
+
+    @abstractmethod
+    def map(self, operator: Operator) -> None:
+        """Map an operator and keep what it gives; one that fails keeps nothing."""
+
+    @abstractmethod
+    def has_stand_in(self, tensor: Key) -> bool:
+        """Whether a lost tensor has a value that its readers can be mapped with; makes one if the type is known."""
+
+    @abstractmethod
+    def may_be_parameter(self, tensor: Key) -> bool:
+        """Whether a tensor may be indexes, axes or a shape, which many mappers must know the numbers of."""
+
+    # --- mapping and failing -------------------------------------------------------------------------------------
+
+    def try_to_map(self, operator: Operator) -> bool:
+        """Map an operator, or say why it can't be mapped. Whether it was mapped."""
+        inputs, outputs = self.tensors_of(operator)
+        lost = [tensor for tensor in inputs if tensor in self.lost]
+        if lost:
+            self.lost.update(outputs)
+            try:
+                self.look_up(operator)
+            except Unmapped as error:
+                return self._failed(operator, error)
+            if not all(self.has_stand_in(tensor) for tensor in lost):
+                return self._failed(operator, None)
+        caught: tuple[type[Exception], ...] = (*self._damage.caught, RecursionError)
+        try:
+            self.map(operator)
+        except caught as error:
+            is_consequence = any(self.may_be_parameter(tensor) for tensor in lost)
+            return self._failed(operator, error if isinstance(error, OverBudget) or not is_consequence else None)
+        return True
+
+    def _failed(self, operator: Operator, error: Exception | None) -> bool:
+        if error is not None:
+            kind, position, name = self.describe(operator)
+            self.problem(kind, position, error, name)
+        self.give_up(operator)
+        return False
+
+    def give_up(self, operator: Operator) -> None:
+        """An operator could not be mapped."""
+        self.lost.update(self.tensors_of(operator)[1])
+
+    @contextmanager
+    def guarded(self, what: str, position: int, *tensors: Key) -> Iterator[None]:
+        """While an input or output of the graph is made: a failure becomes a problem and ``tensors`` are lost."""
+        try:
+            yield
+        except self._damage.caught as error:
+            self.problem(what, position, error)
+            self.lost.update(tensors)
+
+    def require(self, what: str, edges: Sequence[object]) -> None:
+        """A model has at least one input and one output."""
+        if not edges:
+            self.problem(what, 0, Unmapped("there is none, and NNAPI's models have at least one"))
+
+    def problem(self, kind: str, position: int, error: Exception, name: str = "") -> None:
+        """Keep why an operator, an input or an output could not be mapped. Raises `OverBudget` again."""
+        self.problems.append(Problem(kind, position, self._damage.reason(error), self._subgraph, name))
+        if isinstance(error, OverBudget):
+            raise error  # what comes after would fail too
