@@ -9,7 +9,7 @@ BUILD ?= build/$(if $(SANITIZE),$(SANITIZE),tree)
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test validate sanitize wheel wheels check docs picture install demo clean
+.PHONY: build shaders native test validate sanitize wheel wheels check mutate docs picture install demo clean
 
 build: native shaders
 
@@ -52,6 +52,15 @@ check:
 	$(BIN)ruff check .
 	$(BIN)mypy
 	$(BIN)lint-imports --no-logo
+
+# A random sample of mutants of a package: which changes of it no test notices.
+PACKAGE ?= nnvk/importers
+TESTS ?= tests/importers
+SAMPLE ?= 60
+SEED ?= 1
+mutate:
+	[ -d build/mutate/tools ] || $(PYTHON) -m pip install --quiet --target build/mutate/tools coverage==7.17.4
+	PYTHONPATH=.:build/mutate/tools nice -n 19 $(PYTHON) tools/mutate.py $(PACKAGE) $(TESTS) --sample $(SAMPLE) --seed $(SEED)
 
 # The pages of docs/ that are generated.
 docs:
