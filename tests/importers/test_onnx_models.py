@@ -242,6 +242,64 @@ def test_pool(name: str) -> None:
     check(model([op(kind, "x", "y", **attributes)], {"x": (F, shape)}, ["y"]), {"x": drawn(*shape)})
 
 
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 3, 4, 3, 2)], ids=str)
+def test_global_norms(shape: tuple[int, ...], p: int) -> None:
+    check(model([op("GlobalLpPool", "x", "y", p=p)], {"x": (F, shape)}, ["y"]), {"x": drawn(*shape)})
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, None])
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_along_an_axis_and_all_behind_it(kind: str, axis: int | None) -> None:
+    """As these operators were before version 13, where 1 is the default."""
+    node = op(kind, "x", "y", **({} if axis is None else {"axis": axis}))
+    check(model([node], {"x": (F, [3, 4, 5])}, ["y"], opset=11), {"x": drawn(3, 4, 5)})
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+@pytest.mark.parametrize("kind", ["Relu", "Sigmoid"])
+def test_single_elements_keep_their_rank(kind: str, shape: tuple[int, ...]) -> None:
+    check(model([op(kind, "x", "y")], {"x": (F, shape)}, ["y"]), {"x": drawn(*shape)})
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize(("size", "most"), [(258, 255), (259, 255), (1024, 255), (2000, 30)], ids=str)
+def test_products_of_bytes_are_exact(size: int, most: int, is_constant: bool) -> None:
+    """The largest that there are: their sums need more bits than FLOAT32 has."""
+    feeds = {"a": np.full((3, size), 255, np.uint8), "b": np.full((size, 2), most, np.uint8)}
+    feeds["a"][1, 0], feeds["b"][:, 1] = 254, 1
+    constants = {"b": feeds.pop("b")} if is_constant else {}
+    inputs = {name: (np.uint8, array.shape) for name, array in feeds.items()}
+    check(model([op("MatMulInteger", "a b", "y")], inputs, ["y"], constants), feeds)
+
+
+# Products in each window, whether the weights are constants, and their largest number: 2^24 / 255 is 65,793.
+WINDOWS = [(258, True, 255), (259, True, 255), (1300, True, 50), (1316, True, 50), (258, False, 255), (259, False, 1)]
+
+
+@pytest.mark.parametrize("products, is_constant, most", WINDOWS)
+def test_convolutions_of_bytes_are_exact_or_refused(products: int, is_constant: bool, most: int) -> None:
+    feeds = {"x": np.full((1, products, 1, 1), 255, np.uint8), "w": np.full((2, products, 1, 1), most, np.uint8)}
+    feeds["x"][0, 0], feeds["w"][1] = 254, 1
+    constants = {"w": feeds.pop("w")} if is_constant else {}
+    inputs = {name: (np.uint8, array.shape) for name, array in feeds.items()}
+    made = model([op("ConvInteger", "x w", "y")], inputs, ["y"], constants)
+    if products * (most if is_constant else 255) <= 65_793:
+        check(made, feeds)
+    else:
+        with pytest.raises(OnnxImportError, match=f"windows of {products} products are too many to be exact"):
+            load(made.SerializeToString())
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_convolutions_of_bytes_less_zero_points(dtype: Any) -> None:
+    limits, rng = np.iinfo(dtype), np.random.default_rng(4)
+    x, w = (rng.integers(limits.min, limits.max + 1, shape).astype(dtype) for shape in ((1, 3, 9, 8), (4, 3, 3, 2)))
+    constants = {"w": w, "s": np.array(100, dtype), "t": np.array(7, dtype)}
+    node = op("ConvInteger", "x w s t", "y", strides=[2, 1], pads=[1, 0, 0, 1])
+    check(model([node], {"x": (dtype, x.shape)}, ["y"], constants), {"x": x})
+
+
 # --- 8 bits --------------------------------------------------------------------------------------------------
 
 

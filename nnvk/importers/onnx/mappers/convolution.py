@@ -12,7 +12,7 @@ from nnvk.importers.graph import Value
 from nnvk.importers.idioms.elementwise import scalar, with_number
 from nnvk.importers.idioms.moving import sliced, strided, transposed
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import centred
+from nnvk.importers.onnx.mappers.products import centred, exact_count
 from nnvk.importers.onnx.mappers.reduction import batch_statistics
 from nnvk.importers.onnx.mappers.shape import joined, padded
 from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
@@ -376,11 +376,12 @@ def _laid_transposed(
 
 @operator("ConvInteger")
 def conv_integer(c: Context) -> Tensor:
-    """In FLOAT32, which is exact as long as windows are not too large."""
+    """In FLOAT32, which is exact as long as sums are not too large."""
     weights = c.tensor(1)
     _check(c, c.tensor(0).shape, weights.shape)
-    if math.prod(weights.shape[1:]) > 1024:
-        raise Unmapped(f"windows of {math.prod(weights.shape[1:])} products are too many to be exact")
-    filters = centred(c, 1, 3, 0)
+    filters, products = centred(c, 1, 3, 0), math.prod(weights.shape[1:])
+    known = filters.array.reshape(filters.shape[0], -1).T if filters.is_constant else None
+    if exact_count(known, products) < products:
+        raise Unmapped(f"windows of {products} products are too many to be exact")
     result = convolved(c, centred(c, 0, 2, 1), filters if filters.constant is None else filters.constant, None)
     return c.give(c.cast(result, np.dtype(np.int32)), None, np.int32)

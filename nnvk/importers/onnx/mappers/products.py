@@ -23,8 +23,12 @@ from nnvk.types.constant import transposed as transposed_constant
 from nnvk.types.operand import OperandType
 
 Op = OperationCode
-_EXACT = 1024
-"""Products of 8 bits of which FLOAT32 sums up as many without rounding."""
+_EXACT = 1 << 24
+"""Up to this, FLOAT32 has every whole number."""
+_MOST = 255
+"""The largest magnitude of a byte less its zero point."""
+_AT_ONCE = 64
+"""Rows of factors that are looked at together, so that a large constant is not copied."""
 
 
 def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
@@ -221,8 +225,10 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
     second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
     size = first.shape[-1]
     total: Value | None = None
-    for begin in range(0, size, _EXACT):
-        count = min(_EXACT, size - begin)
+    begin = 0
+    while begin < size:
+        known = np.moveaxis(second.array[..., begin:, :], -2, 0) if second.is_constant else None
+        count = exact_count(None if known is None else known.reshape(len(known), -1), size - begin)
         rows = _cut(c, first, len(first.shape) - 1, begin, count)
         columns = _cut(c, second, len(second.shape) - 2, begin, count)
         if columns.is_constant and len(columns.shape) == 2:
@@ -231,6 +237,7 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
             product = multiplied(c, rows, columns)
         whole = c.cast(product, np.dtype(np.int32))
         total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=I32)
+        begin += count
     assert total is not None
     return c.reshape(
         total, (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1])
@@ -241,6 +248,23 @@ def _turned(c: Context, matrix: Value) -> Value:
     """A constant matrix with rows and columns exchanged."""
     assert matrix.constant is not None
     return c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), transposed_constant(matrix.constant, (1, 0)))
+
+
+def exact_count(factors: np.ndarray | None, size: int) -> int:
+    """How many products of whole numbers of 9 bits can be added up exactly in FLOAT32, of ``size`` at most.
+
+    ``factors`` are the second factors where they are constants, with a row for each product of a sum.
+    """
+    if factors is None:
+        return min(size, _EXACT // _MOST**2)
+    before: np.ndarray | float = 0.0
+    for first in range(0, len(factors), _AT_ONCE):
+        sums = np.cumsum(np.abs(factors[first : first + _AT_ONCE]), axis=0, dtype=np.float64) + before
+        within = int(np.searchsorted(sums.max(axis=1), _EXACT / _MOST, side="right"))
+        if within < len(sums):
+            return max(1, first + within)
+        before = sums[-1]
+    return len(factors)
 
 
 def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
