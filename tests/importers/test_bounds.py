@@ -74,6 +74,8 @@ def test_operations(c: Emitter) -> None:
     assert c.emit(Op.PACK, 0, x, total, out=I32).bounds == (-5, 109)
     assert c.emit(Op.GATHER, x, 1, np.array([0, 2]), out=I32).bounds == (-5, 9)
     assert c.emit(Op.ARGMAX, x, 1, out=I32).bounds == (0, 6)
+    best, places = c.emit_many(Op.TOPK_V2, c.graph.input(F32.with_dimensions((2, 5))), 2, outs=[F32, I32])
+    assert (best.known, places.bounds) == (None, (0, 5))
     is_large = c.emit(Op.GREATER, x, c.constant(2, I32), out=BOOL8)
     assert c.as_number(is_large, I32).bounds == (0, 1)
 

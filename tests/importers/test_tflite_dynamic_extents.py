@@ -133,6 +133,17 @@ def check_suppression(
         check("NON_MAX_SUPPRESSION_V5", [*given, real(sigma)], results, "NonMaxSuppressionV5Options", feed=feeds)
 
 
+@pytest.mark.parametrize(
+    ("boxes", "scores"), [((9, 4), (8,)), ((9, 4), (9, 1)), ((9, 5), (9,)), ((36,), (9,))], ids=str
+)
+def test_boxes_and_scores_must_fit_together(boxes: tuple[int, ...], scores: tuple[int, ...]) -> None:
+    given = [f32(*boxes), f32(*scores), scalar(3), real(0.5), real(0)]
+    net = Net(given[:2], [out("INT32", (3,)), out("INT32", ())])
+    net.op("NON_MAX_SUPPRESSION_V4", given, net.outputs, "NonMaxSuppressionV4Options")
+    with pytest.raises(TfliteImportError, match="do not fit together"):
+        load(write(net))
+
+
 def test_scores_that_would_grow() -> None:
     given = [f32(9, 4), f32(9), scalar(3), real(0.5), real(0), real(-0.5)]
     net = Net(given[:2], [out("INT32", (3,)), out("FLOAT32", (3,)), out("INT32", ())])

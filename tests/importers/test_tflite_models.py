@@ -128,6 +128,14 @@ def test_inputs_by_name_or_position() -> None:
         imported.encode([values["first"], np.zeros(3, np.float32)])
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (3, 4), (8,), (2, 4, 1)], ids=str)
+def test_outputs_of_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    imported = load(quantised())
+    assert imported.outputs[0].type.dimensions == (2, 4)
+    with pytest.raises(nnvk.NnapiError):
+        imported.decode([np.zeros(shape, np.float32)])
+
+
 def test_a_bare_array_is_no_list_of_inputs() -> None:
     imported = load(quantised())
     (port,) = imported.inputs

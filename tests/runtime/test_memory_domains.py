@@ -162,6 +162,14 @@ def test_dimensions_that_contradict_roles(device: nnvk.Device, given: Shape) -> 
         other.add_input_role(compilation, 0)
 
 
+@pytest.mark.parametrize("given", [(2, 4), (4, 3), (0, 4)], ids=str)
+def test_one_dimension_that_contradicts_a_role(device: nnvk.Device, given: Shape) -> None:
+    desc = MemoryDesc()
+    desc.add_input_role(compiled(unary_model(type_=f32(2, 3)), device), 0)
+    with raises(ResultCode.BAD_DATA, "contradict"):
+        desc.set_dimensions(given)
+
+
 @pytest.mark.parametrize("type_", [f32(), f32(0, 2), f32(3, 0)], ids=str)
 def test_memory_of_open_dimensions_is_not_to_be_had(device: nnvk.Device, type_: OperandType) -> None:
     with raises(ResultCode.OP_FAILED, "needs all its dimensions"):

@@ -127,6 +127,26 @@ def test_the_device_with_most_to_do_comes_next(cpu: nnvk.Device, first: nnvk.Dev
     assert steps(compilation) == [("first", (0,)), ("third", (2, 3)), ("second", (1, 4))]
 
 
+def test_operations_that_are_alone_have_a_step_each(cpu: nnvk.Device) -> None:
+    """Two branches that are ready at once, of which the runtime takes the decisions."""
+    device = nnvk.Device(Only(cpu.driver, OperationCode.ADD, OperationCode.MUL))
+    branches = []
+    for code in (OperationCode.ADD, OperationCode.MUL):
+        build = Builder()
+        a, b = build.operand(FOUR), build.operand(FOUR)
+        branches.append(build.finish([a, b], [build.operation(code, [a, b], FOUR)]))
+    build = Builder()
+    condition, x, y = build.operand(BOOL8), build.operand(FOUR), build.operand(FOUR)
+    results = [
+        build.operation(OperationCode.IF, [condition, *map(build.reference, models), x, y], FOUR)
+        for models in (branches, branches[::-1])
+    ]
+    compilation = compiled(build.finish([condition, x, y], results), device)
+    assert [step.operations for step in compilation.plan.steps] == [(0,), (1,)]
+    outputs = nnvk.run(compilation, [np.array([True]), np.full(4, 2, np.float32), np.full(4, 3, np.float32)])
+    assert [output.tolist() for output in outputs] == [[5] * 4, [6] * 4]
+
+
 def test_a_device_that_runs_everything_takes_everything(cpu: nnvk.Device, first: nnvk.Device) -> None:
     compilation = compiled(chain_model([A, B, A], FOUR), cpu, first)
     assert steps(compilation) == [("nnapi-reference", (0, 1, 2))]

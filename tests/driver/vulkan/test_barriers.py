@@ -49,6 +49,8 @@ def needed(*copies: str, by_buffer: bool = False) -> list[int]:
         (["ab", "ce"], [1]),  # other tensors, the same bytes
         (["sa", "ec"], [1]),  # padding counts
         (["cd", "sa"], []),  # the same offsets of other pages and storages
+        (["ed", "as", "wb"], [2]),  # two ranges that were read overlap, and one of them ends at the other's middle
+        (["ad", "es", "wa"], [2]),
     ],
     ids=lambda value: "-".join(map(str, value)),
 )
