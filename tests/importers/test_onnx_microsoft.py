@@ -212,6 +212,15 @@ def test_qgemm(turned: int, has_scale: bool) -> None:
     compared("QGemm", {"x": steps(3, 9)}, constants, names, steps=STEPS, transB=turned)
 
 
+def test_products_of_bytes_with_a_vector_are_refused() -> None:
+    constants = {"b": steps(7), "t": np.array(0.03, F)}
+    node = op("DynamicQuantizeMatMul", "x b t", "y", domain="com.microsoft")
+    net = model([node], {"x": (F, (3, 7))}, ["y"], constants)
+    net.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(OnnxImportError, match=r"its inputs must be matrices, got shapes \[3, 7\] and \[7\]"):
+        load(net.SerializeToString())
+
+
 # --- products of bytes ---------------------------------------------------------------------------------------
 
 

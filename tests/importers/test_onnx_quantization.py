@@ -46,6 +46,14 @@ def test_ties_at_scales_that_the_model_gets() -> None:
     check(net, {"x": TIES, "s": np.array(0.25, F), "z": np.array(-3, np.int8)})
 
 
+@pytest.mark.parametrize("given", ["s", "z"])
+def test_ties_where_the_model_gets_scale_or_zero_point(given: str) -> None:
+    numbers = {"s": np.array(0.25, F), "z": np.array(-3, np.int8)}
+    feeds = {"x": TIES, given: numbers.pop(given)}
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    check(model([op("QuantizeLinear", "x s z", "y")], inputs, ["y"], numbers), feeds)
+
+
 def test_ties_of_steps_that_data_decide() -> None:
     net = model([op("DynamicQuantizeLinear", "x", "y s z")], {"x": (F, [8])}, ["y", "s", "z"])
     check(net, {"x": np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200, -55], F)})

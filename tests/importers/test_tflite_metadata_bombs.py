@@ -17,6 +17,7 @@ from tflite_metadata import _floats, _offsets, _table
 
 import nnvk
 from nnvk.importers.metadata import Metadata
+from nnvk.importers.tflite import metadata
 from nnvk.importers.tflite.metadata import read_metadata
 
 SECONDS, MEBIBYTES = 10, 1024
@@ -127,6 +128,16 @@ def test_what_several_records_name_is_read_once(monkeypatch: pytest.MonkeyPatch)
     assert len(found.outputs) == MANY
     assert all(one.labels == ("cat", "dog") for one in found.outputs)
     assert len(opened) == 1
+
+
+def test_labels_may_have_so_many_bytes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    content = b"cat\ndog\n"
+    monkeypatch.setattr(metadata, "_MOST_BYTES", len(content))
+    found = read_metadata(described(labelled), archive(content))
+    assert found.outputs[0].labels == ("cat", "dog")
+    monkeypatch.setattr(metadata, "_MOST_BYTES", len(content) - 1)
+    assert read_metadata(described(labelled), archive(content)) == Metadata()
+    assert "the labels are more than 7 bytes" in caplog.text
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -127,6 +127,15 @@ def test_what_others_read_is_there(vulkan: VulkanDevice, what: str) -> None:
     assert ("normalize_rows" in names) == (what == "normalised")
 
 
+@pytest.mark.parametrize(("exponent", "is_square"), [(2.0, True), (4.0, False)])
+def test_the_exponent_must_be_2(vulkan: VulkanDevice, exponent: float, is_square: bool) -> None:
+    net = Net()
+    less = centred(net, net.input(6, 48))
+    power = mean(net, net.op(Op.POW, less, net.scalar(exponent)))
+    y = net.op(Op.DIV, less, net.op(Op.SQRT, net.op(Op.ADD, power, net.scalar(1e-5))))
+    assert ("normalize_rows" in run(vulkan, net, y)) == is_square
+
+
 def test_others_stay_as_they_are(vulkan: VulkanDevice) -> None:
     """Along another axis, with an activation, with weights for each row, of another mean."""
     net = Net()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from nnvk.base.settings import override
 from nnvk.check.rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.planning.plan import Plan
+from nnvk.driver.vulkan.planning.winners import KIND
 from nnvk.driver.vulkan.running import segment, tuning
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.shaders.commands import Choice
@@ -243,6 +245,20 @@ def test_a_kept_plan_whose_choice_has_changed_is_made_again(
     tune(device, row)
     for planner in (device.planner, device_again().planner):
         assert planner.plan(row.model, shapes, options).choices[0].chosen == winner
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"a question": 1}', b'"text"', b"{", b"\xff"])
+def test_a_file_with_something_else_is_not_used(
+    device_again: Callable[[], VulkanDevice], content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    winners = device_again().planner.winners
+    winners.add({"a question": "a"})
+    assert dict(device_again().planner.winners.known) == {"a question": "a"}
+    assert winners.path is not None
+    KIND.write(winners.path, winners._key.encode(), [content])
+    with caplog.at_level(logging.INFO, logger="nnvk"):
+        assert device_again().planner.winners.known == {}
+    assert "is not used" in caplog.text
 
 
 def test_without_timestamps_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builder import Builder
 from cached import BATCH, MODEL, SHAPES, Load, compute
 from networks import CLASSES, classifier, images
 
@@ -19,8 +20,10 @@ from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.shaders.commands import Copy
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
+from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.constant import bytes_of
 from nnvk.types.model import Lifetime, Model
+from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
 # --- use ---------------------------------------------------------------------------------------------------------
@@ -89,6 +92,21 @@ def test_models_with_open_shapes_are_not_kept(own: VulkanDevice, path: Path) -> 
     output = np.zeros((BATCH, CLASSES), np.float32)
     prepared = own.prepare_model(model, PrepareOptions(cache=path))
     prepared.execute(request([images(BATCH)], [output]), ExecuteOptions())
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("shapes", [[(0, 4), (1, 4)], [(1, 4), (0, 4)]], ids=str)
+def test_models_of_which_one_input_is_open_are_not_kept(own: VulkanDevice, path: Path, shapes: list[Shape]) -> None:
+    build = Builder()
+    types = [OperandType(OperandCode.TENSOR_FLOAT32, shape) for shape in shapes]
+    inputs = [build.operand(type_) for type_ in types]
+    model = build.finish(inputs, [build.operation(OperationCode.ADD, inputs, types[shapes.index((0, 4))])]).frozen
+    prepared = own.prepare_model(model, PrepareOptions(cache=path))
+    for rows in (3, 5):
+        arrays = [np.ones((rows if shape[0] == 0 else 1, 4), np.float32) for shape in shapes]
+        output = np.zeros((rows, 4), np.float32)
+        prepared.execute(request(arrays, [output]), ExecuteOptions())
+        assert (output == 2).all()
     assert not path.exists()
 
 
