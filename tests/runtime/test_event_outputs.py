@@ -10,10 +10,23 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from samples import Pipe, added, compiled, device_memory, execution, increment_model, is_signalled, raises, while_model
+from builder import Builder
+from samples import (
+    Pipe,
+    added,
+    compiled,
+    device_memory,
+    execution,
+    f32,
+    increment_model,
+    is_signalled,
+    raises,
+    shared_memory,
+    while_model,
+)
 
 import nnvk
-from nnvk import ResultCode
+from nnvk import OperationCode, ResultCode
 from nnvk.hal import DeferredExecution
 from nnvk.types.request import ExecuteOptions, ExecutionResult, deadline_after
 
@@ -76,6 +89,33 @@ def test_a_sync_fence_comes_after_what_its_dependencies_write(
         assert is_signalled(descriptor, 10)
         assert (output == 1).all()
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("on_host", [(True, False), (False, True)], ids=str)
+def test_a_sync_fence_waits_for_one_output_of_the_host(device: nnvk.Device, on_host: tuple[bool, bool]) -> None:
+    """Another output and the input are in device memory."""
+    type_ = f32(4)
+    build = Builder()
+    source = build.operand(type_)
+    results = [build.operation(code, [source, source], type_) for code in (OperationCode.ADD, OperationCode.MUL)]
+    compilation = compiled(build.finish([source], results), device)
+    given = device_memory(inputs=[(compilation, 0)])
+    nnvk.Memory.copy(shared_memory(np.full(4, 3, np.float32)), given)
+    arrays = [np.zeros(4, np.float32) for _ in results]
+    memories = [device_memory(outputs=[(compilation, position)]) for position in range(2)]
+    outputs = [array if host else memory for host, array, memory in zip(on_host, arrays, memories, strict=True)]
+    pipe = Pipe()
+    event = execution(compilation, [given], outputs).start_compute_with_dependencies([pipe.event])
+    assert event.writes_host
+    descriptor = event.get_sync_fence_fd()
+    assert not is_signalled(descriptor, 0.01)
+    pipe.signal()
+    assert is_signalled(descriptor, 10)
+    os.close(descriptor)
+    assert [array.tolist() for array in arrays] == [
+        [number if host else 0] * 4 for host, number in zip(on_host, (6, 9), strict=True)
+    ]
+    event.wait()
 
 
 def test_who_hears_of_the_sync_fence_need_not_wait(device: nnvk.Device) -> None:
