@@ -212,6 +212,15 @@ def test_qgemm(turned: int, has_scale: bool) -> None:
     compared("QGemm", {"x": steps(3, 9)}, constants, names, steps=STEPS, transB=turned)
 
 
+def test_attention_with_keys_of_before_is_refused() -> None:
+    names = {name: (F, shape) for name, shape in zip("qkvp", [(1, 4, 12)] * 3 + [(1, 3, 2, 4)], strict=True)}
+    node = op("MultiHeadAttention", "q k v - - - p", "y", domain="com.microsoft", num_heads=3)
+    net = model([node], names, ["y"])
+    net.opset_import.add(domain="com.microsoft", version=1)
+    with pytest.raises(OnnxImportError, match=r"what was before \(input 6\) is unknown here"):
+        load(net.SerializeToString())
+
+
 def test_products_of_bytes_with_a_vector_are_refused() -> None:
     constants = {"b": steps(7), "t": np.array(0.03, F)}
     node = op("DynamicQuantizeMatMul", "x b t", "y", domain="com.microsoft")

@@ -54,6 +54,24 @@ def test_ties_where_the_model_gets_scale_or_zero_point(given: str) -> None:
     check(model([op("QuantizeLinear", "x s z", "y")], inputs, ["y"], numbers), feeds)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("given", ["w b", "w", "b"])
+def test_a_convolution_of_steps_of_which_the_model_gets_more(given: str, rank: int) -> None:
+    """It is computed in real numbers then."""
+    rng = np.random.default_rng(3)
+    window = (3, 2)[:rank]
+    arrays = {
+        "w": rng.integers(-90, 91, (4, 3, *window)).astype(np.int8),
+        "b": rng.integers(-900, 901, 4).astype(np.int32),
+    }
+    feeds = {"x": rng.integers(0, 256, (2, 3, 9, 7)[: 2 + rank]).astype(np.uint8)}
+    feeds |= {name: arrays.pop(name) for name in given.split()}
+    numbers = {"s": F(0.02), "z": np.uint8(120), "u": np.array([0.01, 0.02, 0.005, 0.01], F), "v": np.zeros(4, np.int8)}
+    constants = {**arrays, **numbers, "t": F(0.3), "o": np.uint8(131)}
+    inputs = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+    check(model([op("QLinearConv", "x s z w u v t o b", "y")], inputs, ["y"], constants), feeds, steps=1)
+
+
 def test_ties_of_steps_that_data_decide() -> None:
     net = model([op("DynamicQuantizeLinear", "x", "y s z")], {"x": (F, [8])}, ["y", "s", "z"])
     check(net, {"x": np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200, -55], F)})

@@ -36,11 +36,11 @@ MANY = 4096
 Records = Callable[[flatbuffers.Builder], "list[int]"]
 
 
-def described(records: Records) -> bytes:
+def described(records: Records, identifier: bytes = b"M001") -> bytes:
     """Metadata whose subgraph has these records of outputs."""
     b = flatbuffers.Builder(1 << 16)
     subgraphs = _offsets(b, [_table(b, {3: ("offset", _offsets(b, records(b)))})])
-    b.Finish(_table(b, {3: ("offset", subgraphs)}), b"M001")
+    b.Finish(_table(b, {3: ("offset", subgraphs)}), identifier)
     return bytes(b.Output())
 
 
@@ -48,6 +48,10 @@ def labelled(b: flatbuffers.Builder) -> list[int]:
     file = _table(b, {0: ("offset", b.CreateString("labels.txt")), 2: ("byte", 2)})
     files = _offsets(b, [file])
     return [_table(b, {6: ("offset", files)})] * MANY
+
+
+def once_labelled(b: flatbuffers.Builder) -> list[int]:
+    return labelled(b)[:1]
 
 
 def archive(content: bytes, method: int = zipfile.ZIP_DEFLATED, entries: int = 1) -> bytes:
@@ -130,13 +134,19 @@ def test_what_several_records_name_is_read_once(monkeypatch: pytest.MonkeyPatch)
     assert len(opened) == 1
 
 
+def test_what_is_not_marked_as_metadata_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    assert read_metadata(described(once_labelled), archive(b"cat\n")).outputs
+    assert read_metadata(described(once_labelled, b"M002"), archive(b"cat\n")) == Metadata()
+    assert "bytes 4 to 8 must be b'M001', got b'M002'" in caplog.text
+
+
 def test_labels_may_have_so_many_bytes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     content = b"cat\ndog\n"
     monkeypatch.setattr(metadata, "_MOST_BYTES", len(content))
-    found = read_metadata(described(labelled), archive(content))
+    found = read_metadata(described(once_labelled), archive(content))
     assert found.outputs[0].labels == ("cat", "dog")
     monkeypatch.setattr(metadata, "_MOST_BYTES", len(content) - 1)
-    assert read_metadata(described(labelled), archive(content)) == Metadata()
+    assert read_metadata(described(once_labelled), archive(content)) == Metadata()
     assert "the labels are more than 7 bytes" in caplog.text
 
 
