@@ -230,6 +230,16 @@ def test_products_of_bytes_with_a_vector_are_refused() -> None:
         load(net.SerializeToString())
 
 
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_qgemm_of_a_turned_matrix_times_a_number(alpha: float) -> None:
+    constants = quantisation(0.02, 0.01, 0.6)
+    constants |= {"w": steps(9, 4, seed=1), "c": whole(4, most=30_000, seed=2)}
+    for turned, shape in enumerate([(3, 9), (9, 3)]):
+        compared(
+            "QGemm", {"x": steps(*shape)}, constants, "x s0 z0 w s1 z1 c s2 z2", steps=STEPS, alpha=alpha, transA=turned
+        )
+
+
 # --- products of bytes ---------------------------------------------------------------------------------------
 
 

@@ -242,6 +242,14 @@ def test_pool(name: str) -> None:
     check(model([op(kind, "x", "y", **attributes)], {"x": (F, shape)}, ["y"]), {"x": drawn(*shape)})
 
 
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("negative", [0, 1])
+def test_infinities_of_either_sign(positive: int, negative: int) -> None:
+    x = np.array([0, np.inf, -np.inf, np.nan, 3e38, -3e38], F)
+    node = op("IsInf", "x", "y", detect_positive=positive, detect_negative=negative)
+    check(model([node], {"x": (F, x.shape)}, ["y"]), {"x": x})
+
+
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 3, 4, 3, 2)], ids=str)
 def test_global_norms(shape: tuple[int, ...], p: int) -> None:

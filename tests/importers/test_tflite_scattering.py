@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tflite_net import T
+from tflite_net import Net, T, write
 from tflite_oracle import check, f32, i32, i32c, out, q8, scalar
+
+from nnvk.importers.tflite import TfliteImportError, load
 
 rng = np.random.default_rng(5)
 DATA = rng.standard_normal((7, 3)).astype(np.float32)
@@ -73,3 +75,12 @@ def test_reverse_sequence(batch: int, sequence: int) -> None:
     check("REVERSE_SEQUENCE", [f32(*shape), i32c(*lengths.tolist())], (), "ReverseSequenceOptions", **options)
     feed = [np.arange(60, dtype=np.float32).reshape(shape), lengths]
     check("REVERSE_SEQUENCE", [f32(*shape), i32(len(lengths))], (), "ReverseSequenceOptions", feed=feed, **options)
+
+
+@pytest.mark.parametrize(("update", "places"), [((2, 3, 1), 2), ((2, 3), 3), ((6, 3), 2), ((2, 8), 2)], ids=str)
+def test_an_update_must_fit(update: tuple[int, ...], places: int) -> None:
+    given, result = [f32(5, 7), f32(*update), i32(places)], out("FLOAT32", (5, 7))
+    net = Net(given, [result])
+    net.op("DYNAMIC_UPDATE_SLICE", given, result)
+    with pytest.raises(TfliteImportError, match=r"an update of shape .* does not fit \[5, 7\]"):
+        load(write(net))

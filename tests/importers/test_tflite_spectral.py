@@ -7,9 +7,22 @@ import pytest
 from tflite_net import Net, T, write
 from tflite_oracle import check, compare, f32, i32c, out
 
-from nnvk.importers.tflite import TfliteImportError
+from nnvk.importers.tflite import TfliteImportError, load
 
 C64 = "COMPLEX64"
+
+
+@pytest.mark.parametrize(
+    ("shape", "lengths"),
+    [((4, 8), (8,)), ((4, 8), (2, 4, 8)), ((4, 8), (0, 8)), ((4, 8), (4, -8)), ((8,), (1, 8))],
+    ids=str,
+)
+def test_transforms_need_two_lengths_and_two_axes(shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+    source, result = f32(*shape), out(C64)
+    net = Net([source], [result])
+    net.op("RFFT2D", [source, i32c(*lengths)], result, "Rfft2dOptions")
+    with pytest.raises(TfliteImportError, match="there must be two lengths from 1 on"):
+        load(write(net))
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def execution(
 ) -> nnvk.Execution:
     """An execution with its arguments: arrays, or memories."""
     made = nnvk.Execution(compilation)
-    made.set_reusable(reusable)
+    if reusable:
+        made.set_reusable(True)
     for index, source in enumerate(inputs):
         if isinstance(source, nnvk.Memory):
             made.set_input_from_memory(index, source, 0, 0 if isinstance(source, nnvk.DeviceMemory) else source.size)
