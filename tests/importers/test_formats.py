@@ -54,3 +54,16 @@ def test_each_takes_what_it_has(tmp_path: Path) -> None:
     path.write_bytes(tflite()[:40])
     with pytest.raises(TfliteImportError):
         formats.load(path)
+
+
+def test_activations_of_hybrid_operators_are_rounded_by_default(tmp_path: Path) -> None:
+    """As TFLite does it, which takes more operations."""
+    weights = T("INT8", data=np.arange(24).reshape(4, 6), scale=0.02)
+    net = Net([T("FLOAT32", (2, 6))], [T("FLOAT32", (2, 4))])
+    net.op(
+        "FULLY_CONNECTED", [*net.inputs, weights, T(data=[0.0, 0.0, 0.0, 0.0])], net.outputs, "FullyConnectedOptions"
+    )
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite_net.write(net))
+    rounded, plain = (len(formats.load(path, **options).sources) for options in ({}, {"round_hybrid": False}))
+    assert rounded > plain == 1

@@ -309,3 +309,11 @@ def test_parameters_that_are_not_constant() -> None:
     repeats = graph.input(OperandType(OperandCode.TENSOR_INT32, (5,)))
     with pytest.raises(Unmapped, match="TILE: its parameters must be constants above 4 dimensions"):
         add(graph, Op.TILE, [x, repeats], [x.type])
+
+
+@pytest.mark.parametrize("axes", [[0, 5], [5], [-6, 1]], ids=str)
+def test_every_axis_of_a_reduction_must_be_there(axes: list[int]) -> None:
+    graph = Graph(Budget(1 << 20))
+    x = graph.input(OperandType(OperandCode.TENSOR_FLOAT32, (2, 3, 4, 5, 6)))
+    with pytest.raises(Unmapped, match=r"REDUCE_SUM: the axes must be in \[-5, 5\), got"):
+        add(graph, Op.REDUCE_SUM, [x, np.array(axes), False], [x.type])
