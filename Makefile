@@ -9,74 +9,79 @@ BUILD ?= build/$(if $(SANITIZE),$(SANITIZE),tree)
 # An unpacked source release of Kompute 0.9.0, for builds without a network; fetched from PyPI when empty.
 KOMPUTE_SOURCE_DIR ?=
 
-.PHONY: build shaders native test validate sanitize wheel wheels check mutate docs picture install demo clean
+# What `make quick` compares the working tree with.
+BASE ?= HEAD
 
-build: native shaders
+.PHONY: build help shaders native quick test validate sanitize wheel wheels check mutate docs picture install demo clean
 
-native:
+build: native shaders ## build the extension module and the shaders into the source tree (the default)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+native: ## build the extension module and the C library into the source tree
 	cmake -S . -B $(BUILD) -DPython_EXECUTABLE="$$($(PYTHON) -c 'import sys; print(sys.executable)')" \
 	    -DNNVK_BUILD_SHADERS=OFF $(if $(KOMPUTE_SOURCE_DIR),-DKOMPUTE_SOURCE_DIR=$(KOMPUTE_SOURCE_DIR)) \
 	    $(if $(SANITIZE),-DNNVK_SANITIZE=$(SANITIZE) -DCMAKE_BUILD_TYPE=RelWithDebInfo)
 	cmake --build $(BUILD) --parallel
 	cmake --install $(BUILD) --prefix .
 
-shaders:
+shaders: ## compile the shaders that have changed
 	$(PYTHON) tools/compile_shaders.py
 
-# What CI runs.
-test:
+quick: ## lint, types and the tests that a change can reach, within a minute (BASE=HEAD)
+	$(PYTHON) tools/quick.py --base $(BASE)
+
+test: ## run everything that CI runs, on the installed package
 	bash scripts/test.sh
 
-# The Vulkan driver and the conformance vectors on it under the validation layer, of which any message is a failure.
-validate:
+# Any message of the validation layer is a failure.
+validate: ## run the Vulkan driver's tests and the conformance vectors under the validation layer
 	NNVK_VALIDATION=1 PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q tests/driver/vulkan tests/conformance/test_suite.py \
 	    -k "not nnapi-reference"
 	NNVK_VALIDATION=1 NNVK_DEVICE_PROFILE=mobile-min PYTHONPATH=. $(PYTHON) -m pytest -n 2 -q \
 	    tests/conformance/test_suite.py -k "not nnapi-reference"
 
-# The extension module's tests under AddressSanitizer. `make native` brings the plain module back.
-sanitize:
+# `make native` brings the plain module back.
+sanitize: ## run the extension module's tests under AddressSanitizer
 	$(MAKE) native SANITIZE=address
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR) $(PYTHON) -m pytest -q tests/native
 
-# Wheels that run on other machines, in dist/: this machine's, or all.
-wheel:
+wheel: ## build a wheel for this machine, in dist/
 	bash scripts/wheels.sh dist native
 
-wheels:
+wheels: ## build all wheels, in dist/
 	bash scripts/wheels.sh dist
 
-# The quick part, on the source tree.
-check:
+check: ## lint, types and layers of the whole source tree, without tests
 	$(BIN)ruff check .
 	$(BIN)mypy
 	$(BIN)lint-imports --no-logo
 
-# A random sample of mutants of a package: which changes of it no test notices.
+# The package that `make mutate` changes, and the tests that it runs.
 PACKAGE ?= nnvk/importers
 TESTS ?= tests/importers
 SAMPLE ?= 60
 SEED ?= 1
-mutate:
+mutate: ## change a random sample of a package and say which changes no test notices
 	[ -d build/mutate/tools ] || $(PYTHON) -m pip install --quiet --target build/mutate/tools coverage==7.17.4
 	PYTHONPATH=.:build/mutate/tools nice -n 19 $(PYTHON) tools/mutate.py $(PACKAGE) $(TESTS) --sample $(SAMPLE) --seed $(SEED)
 
-# The pages of docs/ that are generated.
-docs:
+docs: ## write the generated pages of docs/
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
 	PYTHONPATH=. $(PYTHON) tools/models_doc.py
 	$(PYTHON) tools/c_api.py --doc
 
-# The README's picture, which shows this machine's device and its times.
-picture:
+# The picture shows this machine's device and its times.
+picture: ## draw the README's picture
 	PYTHONPATH=. $(PYTHON) -m nnvk.cli demo --output docs/images/demo.png
 
-install:
+install: ## install nnvk into .venv
 	bash scripts/install.sh
 
-demo:
+demo: ## run the demo
 	bash scripts/demo.sh
 
-clean:
+clean: ## remove what was built
 	rm -rf build dist demo-out nnvk/_native*.so nnvk/driver/vulkan/spirv nnvk/include nnvk/lib
