@@ -41,12 +41,6 @@ def device_of_operations(compilation: Compilation) -> list[str]:
     return [names[number] for number in range(len(compilation.model.operations))]
 
 
-def step_of_operations(compilation: Compilation) -> list[int]:
-    """The position of the step that each operation of the model is in."""
-    steps = {number: place for place, step in enumerate(compilation.plan.steps) for number in step.operations}
-    return [steps[number] for number in range(len(compilation.model.operations))]
-
-
 def strategies_of_operations(compilation: Compilation) -> list[str]:
     """How devices run each operation of the model, as far as they say."""
     described = [""] * len(compilation.model.operations)

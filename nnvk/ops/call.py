@@ -81,11 +81,6 @@ class Tensor:
         self._shape = shape
 
     @property
-    def known_shape(self) -> Shape | None:
-        """All dimensions; None where they are not known yet."""
-        return self._shape
-
-    @property
     def rank(self) -> int:
         """Number of dimensions."""
         return len(self.shape)

@@ -17,7 +17,7 @@ from nnvk.hal import IDevice, Support
 from nnvk.importers import tflite
 from nnvk.inputs.randoms import random_inputs
 from nnvk.insight.limits import Limits
-from nnvk.insight.placement import compile_model, device_of_operations, step_of_operations
+from nnvk.insight.placement import compile_model, device_of_operations
 from nnvk.insight.profiling import Profile, take_profile
 from nnvk.insight.report import memory_of
 from nnvk.types.model import Model
@@ -58,7 +58,8 @@ def test_operations_have_their_numbers_where_a_model_is_cut(name: str, seed: int
     imported = tflite.load(DATA / "digits_int8.tflite")
     compilation, found = profile(imported, [first, nnvk.get_device("nnapi-reference")])
     operations = compilation.model.operations
-    steps, places = step_of_operations(compilation), device_of_operations(compilation)
+    places = device_of_operations(compilation)
+    steps = {number: place for place, step in enumerate(compilation.plan.steps) for number in step.operations}
     assert len(found.steps) > 1, "the seed cuts it"
     for part in found.parts:
         if part.number is not None:

@@ -22,7 +22,7 @@ from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import Capabilities, PrepareOptions
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 _RELATIVE_TIME = {"discrete_gpu": 0.05, "integrated_gpu": 0.2, "virtual_gpu": 0.2, "cpu": 0.5, "other": 0.5}
 

@@ -85,12 +85,6 @@ def with_bytes(g: Lowering, product: Dispatch, end: ByteEnd, result: TensorRef) 
     return _ended(g, product, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
 
 
-def reads_each(product: Dispatch) -> bool:
-    """Whether a product has an end with another tensor that has an element for each of its results."""
-    has_end = "extra" in product.tensors
-    return has_end and product.shader.constant(product.specialization, "EXTRA") == Spread.EACH_ONE
-
-
 def _words(end: ByteEnd) -> np.ndarray:
     """Parameters, table and multipliers, one after the other."""
     words: Sequence[int] = [*end.parameters, *[0] * (_TABLE - len(end.parameters))]

@@ -16,7 +16,7 @@ from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.hal import IBuffer
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 
 class User(Protocol):

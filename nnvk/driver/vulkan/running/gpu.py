@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.running.scheduler import Scheduler
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from nnvk.base.log import logger
 from nnvk.driver.vulkan.running import loader, missing
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 _log = logger("driver")
 

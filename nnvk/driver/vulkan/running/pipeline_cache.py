@@ -16,7 +16,7 @@ from nnvk.base.files import FileKind, UnusableFileError, cache_folder
 from nnvk.base.log import logger
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 _log = logger("driver")
 

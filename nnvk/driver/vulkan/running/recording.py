@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.shaders.commands import Clear, Copy, Dispatch, Storage, 
 from nnvk.types.constant import Constant, bytes_of
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 
 _THREADS = min(4, os.cpu_count() or 1)

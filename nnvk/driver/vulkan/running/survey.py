@@ -9,7 +9,7 @@ from nnvk.driver.vulkan.running import loader, missing
 from nnvk.driver.vulkan.running.instance import Created, Instance, why_unusable
 
 if TYPE_CHECKING:
-    from nnvk import _native
+    import nnvk._native as _native
 
 
 @dataclass(frozen=True, slots=True)
