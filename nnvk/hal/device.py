@@ -24,12 +24,17 @@ from nnvk.types.request import Capabilities, ExecuteOptions, ExecutionResult, Pr
 class Support:
     """Whether a device runs one operation of a model, and if not, why."""
 
-    reason: str = ""
+    reason: str | None = None
+    """Why it does not; None where it does."""
+
+    def __post_init__(self) -> None:
+        if self.reason == "":
+            raise ValueError("the reason of a Support must be None or not empty")
 
     @property
     def supported(self) -> bool:
         """True where there is no reason against it."""
-        return not self.reason
+        return self.reason is None
 
 
 @dataclass(frozen=True, slots=True)

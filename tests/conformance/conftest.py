@@ -103,7 +103,7 @@ class PickyDevice(CpuDevice):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         return [
-            Support("it has no floor" if operation.code is OperationCode.FLOOR else "")
+            Support("it has no floor" if operation.code is OperationCode.FLOOR else None)
             for operation in model.operations
         ]
 

@@ -33,7 +33,7 @@ class Leaves(Decorated):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         control = (OperationCode.IF, OperationCode.WHILE)
-        return [Support("it is control flow" if operation.code in control else "") for operation in model.operations]
+        return [Support("it is control flow" if operation.code in control else None) for operation in model.operations]
 
 
 def profile(

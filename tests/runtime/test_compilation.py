@@ -260,7 +260,8 @@ def test_what_is_preferred_is_what_the_step_prefers(cpu: nnvk.Device) -> None:
 
         def get_supported_operations(self, model: Model):
             return [
-                nnvk.hal.Support("" if operation.code is OperationCode.ABS else "no") for operation in model.operations
+                nnvk.hal.Support(None if operation.code is OperationCode.ABS else "no")
+                for operation in model.operations
             ]
 
     model = chain_model([OperationCode.NEG, OperationCode.ABS])

@@ -155,7 +155,7 @@ def test_steps_within_control_flow(error: Callable[[], Exception], code: ResultC
     class NoControl(Failing):
         def get_supported_operations(self, model: Model) -> list[Support]:
             control = (nnvk.OperationCode.IF, nnvk.OperationCode.WHILE)
-            return [Support("no" if operation.code in control else "") for operation in model.operations]
+            return [Support("no" if operation.code in control else None) for operation in model.operations]
 
     compilation = compiled(while_model(), nnvk.Device(NoControl(CpuDevice(), "sick", execute=error)))
     inputs = [np.ones(COUNTER.dimensions, np.int32), np.ones(4, np.float32)]

@@ -34,7 +34,7 @@ class FilterDevice(IDevice):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         return [
-            Support("" if operation.code == ExtensionCode(EXTENSION, SHARPEN) else f"{operation} is no filter")
+            Support(None if operation.code == ExtensionCode(EXTENSION, SHARPEN) else f"{operation} is no filter")
             for operation in model.operations
         ]
 

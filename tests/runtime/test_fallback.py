@@ -95,11 +95,11 @@ def test_a_device_that_fails_to_prepare(use_devices: Use, reference: CountingCpu
 def test_only_the_part_that_failed_is_taken_over(use_devices: Use, reference: CountingCpu, warnings) -> None:
     class OnlyNeg(Failing):
         def get_supported_operations(self, model: Model) -> list[Support]:
-            return [Support("" if operation.code is OperationCode.NEG else "no") for operation in model.operations]
+            return [Support(None if operation.code is OperationCode.NEG else "no") for operation in model.operations]
 
     class OnlyAbs(Decorated):
         def get_supported_operations(self, model: Model) -> list[Support]:
-            return [Support("" if operation.code is OperationCode.ABS else "no") for operation in model.operations]
+            return [Support(None if operation.code is OperationCode.ABS else "no") for operation in model.operations]
 
     use_devices([OnlyNeg(CpuDevice(), "sick", prepare=failure), OnlyAbs(CpuDevice(), "well"), reference])
     compilation = compiled(chain_model([OperationCode.NEG, OperationCode.ABS]))
@@ -126,7 +126,7 @@ def test_bodies_of_control_flow_are_taken_over(use_devices: Use, reference: Coun
     class NoControl(Failing):
         def get_supported_operations(self, model: Model) -> list[Support]:
             control = OperationCode.IF, OperationCode.WHILE
-            return [Support("no" if operation.code in control else "") for operation in model.operations]
+            return [Support("no" if operation.code in control else None) for operation in model.operations]
 
     use_devices([NoControl(CpuDevice(), "sick", prepare=failure), reference])
     (output,) = nnvk.run(compiled(while_model()), [np.array([3], np.int32), np.ones(4, np.float32)])
@@ -248,7 +248,7 @@ def test_partition_2_leaves_failures_to_the_caller(use_devices: Use, reference: 
 def test_partition_2_still_partitions(use_devices: Use, reference: CountingCpu) -> None:
     class OnlyNeg(Decorated):
         def get_supported_operations(self, model: Model) -> list[Support]:
-            return [Support("" if operation.code is OperationCode.NEG else "no") for operation in model.operations]
+            return [Support(None if operation.code is OperationCode.NEG else "no") for operation in model.operations]
 
     with override(partition=2):
         use_devices([OnlyNeg(CpuDevice(), "neg"), reference])

@@ -28,7 +28,7 @@ class Leaves(Decorated):
     def get_supported_operations(self, model: Model) -> list[Support]:
         self.asked += 1
         control = (OperationCode.IF, OperationCode.WHILE)
-        return [Support("it is control flow" if operation.code in control else "") for operation in model.operations]
+        return [Support("it is control flow" if operation.code in control else None) for operation in model.operations]
 
 
 def nested(levels: int, width: int = 1) -> nnvk.Model:

@@ -42,7 +42,7 @@ class Only(Decorated):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         return [
-            Support("" if operation.code in self._codes else f"{operation} is none of mine")
+            Support(None if operation.code in self._codes else f"{operation} is none of mine")
             for operation in model.operations
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from decorators import Decorated
 from samples import add_model, f32, raises
 
@@ -36,10 +37,12 @@ def test_support_in_two_forms(device: nnvk.Device) -> None:
 
     class OnlyLog(Decorated):
         def get_supported_operations(self, model: Any) -> list[Support]:
-            return [Support("" if operation.code is OperationCode.LOG else "no LOG") for operation in model.operations]
+            return [
+                Support(None if operation.code is OperationCode.LOG else "no LOG") for operation in model.operations
+            ]
 
     only_log = nnvk.Device(OnlyLog(device.driver))
-    assert [support.reason for support in model.get_support(only_log)] == ["", "no LOG"]
+    assert [support.reason for support in model.get_support(only_log)] == [None, "no LOG"]
     assert model.get_supported_operations_for_devices([only_log]) == [True, False]
     assert model.get_supported_operations_for_devices([only_log, device]) == [
         True,
@@ -54,3 +57,10 @@ def test_support_by_several_devices(cpu: nnvk.Device) -> None:
         model.get_supported_operations_for_devices([])
     with raises(ResultCode.BAD_DATA, "twice"):
         model.get_supported_operations_for_devices([cpu, cpu])
+
+
+def test_a_reason_is_none_or_says_something() -> None:
+    assert Support().supported
+    assert not Support("no").supported
+    with pytest.raises(ValueError, match="None or not empty"):
+        Support("")

@@ -70,7 +70,7 @@ class CpuDevice(IDevice):
         """Supported is what is defined."""
         defined = registry.definitions()
         return [
-            Support("" if operation.code in defined else f"{operation} is no operation of NNAPI or nnvk's extension")
+            Support(None if operation.code in defined else f"{operation} is no operation of NNAPI or nnvk's extension")
             for operation in model.operations
         ]
 

@@ -98,7 +98,7 @@ class RemoteDevice(IDevice):
 
     def get_supported_operations(self, model: Model) -> list[Support]:
         """What the driver says."""
-        return [Support(reason) for reason in self._ask_about(Request.SUPPORT, model)]
+        return [Support(reason or None) for reason in self._ask_about(Request.SUPPORT, model)]
 
     def describe_operations(self, model: Model) -> list[str]:
         """What the driver says."""

@@ -96,7 +96,7 @@ def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Hand
     def support(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
         driver, model = device(reader), read_model(reader)
         reader.end()
-        return _texts([each.reason for each in driver.get_supported_operations(model)])
+        return _texts([each.reason or "" for each in driver.get_supported_operations(model)])
 
     def describe(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
         driver, model = device(reader), read_model(reader)

@@ -20,10 +20,10 @@ LONGEST = MOST_ROUNDS
 _KINDS = {OperationCode.ARGMAX: "max", OperationCode.ARGMIN: "min"}
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Axes too long for one invocation."""
     size = call.input.shape[call.axis]
-    return f"axis {call.axis} has {size} elements, the shader searches at most {LONGEST}" if size > LONGEST else ""
+    return f"axis {call.axis} has {size} elements, the shader searches at most {LONGEST}" if size > LONGEST else None
 
 
 @kernel(*_KINDS, shaders=(ARGMAX,), refuse=refuse)

@@ -19,7 +19,7 @@ def _sizes(call: Call) -> tuple[int, int, int, int]:
     return math.prod(batches), rows, columns, call.input0.shape[-2 if call.adj_x else -1]
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Sums that are too long."""
     return refuse_long_sums((1, 1), _sizes(call)[3])
 

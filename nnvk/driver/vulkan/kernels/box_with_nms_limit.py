@@ -30,12 +30,12 @@ SAVED = 6
 """Words that a workgroup keeps for the next dispatch, beside one of each invocation."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """More boxes or classes than loops can count."""
     count, classes = call.scores.shape
     if max(count, classes) > MOST_BOXES or count * classes > MOST:
         return f"scores has shape {[count, classes]}, the shader takes at most {MOST_BOXES} in each, and {MOST} in all"
-    return ""
+    return None
 
 
 @kernel(OperationCode.BOX_WITH_NMS_LIMIT, shaders=(BOX_WITH_NMS_LIMIT, CONVERT), refuse=refuse)

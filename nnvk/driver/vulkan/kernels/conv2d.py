@@ -14,7 +14,7 @@ from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Filters that are too large."""
     _, height, width, depth = call.filter.shape
     return refuse_long_sums((height, width), depth)

@@ -192,7 +192,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
     finish_output(g, target, call.output, product.target, call.nchw)
 
 
-def _refuse(call: Call) -> str:
+def _refuse(call: Call) -> str | None:
     _, height, width, _ = call.filter.shape
     return refuse_long_sums((height, width), 1)
 

@@ -14,7 +14,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
 
-def _refuse(call: Call) -> str:
+def _refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), call.weights.shape[1])
 
 

@@ -26,11 +26,11 @@ def _together(keypoints: int, most: int) -> int:
     return max(choices, default=1)
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Heatmaps that are too large for a workgroup."""
     size = nhwc_shape(call.heatmap.shape, call.nchw)[1]
     most = LOCAL * EACH * MOST_ROUNDS
-    return f"heatmap has {size} x {size} elements, the shader searches at most {most}" if size * size > most else ""
+    return f"heatmap has {size} x {size} elements, the shader searches at most {most}" if size * size > most else None
 
 
 @kernel(OperationCode.HEATMAP_MAX_KEYPOINT, shaders=(HEATMAP, CONVERT), refuse=refuse)

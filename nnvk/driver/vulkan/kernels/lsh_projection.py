@@ -24,10 +24,10 @@ MOST_TERMS = 4 << 20
 """That are kept at once; more items come one after the other."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Items that are too long for an invocation."""
     length, most = _length(call), 64 * MOST_ROUNDS
-    return f"input has items of {length} bytes, the shader takes at most {most}" if length > most else ""
+    return f"input has items of {length} bytes, the shader takes at most {most}" if length > most else None
 
 
 def _length(call: Call) -> int:

@@ -201,7 +201,7 @@ class _Layer:
         )
 
 
-def _refuse_cell(call: Call, prefix: str, aux: int = 0) -> str:
+def _refuse_cell(call: Call, prefix: str, aux: int = 0) -> str | None:
     """Why a cell is too large; ``aux`` elements of an auxiliary input are multiplied with those of the input."""
     operands = CellOperands.of(call, prefix)
     units, outputs = operands.recurrent_weights["output"].shape
@@ -210,7 +210,7 @@ def _refuse_cell(call: Call, prefix: str, aux: int = 0) -> str:
     return refuse_long(operands.input_weights["output"].shape[1] + aux, units, outputs)
 
 
-def _refuse(call: Call) -> str:
+def _refuse(call: Call) -> str | None:
     return _refuse_cell(call, "")
 
 
@@ -229,7 +229,7 @@ def lower_sequence(call: Call, g: Lowering) -> None:
     one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 
 
-def _refuse_bidirectional(call: Call) -> str:
+def _refuse_bidirectional(call: Call) -> str | None:
     crossed = lstm_linking(call)[1]
     aux = call.aux_input.shape[-1] if crossed else 0
     return _refuse_cell(call, "fw_", aux) or _refuse_cell(call, "bw_", aux)

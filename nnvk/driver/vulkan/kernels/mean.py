@@ -23,12 +23,12 @@ MOST_BYTES = 2**23 - 1
 """Bytes whose sum, rounded up by half their number, surely fits in 31 bits."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Sums that could leave 32 bits."""
     reduced = call.input.size // max(call.output.size, 1)
     if is_quantised(call.input.code) and reduced > MOST_BYTES:
         return f"{reduced} quantised elements go into one, the shader sums at most {MOST_BYTES}"
-    return ""
+    return None
 
 
 def _quantisation(call: Call, reduced: int) -> dict[str, int]:

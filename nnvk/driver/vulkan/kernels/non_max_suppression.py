@@ -25,14 +25,14 @@ MOST = LOCAL * (MOST_COUNTED_ROUNDS // LOOPS)
 """Boxes whose scores may decay: in a turn all of them are looked at."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """More boxes than loops can count."""
     count = call.scores.shape[2]
     if decay_scale(call) and count > MOST:
         return f"scores has shape {list(call.scores.shape)}, the shader lets those of at most {MOST} boxes decay"
     if call.scores.size // max(count, 1) > SUMMING * MOST_ROUNDS:
         return f"scores has shape {list(call.scores.shape)}, the shader takes at most {SUMMING * MOST_ROUNDS} classes"
-    return ""
+    return None
 
 
 @kernel(ExtendedOperationCode.NON_MAX_SUPPRESSION, shaders=(NON_MAX_SUPPRESSION, *SORTING, NMS), refuse=refuse)

@@ -36,14 +36,14 @@ _KINDS = {
 }
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Windows that are too large."""
     vertical, horizontal = pool_axes(call)
     area = _covered(vertical) * _covered(horizontal)
     most = MOST_WIDE if call.input.code is OperandCode.TENSOR_QUANT16_SYMM else MOST
     if area > most:
         return f"a window covers {area} elements, the shader folds at most {most}"
-    return ""
+    return None
 
 
 def _covered(axis: Axis) -> int:

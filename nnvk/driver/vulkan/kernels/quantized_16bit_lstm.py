@@ -18,7 +18,7 @@ from nnvk.types.codes import OperationCode
 SHADER = Shader("quantized_16bit_lstm", TILE=TILES, ARITHMETIC=ARITHMETICS, INPUT=("behind", "driven"))
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Vectors that are too long."""
     return refuse_long(call.input.shape[1] + call.output_state_in.shape[1])
 

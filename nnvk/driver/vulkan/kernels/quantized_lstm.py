@@ -36,7 +36,7 @@ MOST_NORMALISED = 1 << 15
 """Units whose 16-bit numbers and squares, and their mean, add up in the bits that the shader has for them."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Vectors that are too long."""
     operands = CellOperands.of(call)
     units, outputs = operands.recurrent_weights["output"].shape

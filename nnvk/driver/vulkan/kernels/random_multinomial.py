@@ -24,11 +24,11 @@ MOST_SUMS = 4 << 20
 """That are kept at once; more batches come one after the other."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Rows of which an invocation can't add up the parts."""
     classes = call.input.shape[1]
     most = MOST_ROUNDS * SPAN
-    return f"input has {classes} classes, the shader takes at most {most}" if classes > most else ""
+    return f"input has {classes} classes, the shader takes at most {most}" if classes > most else None
 
 
 @kernel(OperationCode.RANDOM_MULTINOMIAL, shaders=(RANDOM_MULTINOMIAL, CONVERT), refuse=refuse)

@@ -412,9 +412,9 @@ def both_directions(
                 finish_state(g, output, rows, batches)
 
 
-def refuse_long(*lengths: int) -> str:
+def refuse_long(*lengths: int) -> str | None:
     """Why a vector of a cell is too long; empty if none is."""
-    return next((reason for length in lengths if (reason := refuse_long_sums((1, 1), length))), "")
+    return next((reason for length in lengths if (reason := refuse_long_sums((1, 1), length))), None)
 
 
 def merge(g: Lowering, output: Tensor, parts: Sequence[tuple[TensorRef, int]]) -> None:

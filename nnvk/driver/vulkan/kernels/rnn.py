@@ -109,7 +109,7 @@ class _Layer:
         return self._span.rows(self._target, self._units, number)
 
 
-def _refuse(call: Call) -> str:
+def _refuse(call: Call) -> str | None:
     return refuse_long(call.input.shape[-1], call.recurrent_weights.shape[0])
 
 
@@ -126,7 +126,7 @@ def lower_sequence(call: Call, g: Lowering) -> None:
     one_direction(g, call, _Layer, Span(time, batches, bool(call.time_major)), call.result, call.outputs[1:])
 
 
-def _refuse_bidirectional(call: Call) -> str:
+def _refuse_bidirectional(call: Call) -> str | None:
     backward_input, crossed = rnn_linking(call)
     aux = call.aux_input.shape[-1] if crossed else 0
     inputs = [getattr(call, name).shape[-1] + aux for name in ("input", backward_input)]

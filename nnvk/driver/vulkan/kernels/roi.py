@@ -30,23 +30,23 @@ MOST_POINTS = MOST_ROUNDS // 2
 _ZERO = np.zeros((), np.uint32)
 
 
-def refuse_align(call: Call) -> str:
+def refuse_align(call: Call) -> str | None:
     """More sampling points of a bin than an invocation can take."""
     _, height, width, _ = nhwc_shape(call.input.shape, call.nchw)
     rows = call.height_sampling_ratio or -(-height // call.output_height) or 1
     columns = call.width_sampling_ratio or -(-width // call.output_width) or 1
     if rows * columns <= MOST_POINTS:
-        return ""
+        return None
     return f"bins may have {rows} x {columns} sampling points, the shader takes at most {MOST_POINTS}"
 
 
-def refuse_pooling(call: Call) -> str:
+def refuse_pooling(call: Call) -> str | None:
     """Rows of a bin that are too long for an invocation."""
     columns = nhwc_shape(call.input.shape, call.nchw)[2]
     return (
         f"input has rows of {columns} elements, the shader takes at most {4 * MOST_ROUNDS}"
         if columns > 4 * MOST_ROUNDS
-        else ""
+        else None
     )
 
 

@@ -32,11 +32,11 @@ MOST = MOST_ROUNDS
 """Updates that are combined at most: all may be for one place."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """More updates than an invocation may have to combine."""
     rows = call.indices.size // call.indices.shape[-1]
     if reduction_of(call) is Reduction.NONE or rows <= MOST:
-        return ""
+        return None
     return f"there are {rows} updates, the shader combines at most {MOST}"
 
 

@@ -27,9 +27,9 @@ PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Slices of 16-bit steps that are too long."""
-    return refuse_long(call) if _is_wide(call) else ""
+    return refuse_long(call) if _is_wide(call) else None
 
 
 def _is_wide(call: Call) -> bool:

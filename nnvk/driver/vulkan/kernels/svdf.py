@@ -16,7 +16,7 @@ SVDF = Shader("svdf")
 LOCAL = 64
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Inputs and memories that are too long."""
     remembered = call.rank * (2 + call.weights_time.shape[1])
     if remembered > MOST_ROUNDS:

@@ -13,7 +13,7 @@ from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
-def refuse(call: Call) -> str:
+def refuse(call: Call) -> str | None:
     """Filters of which too many taps reach a pixel."""
     _, height, width, depth = call.filter.shape
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)

@@ -172,11 +172,11 @@ def folded_dimensions(name: str, rows: Sequence[Dimension]) -> dict[str, int]:
 def up_to_rank(most: int, *names: str) -> Refuse:
     """Refuses tensors of a higher rank: those of these names, by default ``input``."""
 
-    def refuse(call: Call) -> str:
+    def refuse(call: Call) -> str | None:
         for name in names or ("input",):
             rank = getattr(call, name).rank
             if rank > most:
                 return f"{name} has rank {rank}, the shader takes {most} at most"
-        return ""
+        return None
 
     return refuse

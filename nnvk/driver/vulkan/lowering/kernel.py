@@ -11,8 +11,8 @@ from nnvk.ops.call import Call
 from nnvk.types.extension import KnownCode
 
 Lower = Callable[[Call, Lowering], None]
-Refuse = Callable[[Call], str]
-"""Says why a call can't run on the GPU; empty where it can. It may look at anything that must be known early."""
+Refuse = Callable[[Call], str | None]
+"""Says why a call can't run on the GPU; None where it can. It may look at anything that must be known early."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,12 +139,12 @@ class Product:
         return batches * height * width
 
 
-def refuse_long_sums(taps: tuple[int, int], channels: int) -> str:
+def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:
     """Why a sum over the taps of a window (height, width) and over channels is too long; empty if it isn't."""
     height, width = taps
     iterations = height * (1 + width * (1 + -(-channels // 4)))
     if iterations <= _MAX_ITERATIONS:
-        return ""
+        return None
     sum_ = f"a sum over {height} x {width} x {channels} values"
     return f"{sum_} takes {iterations} steps, at most {_MAX_ITERATIONS} are safe"
 

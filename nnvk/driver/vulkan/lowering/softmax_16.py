@@ -14,10 +14,10 @@ LONGEST = MOST_ROUNDS // 2
 """Elements of a slice at most, of which an invocation has two loops."""
 
 
-def refuse_long(call: Call) -> str:
+def refuse_long(call: Call) -> str | None:
     """Slices too long for one invocation."""
     length = call.input.shape[call.axis]
-    return f"axis {call.axis} has {length} elements, the shader takes at most {LONGEST}" if length > LONGEST else ""
+    return f"axis {call.axis} has {length} elements, the shader takes at most {LONGEST}" if length > LONGEST else None
 
 
 def softmax_16(call: Call, g: Lowering) -> None:

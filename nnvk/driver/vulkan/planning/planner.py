@@ -60,7 +60,7 @@ class Planner:
         self.winners = Winners(version, profile, library)
         """The ways that were measured to be the fastest."""
         self._version = version
-        self._support = weakref.WeakKeyDictionary[Model, list[str]]()
+        self._support = weakref.WeakKeyDictionary[Model, list[str | None]]()
 
     def plan(
         self,
@@ -126,12 +126,12 @@ class Planner:
                 return self.lower(model, [type_.dimensions for type_ in types], None, self.winners.known)
         return None
 
-    def refuse(self, call: Call) -> str:
-        """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
+    def refuse(self, call: Call) -> str | None:
+        """Why no shader can run a call; None where one can, and where that follows from what is yet to come."""
         return refuse(call, self.profile, self.library)
 
-    def support(self, model: Model) -> list[str]:
-        """For each operation why no shader can run it; empty where one can, as far as that is known."""
+    def support(self, model: Model) -> list[str | None]:
+        """For each operation why no shader can run it; None where one can, as far as that is known."""
         known = self._support.get(model)
         if known is None:
             known = self._support[model] = support(model, self.profile, self.library)
@@ -143,7 +143,7 @@ def lower(
     input_shapes: Sequence[Shape],
     profile: DeviceProfile,
     library: ShaderLibrary,
-    refuse: Callable[[Call], str] = lambda _: "",
+    refuse: Callable[[Call], str | None] = lambda _: None,
     values: Mapping[int, np.ndarray] | None = None,
     winners: Mapping[str, str] | None = None,
 ) -> Plan:
@@ -168,7 +168,7 @@ def _lowered(
     input_shapes: Sequence[Shape],
     profile: DeviceProfile,
     library: ShaderLibrary,
-    refuse: Callable[[Call], str],
+    refuse: Callable[[Call], str | None],
     values: Mapping[int, np.ndarray] | None,
     winners: Mapping[str, str] | None,
 ) -> Plan:
@@ -204,7 +204,7 @@ def _lowered(
 
 
 def _lower_call(
-    call: Call, g: Lowering, refuse: Callable[[Call], str], siblings: Siblings, halves: Halves | None
+    call: Call, g: Lowering, refuse: Callable[[Call], str | None], siblings: Siblings, halves: Halves | None
 ) -> None:
     """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
     largest = registry.lookup(call.code).largest

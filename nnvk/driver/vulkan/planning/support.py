@@ -19,49 +19,49 @@ from nnvk.ops.flow import CONTROL_FLOW, referenced_models
 from nnvk.types.model import Model
 
 
-def support(model: Model, profile: DeviceProfile, library: ShaderLibrary) -> list[str]:
-    """For each operation why the GPU does not run it; empty where it does, as far as that is known before execution.
+def support(model: Model, profile: DeviceProfile, library: ShaderLibrary) -> list[str | None]:
+    """For each operation why the GPU does not run it; None where it does, as far as that is known before execution.
 
     An IF or WHILE runs where all of its models do.
     """
-    reasons: dict[Model, list[str]] = {}
+    reasons: dict[Model, list[str | None]] = {}
     for each in (*model.referenced(), model):
         reasons[each] = []
         for operation, call in registry.calls(each, [type_.dimensions for type_ in each.input_types()]):
             if operation.code in CONTROL_FLOW:
                 inner = [_first(reasons[referenced], referenced) for referenced in referenced_models(each, operation)]
-                reason = next((reason for reason in inner if reason), "")
+                reason = next((reason for reason in inner if reason is not None), None)
             else:
                 reason = refuse(call, profile, library) or _refuse_sizes(call, profile)
             reasons[each].append(reason)
     return reasons[model]
 
 
-def _first(reasons: list[str], model: Model) -> str:
+def _first(reasons: list[str | None], model: Model) -> str | None:
     """What is wrong with a referenced model."""
     for operation, reason in zip(model.operations, reasons, strict=True):
         if reason:
             return f"{operation} in a model that it refers to: {reason}"
-    return ""
+    return None
 
 
-def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str:
-    """Why no shader can run a call; empty where one can, and where that follows from what is yet to come."""
+def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str | None:
+    """Why no shader can run a call; None where one can, and where that follows from what is yet to come."""
     kernel = kernels().get(call.code)
     if kernel is None:
         return f"{call.code.name} has no shader"
     try:
         return (
             _refuse_features(kernel, profile, library)
-            or (kernel.refuse(call) if kernel.refuse else "")
+            or (kernel.refuse(call) if kernel.refuse else None)
             or _refuse_avoided(call, kernel, profile, library)
         )
     except UnknownValue:
-        return ""  # it comes with the execution, and when it has the planner asks again
+        return None  # it comes with the execution, and when it has the planner asks again
 
 
-def _refuse_sizes(call: Call, profile: DeviceProfile) -> str:
-    """Why a tensor of a call is too large for the device; empty where none is, and where sizes are yet to come."""
+def _refuse_sizes(call: Call, profile: DeviceProfile) -> str | None:
+    """Why a tensor of a call is too large for the device; None where none is, and where sizes are yet to come."""
     for tensor in _tensors(call):
         try:
             nbytes = padded(math.prod(tensor.shape) * tensor.dtype.itemsize)
@@ -69,22 +69,22 @@ def _refuse_sizes(call: Call, profile: DeviceProfile) -> str:
             continue  # the lowering refuses what turns out too large
         if nbytes > profile.max_buffer:
             return f"{tensor.name} takes {nbytes} bytes, the device binds at most {profile.max_buffer}"
-    return ""
+    return None
 
 
-def _refuse_features(kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str:
+def _refuse_features(kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str | None:
     for shader in kernel.shaders:
         reason = library.refuse(shader, profile.features)
         if reason:
             return reason
-    return ""
+    return None
 
 
-def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str:
+def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library: ShaderLibrary) -> str | None:
     """Why a call can't do without the variants to avoid: which one it is depends on the call, so it is lowered."""
     names = {variant.name for shader in kernel.shaders for variant in shader.variants}
     if names.isdisjoint(profile.avoided):
-        return ""
+        return None
     trial = call.with_tensors(lambda tensor: copy(tensor) if tensor in call.outputs else tensor)
     largest = registry.lookup(call.code).largest
     if largest is not None:
@@ -98,7 +98,7 @@ def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library:
         return avoided.reason
     except NnapiError:
         pass  # the planner meets it too
-    return ""
+    return None
 
 
 def _tensors(call: Call) -> list[Tensor]:

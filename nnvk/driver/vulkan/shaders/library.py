@@ -201,7 +201,7 @@ class ShaderLibrary:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
         self.features = FLOAT_CONTROLS.union(*(shader.features for shader in self._compiled.values()))
         """Device features that any of the shaders needs, or makes use of."""
-        self._refused: dict[tuple[str, frozenset[str]], str] = {}
+        self._refused: dict[tuple[str, frozenset[str]], str | None] = {}
         self._files = {path.name for path in folder.glob("*.spv")}
 
     def __getitem__(self, variant: Variant) -> CompiledShader:
@@ -222,16 +222,16 @@ class ShaderLibrary:
             raise ValueError(f"must name shader variants, as nnvk plan and nnvk check show them, got {unknown[0]!r}")
         return found
 
-    def refuse(self, shader: Shader, available: frozenset[str]) -> str:
-        """Why no variant of ``shader`` runs on a device with these features; empty where one does."""
-        known = self._refused.get((shader.name, available))
-        if known is None:
-            known = self._refused[shader.name, available] = self._refuse(shader, available)
-        return known
+    def refuse(self, shader: Shader, available: frozenset[str]) -> str | None:
+        """Why no variant of ``shader`` runs on a device with these features; None where one does."""
+        key = shader.name, available
+        if key not in self._refused:
+            self._refused[key] = self._refuse(shader, available)
+        return self._refused[key]
 
-    def _refuse(self, shader: Shader, available: frozenset[str]) -> str:
+    def _refuse(self, shader: Shader, available: frozenset[str]) -> str | None:
         for variant in shader.variants:
             if variant.name not in self._compiled or f"{variant.name}.spv" not in self._files:
                 return f"shader {variant.name} is not compiled; run tools/compile_shaders.py"
         lacking = min((self[variant].features - available for variant in shader.variants), key=len)
-        return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks" if lacking else ""
+        return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks" if lacking else None
