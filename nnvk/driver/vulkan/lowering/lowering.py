@@ -305,6 +305,8 @@ class Lowering:
         """The compiled shader of this name. Raises AvoidedShader where plans have to do without it."""
         if name in self.device.avoided:
             raise AvoidedShader(name)
+        if name in self.device.left_out:
+            raise AvoidedShader(name, "was left out of the build")
         return self._library.named(name)
 
     def flat(self, count: int, local: int) -> tuple[int, int, int]:

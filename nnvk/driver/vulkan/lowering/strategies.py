@@ -230,7 +230,7 @@ class Strategy:
 def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """The strategies that a device can run for a product, without those whose shader it has to avoid."""
     possible = _possible(work, device)
-    if not device.avoided:
+    if not device.avoided and not device.left_out:
         return possible
     return (strategy for strategy in possible if not device.avoids(strategy.variant(work.kind)))
 

@@ -53,11 +53,11 @@ class Planner:
     """Plans models for a device, of which no more need be there than its profile."""
 
     def __init__(self, profile: DeviceProfile, library: ShaderLibrary, version: str) -> None:
-        self.profile = profile
+        self.profile = replace(profile, left_out=frozenset(library.left_out))
         """What plans know of the device."""
         self.library = library
         """The compiled shaders."""
-        self.winners = Winners(version, profile, library)
+        self.winners = Winners(version, self.profile, library)
         """The ways that were measured to be the fastest."""
         self._version = version
         self._support = weakref.WeakKeyDictionary[Model, list[str | None]]()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 _SHADER_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _AXIS_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -33,6 +33,21 @@ _declared: dict[str, Shader] = {}
 
 
 @dataclass(frozen=True, slots=True)
+class Requirements:
+    """What an optional variant needs of the tools that compile shaders; without it the variant is left out.
+
+    Attributes:
+        extensions: GLSL extensions, such as `GL_KHR_cooperative_matrix`.
+        spirv: the version of SPIR-V, such as `1.6`; empty for that of the target.
+        probe: declarations in GLSL that must compile with these extensions, to find out whether a feature works.
+    """
+
+    extensions: tuple[str, ...] = ()
+    spirv: str = ""
+    probe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compiled form of a shader.
 
@@ -40,11 +55,13 @@ class Variant:
         shader: name of the shader, `shaders/<shader>.comp`.
         axes: (axis, value) pairs in the order of the shader's declaration.
         is_native: elements of 16 bits are the device's own, not packed in words.
+        needs: what the compiler must know of; None where every compiler will do.
     """
 
     shader: str
     axes: tuple[tuple[str, str], ...] = ()
     is_native: bool = False
+    needs: Requirements | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -73,6 +90,8 @@ class Shader:
     Args:
         name: stem of the source file in `shaders/`.
         where: says which combinations exist, given a mapping of axis to value; all of them by default.
+        needs: says what a combination needs of the compiler, which makes it optional; nothing by default. Kernels
+            must have another variant for whatever an optional one computes.
         axes: values of every axis (upper-case names, lower-case values), in the order of the variant's name.
 
     Raises:
@@ -82,7 +101,12 @@ class Shader:
     __slots__ = ("_variants", "axes", "name")
 
     def __init__(
-        self, name: str, *, where: Callable[[Mapping[str, str]], bool] | None = None, **axes: Sequence[str]
+        self,
+        name: str,
+        *,
+        where: Callable[[Mapping[str, str]], bool] | None = None,
+        needs: Callable[[Mapping[str, str]], Requirements | None] | None = None,
+        **axes: Sequence[str],
     ) -> None:
         if not _SHADER_NAME.fullmatch(name):
             raise ValueError(f"shader name {name!r}: expected lower-case letters, digits and underscores")
@@ -99,7 +123,7 @@ class Shader:
         self.axes: dict[str, tuple[str, ...]] = {axis: tuple(values) for axis, values in axes.items()}
         choices = (dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values()))
         self._variants: dict[tuple[str, ...], Variant] = {
-            tuple(choice.values()): Variant(name, tuple(choice.items()))
+            tuple(choice.values()): Variant(name, tuple(choice.items()), needs=needs(choice) if needs else None)
             for choice in choices
             if where is None or where(choice)
         }

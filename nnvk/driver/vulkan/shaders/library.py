@@ -195,7 +195,10 @@ class ShaderLibrary:
         self.digest = hashlib.sha256(manifest).hexdigest()
         """Of the manifest, which has the digests of all sources and of the compiler."""
         try:
-            variants = json.loads(manifest)["variants"]
+            document = json.loads(manifest)
+            variants = document["variants"]
+            self.left_out: Mapping[str, str] = dict(document.get("left_out", {}))
+            """Optional variants that the build's compiler could not compile, and why."""
             self._compiled = {name: CompiledShader(name, entry, folder) for name, entry in variants.items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
@@ -230,8 +233,11 @@ class ShaderLibrary:
         return self._refused[key]
 
     def _refuse(self, shader: Shader, available: frozenset[str]) -> str | None:
-        for variant in shader.variants:
+        variants = [variant for variant in shader.variants if variant.name not in self.left_out]
+        if not variants:
+            return f"shader {shader.name} was left out of the build: {self.left_out[shader.variants[0].name]}"
+        for variant in variants:
             if variant.name not in self._compiled or f"{variant.name}.spv" not in self._files:
                 return f"shader {variant.name} is not compiled; run tools/compile_shaders.py"
-        lacking = min((self[variant].features - available for variant in shader.variants), key=len)
+        lacking = min((self[variant].features - available for variant in variants), key=len)
         return f"shader {shader.name} needs {', '.join(sorted(lacking))}, which the device lacks" if lacking else None

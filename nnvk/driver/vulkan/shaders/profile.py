@@ -22,10 +22,10 @@ AVOID_SHADERS = "NNVK_AVOID_SHADERS"
 
 
 class AvoidedShader(NnapiError):
-    """An operation can't be lowered, because the only shader variant for it is one to avoid."""
+    """An operation can't be lowered, because the only shader variant for it is one to avoid, or was left out."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(ResultCode.OP_FAILED, f"shader {name} is avoided ({AVOID_SHADERS})")
+    def __init__(self, name: str, why: str = f"is avoided ({AVOID_SHADERS})") -> None:
+        super().__init__(ResultCode.OP_FAILED, f"shader {name} {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class DeviceProfile:
     """Names of the passes that plans do without (`NNVK_DISABLE_PASSES`)."""
     avoided: frozenset[str] = frozenset()
     """Names of shader variants that plans do without (`NNVK_AVOID_SHADERS`)."""
+    left_out: frozenset[str] = frozenset()
+    """Names of optional shader variants that the build's compiler could not compile."""
 
     def runs(self, pass_: Pass) -> bool:
         """Whether plans are made with a pass."""
@@ -80,7 +82,10 @@ class DeviceProfile:
 
     def avoids(self, variant: Variant) -> bool:
         """Whether plans have to do without a variant."""
-        return bool(self.avoided) and self.twin(variant).name in self.avoided
+        if not self.avoided and not self.left_out:
+            return False
+        name = self.twin(variant).name
+        return name in self.avoided or name in self.left_out
 
     @property
     def team(self) -> int:
@@ -130,6 +135,10 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
         texel_loads=gathers and limits["maxTexelBufferElements"] * _TEXEL >= max_buffer,
         timestamps=bool(limits["timestampValidBits"]),
     )
+
+
+_SETS = ("features", "avoided", "left_out")
+"""The fields that are sets, which JSON has as sorted lists."""
 
 
 def described(profile: DeviceProfile) -> dict[str, Any]:
