@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nnvk.driver.vulkan.lowering.kernel import kernels
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT_FOLDERS = ("tests/support", "tools", "tools/isa", "benchmarks")
 """The folders of modules that tests import by their bare names (`pythonpath` in pyproject.toml)."""
@@ -159,8 +161,17 @@ class SourceMap:
                 found.update(_texts(node.args))
         if registers:
             found.add(Path(file).stem)
+        found |= self._kernels.get(file, set())
         # Tables and loops register operations too; mappers name NNAPI's operations only to emit them.
         return frozenset(found | (codes if registers and not file.startswith("nnvk/importers/") else set()))
+
+    @cached_property
+    def _kernels(self) -> dict[str, set[str]]:
+        """The operations of each module of kernels, however it registers them."""
+        found: dict[str, set[str]] = {}
+        for code, kernel in kernels().items():
+            found.setdefault(kernel.lower.__module__.replace(".", "/") + ".py", set()).add(code.name)
+        return found
 
     @cached_property
     def _declarations(self) -> dict[str, set[str]]:

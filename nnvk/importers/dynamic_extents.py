@@ -19,7 +19,6 @@ import numpy as np
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.counted import DynamicExtent as DynamicExtent
 from nnvk.importers.idioms.moving import axis_of
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
@@ -28,6 +27,19 @@ Op = OperationCode
 
 _MOST = 1 << 24
 """Up to so many, elements are counted by real numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DynamicExtent:
+    """How many elements along an axis are valid."""
+
+    axis: int
+    count: Value
+    """INT32 [1]."""
+
+    def on(self, axis: int) -> DynamicExtent:
+        """The same number of elements along another axis."""
+        return DynamicExtent(axis, self.count)
 
 
 def true_first(c: Emitter, flags: Value) -> tuple[Value, Value]:

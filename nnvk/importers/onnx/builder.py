@@ -186,7 +186,7 @@ class Builder:
         """A tensor as an output of a graph: what it stands for, where it is of real numbers, and what of it counts."""
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
         value = helper.plain(tensor) if tensor.dtype.kind == "f" else helper.carried(tensor)
-        known = tensor.counted
+        known = tensor.extent
         return value if known is None else value.once("cut", lambda: cut(helper, value, known))
 
     def widened(self, value: Value) -> Value:
@@ -200,7 +200,7 @@ class Builder:
     def output(self, tensor: Tensor) -> Value:
         """A tensor as an output of the whole model: FLOAT16 rounded, and both words of numbers that may need them."""
         helper = Context(self.graph, _NOBODY, [tensor], _Nowhere())
-        if tensor.counted is None and helper.needs_words(tensor):
+        if tensor.extent is None and helper.needs_words(tensor):
             assert tensor.words is not None
             return together(helper, tensor.words)
         value = self.edge(tensor)
@@ -285,7 +285,7 @@ class _Around:
         captured = {name: self._builder.read(self._scope, name) for name in names}
         inputs = {name: tensor for name, tensor in captured.items() if not tensor.is_constant}
         for name, tensor in captured.items():
-            if tensor.counted is not None:
+            if tensor.extent is not None:
                 raise Unmapped(
                     f"data decide the size of tensor '{printable(name, NAME_SHOWN)}', which goes into a branch"
                 )
@@ -333,7 +333,7 @@ class _Around:
             names.append(name)
         builder.run(scope, self._versions, self._node.index, self._node.arguments)
         outputs = [builder.read(scope, one.name) for one in graph.output]
-        if any(tensor.counted is not None for tensor in outputs):
+        if any(tensor.extent is not None for tensor in outputs):
             raise Unmapped("data decide the size of what a branch gives")
         model = builder.graph.finish([builder.edge(tensor) for tensor in outputs], names)
         return model, outputs

@@ -123,12 +123,12 @@ _RULES = Rules[Context](
 
 def check(c: Context) -> None:
     """`Unmapped` where a node can't take a tensor whose size data decide."""
-    _RULES.check(c.node.kind, [None if one is None else one.counted for one in c.inputs])
+    _RULES.check(c.node.kind, [None if one is None else one.extent for one in c.inputs])
 
 
 def pass_on(c: Context, results: Sequence[Tensor | None]) -> None:
     """Give the outputs of a node the dynamic extents that follow from its inputs."""
-    inputs = [None if one is None else Extent(one.shape, one.counted) for one in c.inputs]
+    inputs = [None if one is None else Extent(one.shape, one.extent) for one in c.inputs]
     for one in results:
         if one is not None and (extent := _RULES.passed_on(c.node.kind, c, Extents(inputs, one.shape))) is not None:
-            one.counted = extent
+            one.extent = extent

@@ -305,14 +305,14 @@ def _bounds(dtype: np.dtype) -> Bounds | None:
 
 def _known(tensor: Tensor) -> Shape:
     """The shape of an output, with -1 for a size that data decide."""
-    counted = tensor.counted
-    return tuple(-1 if counted and axis == counted.axis else size for axis, size in enumerate(tensor.shape))
+    extent = tensor.extent
+    return tuple(-1 if extent and axis == extent.axis else size for axis, size in enumerate(tensor.shape))
 
 
 def _result_port(name: str, value: Value, tensor: Tensor) -> Port:
     """The edge of an output: of numbers of 64 bits, the operand has a last dimension more, of two words."""
     shape = _known(tensor)
-    if tensor.words is None or tensor.counted is not None:
+    if tensor.words is None or tensor.extent is not None:
         return _port(name, value, tensor.dtype, shape)
     type_ = value.type.with_dimensions(edge_shape((*at_least_1d(shape), 2)))
     return Port(name, type_, tensor.dtype.name.upper(), shape, in_words=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
 from nnvk.importers.graph import Value
-from nnvk.importers.idioms.counted import Counted
 from nnvk.importers.idioms.int64 import Words
 from nnvk.types.codes import OperandCode
 from nnvk.types.constant import Constant, elements
@@ -68,7 +68,7 @@ class Tensor:
     """Of FLOAT16, whether it is another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     words: Words | None = None
     """The NNAPI tensors, instead of ``value``, of whole numbers that may need 64 bits."""
-    counted: Counted | None = None
+    extent: DynamicExtent | None = None
     """Where data decide how many elements there are: ``shape`` has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)
     """What was made of a constant before, so that nodes that share it share that too."""

@@ -96,10 +96,6 @@ class DeviceProfile:
         return 8 if self.is_cpu else 64
 
 
-_SETS = ("features", "avoided", "disabled_passes")
-"""The fields of a profile that are sets of texts."""
-
-
 def _has_packed_twin(name: str) -> bool:
     """Whether a name is that of a native variant that has a packed twin."""
     parts = name.split(".")
@@ -137,7 +133,7 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
     )
 
 
-_SETS = ("features", "avoided", "left_out")
+_SETS = ("features", "disabled_passes", "avoided", "left_out")
 """The fields that are sets, which JSON has as sorted lists."""
 
 

@@ -103,7 +103,7 @@ def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
     if all(row.is_constant for row in rows):
         return constant(np.stack([row.array for row in rows if row.is_constant], axis))
     shape = rows[0].shape
-    if any(row.shape != shape or row.counted is not None for row in rows):
+    if any(row.shape != shape or row.extent is not None for row in rows):
         raise Unmapped("what a loop gives in each turn must be of one shape")
     values = [c.reshape(c.plain(row), (*shape[:axis], 1, *shape[axis:])) for row in rows]
     whole = joined(c, values, axis) if len(values) > 1 else values[0]

@@ -380,8 +380,8 @@ def conv_integer(c: Context) -> Tensor:
     weights = c.tensor(1)
     _check(c, c.tensor(0).shape, weights.shape)
     filters, products = centred(c, 1, 3, 0), math.prod(weights.shape[1:])
-    known = filters.array.reshape(filters.shape[0], -1).T if filters.is_constant else None
-    if exact_count(known, products) < products:
+    known = None if filters.constant is None else reshaped(filters.constant, (filters.shape[0], products))
+    if exact_count(known, 1, 0, products) < products:
         raise Unmapped(f"windows of {products} products are too many to be exact")
     result = convolved(c, centred(c, 0, 2, 1), filters if filters.constant is None else filters.constant, None)
     return c.give(c.cast(result, np.dtype(np.int32)), None, np.int32)

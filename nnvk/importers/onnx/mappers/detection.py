@@ -37,7 +37,7 @@ def non_max_suppression(c: Context) -> Tensor:
         outs=[I32, F32, I32],
     )
     result = c.give(rows, None, np.int64)
-    result.counted = DynamicExtent(0, count)
+    result.extent = DynamicExtent(0, count)
     return result
 
 

@@ -18,7 +18,7 @@ from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
-from nnvk.types.constant import QuantisedConstant, portion
+from nnvk.types.constant import Constant, QuantisedConstant, elements, portion
 from nnvk.types.constant import transposed as transposed_constant
 from nnvk.types.operand import OperandType
 
@@ -227,8 +227,7 @@ def exact_product(c: Context, first: Value, second: Value) -> Value:
     total: Value | None = None
     begin = 0
     while begin < size:
-        known = np.moveaxis(second.array[..., begin:, :], -2, 0) if second.is_constant else None
-        count = exact_count(None if known is None else known.reshape(len(known), -1), size - begin)
+        count = exact_count(second.constant, len(second.shape) - 2, begin, size - begin)
         rows = _cut(c, first, len(first.shape) - 1, begin, count)
         columns = _cut(c, second, len(second.shape) - 2, begin, count)
         if columns.is_constant and len(columns.shape) == 2:
@@ -250,21 +249,23 @@ def _turned(c: Context, matrix: Value) -> Value:
     return c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), transposed_constant(matrix.constant, (1, 0)))
 
 
-def exact_count(factors: np.ndarray | None, size: int) -> int:
+def exact_count(factors: Constant | None, axis: int, first: int, size: int) -> int:
     """How many products of whole numbers of 9 bits can be added up exactly in FLOAT32, of ``size`` at most.
 
-    ``factors`` are the second factors where they are constants, with a row for each product of a sum.
+    ``factors`` are the second factors where they are constants; sums go along ``axis``, from ``first`` on.
     """
     if factors is None:
         return min(size, _EXACT // _MOST**2)
     before: np.ndarray | float = 0.0
-    for first in range(0, len(factors), _AT_ONCE):
-        sums = np.cumsum(np.abs(factors[first : first + _AT_ONCE]), axis=0, dtype=np.float64) + before
+    for at in range(0, size, _AT_ONCE):
+        some = elements(portion(factors, axis, first + at, min(_AT_ONCE, size - at)))
+        rows = np.moveaxis(some, axis, 0).reshape(some.shape[axis], -1)
+        sums = np.cumsum(np.abs(rows), axis=0, dtype=np.float64) + before
         within = int(np.searchsorted(sums.max(axis=1), _EXACT / _MOST, side="right"))
         if within < len(sums):
-            return max(1, first + within)
+            return max(1, at + within)
         before = sums[-1]
-    return len(factors)
+    return size
 
 
 def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:

@@ -38,19 +38,19 @@ Op = OperationCode
 @operator("Shape")
 def shape_of(c: Context) -> Tensor:
     """All sizes, or those from ``start`` to ``end``: a constant, unless data decide one of them."""
-    shape, counted = c.tensor().shape, c.tensor().counted
+    shape, extent = c.tensor().shape, c.tensor().extent
     start, end = c.node.integer("start", 0), c.node.integer("end", len(shape))
     axes = range(len(shape))[start:end] if start < len(shape) else range(0)
-    if counted is None or counted.axis not in axes:
+    if extent is None or extent.axis not in axes:
         return constant(np.array([shape[axis] for axis in axes], np.int64))
-    sizes = sizes_of(c, shape, counted)
+    sizes = sizes_of(c, shape, extent)
     return c.give(sliced(c, sizes, [axes]), (len(axes),), np.int64)
 
 
 @operator("Size")
 def size_of(c: Context) -> Tensor:
     """The number of elements."""
-    if c.tensor().counted is not None:
+    if c.tensor().extent is not None:
         raise Unmapped("data decide it")
     return constant(np.array(c.tensor().size, np.int64))
 

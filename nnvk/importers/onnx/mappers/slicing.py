@@ -225,7 +225,7 @@ def _compressed(c: Context, source: Tensor, flags: Value) -> Tensor:
         raise Unmapped(f"a condition of {flags.size} elements is too long for axis {axis} of {list(value.shape)}")
     picked = gathered(c, value, axis, places)
     result = c.give(picked, picked.shape, source.dtype)
-    result.counted = DynamicExtent(axis, count)
+    result.extent = DynamicExtent(axis, count)
     return result
 
 
@@ -239,7 +239,7 @@ def non_zero(c: Context) -> Tensor:
     places, count = true_first(c, flat if flat.code is BOOL8.code else c.as_bool(flat))
     rows = [c.reshape(one, (1, source.size)) for one in coordinates(c, places, source.shape)]
     result = c.give(joined(c, rows, 0) if len(rows) > 1 else rows[0], (source.rank, source.size), np.int64)
-    result.counted = DynamicExtent(1, count)
+    result.extent = DynamicExtent(1, count)
     return result
 
 

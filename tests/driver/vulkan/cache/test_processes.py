@@ -40,21 +40,17 @@ WRITER = """
     device.prepare_model(classifier({batch}).frozen, PrepareOptions(cache=Path({path!r})))
 """
 HOOKS = {
-    "at the first bytes": "cache._encoded = die",
+    "at the first bytes": "cache._header = die",
     "amid the constants": """
-    encoded = cache._encoded
-    class Cut(list):
-        passes = 0
-        def __iter__(self):
-            self.passes += 1
-            for number, part in enumerate(super().__iter__()):
-                if (self.passes, number) == (2, 1):
+    write = cache.FileKind.write
+    def cut(kind, path, header, nbytes, body):
+        def parts():
+            for number, part in enumerate(body):
+                if number == 1:
                     die()
                 yield part
-    def cut(plan, key):
-        header, body = encoded(plan, key)
-        return header, Cut(body)
-    cache._encoded = cut
+        write(kind, path, header, nbytes, parts())
+    cache.FileKind.write = cut
     """,
     "before it is on the disk": "os.fsync = die",
     "before it is in its place": "os.replace = die",
