@@ -71,6 +71,7 @@ mutate: ## change a random sample of a package and say which changes no test not
 docs: ## write the generated pages of docs/
 	PYTHONPATH=. $(PYTHON) tools/operations_doc.py
 	PYTHONPATH=. $(PYTHON) tools/models_doc.py
+	PYTHONPATH=. $(PYTHON) tools/layers_doc.py
 	$(PYTHON) tools/c_api.py --doc
 
 # The picture shows this machine's device and its times.

@@ -290,7 +290,7 @@ _INTRODUCTION = """\
 
 `libneuralnetworks.so` has every function of NNAPI at feature level 8. This page is written by `tools/c_api.py` from the
 table that the library, its server and the headers are made of; [the README](../README.md#from-c-and-c) says how
-programs are built with it, and [architecture.md](architecture.md#the-c-library) how it works.
+programs are built with it, and [processes.md](processes.md#the-c-library) how it works.
 
 Functions that return `int` return a `ResultCode`. Each may return these, and what stands with it below:
 
