@@ -32,7 +32,7 @@ class ResultCode(IntEnum):
 
 
 class NnapiError(Exception):
-    """What every failing call of nnvk raises.
+    """The error that every failing call of nnvk raises.
 
     ``code`` is the `ResultCode` that the C function would have returned, ``reason`` says what was wrong:
     the operation, the operand, what was expected and what came.
@@ -70,7 +70,7 @@ def op_failed(reason: str) -> NnapiError:
 
 
 def system_error(what: str, error: OSError, otherwise: ResultCode = ResultCode.OP_FAILED) -> NnapiError:
-    """What NNAPI calls an error of the operating system: for want of descriptors, for want of memory, or else."""
+    """The result code for an error of the operating system: no descriptors, no memory, or another one."""
     code = otherwise
     if error.errno in _EXHAUSTED:
         code = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT

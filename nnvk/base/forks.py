@@ -1,4 +1,4 @@
-"""What a forked child needs: it has the memory of its parent, but none of its threads.
+"""A forked child and what it must renew: it has the memory of its parent, but none of its threads.
 
 A lock that another thread held at the fork would stay locked in the child, and what a thread was to do would never be
 done. So locks that outlive a call come from `lock` and `rlock`, whoever counts on threads makes them anew
@@ -19,7 +19,7 @@ _generation = 0
 
 
 class Renewable(Protocol):
-    """What has something to make anew in a child."""
+    """An object that a child must partly make anew."""
 
     def renew(self) -> None:
         """Called in the child before anything else runs there; no other thread is left."""

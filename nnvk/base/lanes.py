@@ -29,7 +29,7 @@ T = TypeVar("T")
 _log = logger("manager")
 _HEAD = struct.Struct("<iI")
 GREETING = struct.Struct("<IIi")
-"""What comes first: what both must agree on, 0, and the process."""
+"""The greeting: a value that both must agree on, 0, and the process."""
 SUCCESS = _HEAD.pack(0, 0)
 _LONGEST_REASON = 4096
 _SECONDS_TO_END = 2
@@ -37,7 +37,7 @@ _SECONDS_BETWEEN_LOOKS = 0.005
 
 
 class LaneRequest(IntEnum):
-    """What every such process is asked."""
+    """The requests that every such process answers."""
 
     LANE = 1000
     """Control: serve the socket that comes with it."""
@@ -53,7 +53,7 @@ class LaneRequest(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent back, with descriptors, which are closed then; what follows ``then`` is sent after it."""
+    """A reply with descriptors, which are closed after sending; the result of ``then`` is sent after it."""
 
     content: bytes
     then: Callable[[], bytes] | None = None
@@ -67,7 +67,7 @@ Handler = Callable[[Any, Reader, Descriptors], Reply]
 
 @dataclass
 class Session:
-    """What the other process has made. Requests may be answered on several threads at once."""
+    """The objects that the other process has made. Requests may be answered on several threads at once."""
 
     handlers: dict[int, Handler]
     objects: dict[int, Any] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class Reader:
         return self.unpack(form)[0]
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """What a structure has."""
+        """The fields of a structure."""
         try:
             values = form.unpack_from(self._packet, self._position)
         except struct.error:
@@ -140,7 +140,7 @@ class Writer:
     def __init__(self, *numbers: int) -> None:
         """``numbers``: unsigned ones of 32 bits, to begin with."""
         self.parts: list[Buffer] = []
-        """What it consists of. Large data is referred to until it is sent, not copied."""
+        """The parts of the packet. Large data is referred to until it is sent, not copied."""
         self.size = 0
         """Bytes."""
         for number in numbers:
@@ -198,7 +198,7 @@ class Writer:
 
 
 def text(value: str) -> bytes:
-    """What `Reader.string` reads."""
+    """Write a string that `Reader.string` can read."""
     encoded = os.fsencode(value)
     return _U32.pack(len(encoded)) + encoded
 

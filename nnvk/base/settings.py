@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 
 TAGS = ("model", "compilation", "execution", "cpuexe", "manager", "driver")
-"""What ``NNVK_VLOG`` may name."""
+"""The names that ``NNVK_VLOG`` accepts."""
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment can change. A field ``x`` is the variable ``NNVK_X``; an empty one is as good as unset."""
+    """Settings of the environment. A field ``x`` is the variable ``NNVK_X``; an empty one counts as unset."""
 
     vlog: str = ""
     """Tags to log, between commas, colons or spaces: model, compilation, execution, cpuexe, manager, driver, or all."""

@@ -27,7 +27,7 @@ class Span:
     start_ns: int
     duration_ns: int
     lane: str
-    """What it happened on: a thread, or a device's queue."""
+    """The thread, or the queue of a device, that it happened on."""
     details: dict[str, Any] = field(default_factory=dict)
 
 

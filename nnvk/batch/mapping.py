@@ -24,7 +24,7 @@ IN_FLIGHT = 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it."""
+    """The outcome."""
 
     done: int
     """Rows that have a result now."""

@@ -35,7 +35,7 @@ class Row:
     """One set of inputs."""
 
     name: str
-    """What it is known by: the file, and behind ``#`` the place in it where it has several."""
+    """The name of the row: the file, followed by ``#`` and the place in it if the file has several."""
     path: Path
     place: int = -1
     """The place in the file; -1 where the file is one row."""
@@ -107,7 +107,7 @@ def _rows_in(shape: Sequence[int], port: Port) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What is known of a Parquet file."""
+    """The properties of a Parquet file."""
 
     columns: tuple[str, ...]
     """Those of the inputs."""

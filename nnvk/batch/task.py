@@ -1,4 +1,4 @@
-"""What to do with each row: a model and how its inputs are read; it can be sent to other processes."""
+"""The task for each row: a model and how its inputs are read; it can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Task:
     batch: int = 1
     """Rows of one execution."""
     shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
-    """Of inputs, where they are not the file's; for one row."""
+    """The shapes of inputs for one row, if they differ from the file's."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True
@@ -44,7 +44,7 @@ class Task:
     relaxed: bool = False
     """Whether devices may compute FLOAT32 as FLOAT16."""
     normalization: Normalization | None = None
-    """Of images; None: as the file says."""
+    """The normalisation of images; None: as the file says."""
 
     def load(self) -> ImportedModel:
         """The model for one row. Raises what the importer does."""
@@ -80,7 +80,7 @@ class Task:
         return batched
 
     def about(self) -> dict[str, Any]:
-        """What results depend on, for who wants to add more of the same."""
+        """Everything that results depend on, so that more of the same can be added."""
         digest = hashlib.sha256(Path(self.model).read_bytes()).hexdigest()
         normal = self.normalization
         return {
@@ -125,7 +125,7 @@ class Worker:
             return str(error)
 
     def _computed(self, inputs: Sequence[list[np.ndarray]]) -> list[Answer]:
-        """What rows give, all together, or if that fails each by itself."""
+        """Return the results of rows, computed together, or one by one if that fails."""
         if not inputs:
             return []
         try:
@@ -138,7 +138,7 @@ class Worker:
         return [answer for each in inputs for answer in self._computed([each])]
 
     def _executed(self, inputs: Sequence[list[np.ndarray]]) -> list[list[np.ndarray]]:
-        """What an execution gives for each row; the last one fills up the batch."""
+        """Return the results of one execution for each row; the last row fills up the batch."""
         full = [*inputs, *[inputs[-1]] * (self._batch - len(inputs))]
         joined = [np.concatenate(arrays) if self._batch > 1 else arrays[0] for arrays in zip(*full, strict=True)]
         outputs, _ = self._imported.decode(run(self._compilation, self._imported.encode(joined)))

@@ -29,7 +29,7 @@ from nnvk.insight.drawing import Bar, Chart
 from nnvk.insight.engines import PEERS, Engine, LiteRt, OnDevice, OnnxRuntime
 
 LEAST = 1e-9
-"""Of the range: where the plot begins."""
+"""The part of the range at which the plot begins."""
 
 
 @takes_import_options

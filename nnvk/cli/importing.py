@@ -20,10 +20,10 @@ _PARAMETER = "importing"
 
 @dataclass(frozen=True, slots=True)
 class Importing:
-    """What the options say, as `formats.load` takes it."""
+    """The options in the form that `formats.load` takes."""
 
     shapes: Mapping[str, list[int | None]] = field(default_factory=dict)
-    """Of inputs, where they are not the file's."""
+    """The shapes of inputs, if they differ from the file's."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of an ONNX file that have a value for good."""
     round_hybrid: bool = True

@@ -180,7 +180,7 @@ def _print(
 
 
 def _print_alike(title: str, said: Sequence[tuple[str, str]]) -> None:
-    """What is said of each operation, once for those of which the same is said."""
+    """Print the remarks on operations; operations with the same remark share a line."""
     alike: dict[tuple[str, str], list[int]] = {}
     for number, (operation, text) in enumerate(said):
         if text:
@@ -205,7 +205,7 @@ def _elements(port: Port) -> Shape:
 
 
 def _quantisation(type: OperandType) -> str:
-    """What a step ``q`` stands for, such as ``0.0039 * (q + 128)``; empty where numbers are not quantised."""
+    """The real number that ``q`` represents, such as ``0.0039 * (q + 128)``; empty if numbers are not quantised."""
     if type.code not in STEP_CODES:
         return ""
     sign = "-" if type.zero_point > 0 else "+"

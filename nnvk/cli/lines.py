@@ -14,7 +14,7 @@ from nnvk.base.text import printable
 LONGEST_LINE = 2000
 """Characters of a line, which may list what there is."""
 REPORTED_ERRORS = (NnapiError, OSError, ValueError, ModuleNotFoundError, MemoryError)
-"""What a user can cause and mend: reported in one line. Anything else is a bug and shows its traceback."""
+"""An error that a user can mend: it is reported in one line. Anything else is a bug and shows its traceback."""
 CHECK_FAILED = 1
 """Exit code of a command that did its work, and found that something does not hold."""
 FAILURE = 2
@@ -49,7 +49,7 @@ class Failures:
     traceback: bool
     """Whether to show where they come from."""
     lines: list[tuple[str, str]] = field(default_factory=list)
-    """What could not be done, and why."""
+    """The task that failed, and the reason."""
 
     def add(self, error: Exception, about: str = "", what: str = "") -> None:
         """Report one, as `report` does; ``what`` is what could not be done where errors name it themselves."""

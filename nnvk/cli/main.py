@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, Entry] = {
 
 
 def _open_closed_streams() -> None:
-    """What goes to a stream that the caller has closed goes nowhere, and not to the file that is opened next."""
+    """Discard output to a stream that the caller has closed, so that it does not reach the file that is opened next."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))  # the lowest descriptor: its own
@@ -133,7 +133,7 @@ class Commands(TyperGroup):
 
 
 def _report_usage(error: TyperException) -> None:
-    """What is wrong with the command line, and where its help is."""
+    """Return the error in the command line, and the place of its help."""
     message = error.format_message()
     if message.startswith("Usage: "):  # the help, where nothing was given at all
         typer.echo(message, err=True)
@@ -144,7 +144,7 @@ def _report_usage(error: TyperException) -> None:
 
 
 def _drop_output() -> None:
-    """What is still to be printed goes nowhere, and is no second error when the interpreter ends."""
+    """Discard the output that is still to be printed, so that it is no second error when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

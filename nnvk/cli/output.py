@@ -1,4 +1,4 @@
-"""What commands print and write: tables, progress on a terminal, JSON, files.
+"""The output of commands: tables, progress on a terminal, JSON, files.
 
 All text goes through `printable`, for names in models and vectors may hold anything. It is plain text everywhere: a
 terminal gets its tables folded to its width and its progress bars, a pipe or file neither, whatever FORCE_COLOR says.

@@ -1,4 +1,4 @@
-"""What all commands share on the command line: ``--json [FILE]``, ``--traceback``, and how their help looks."""
+"""The options that all commands share: ``--json [FILE]``, ``--traceback``, and how their help looks."""
 
 from __future__ import annotations
 

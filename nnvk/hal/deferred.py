@@ -123,7 +123,7 @@ class DeferredExecution(IFencedExecution):
 
 
 class _End:
-    """What becomes of an execution; its thread knows no more of it, so that it can be dropped."""
+    """The end of an execution; its thread knows no more of it, so that it can be dropped."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()

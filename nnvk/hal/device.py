@@ -42,9 +42,9 @@ class MemoryUse:
     """Memory for the activations of one execution, in bytes."""
 
     arena: int
-    """What is allocated: all of them lie there, one where another was."""
+    """The bytes that are allocated for all of them, although they share memory in turns."""
     most_alive: int
-    """What those take at most that are needed at once."""
+    """The largest number of bytes that are needed at one time."""
 
 
 class IFencedExecution(ABC):
@@ -69,7 +69,7 @@ class IBuffer(ABC):
     @property
     @abstractmethod
     def token(self) -> int:
-        """What requests name the buffer by; positive, and unique on the device."""
+        """The token by which requests name the buffer; positive, and unique on the device."""
 
     @abstractmethod
     def copy_to(self, target: np.ndarray) -> None:
@@ -156,7 +156,7 @@ class IDevice(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What the device promises."""
+        """The performance that the device promises."""
 
     @abstractmethod
     def get_supported_operations(self, model: Model) -> list[Support]:
@@ -167,7 +167,7 @@ class IDevice(ABC):
         return [""] * len(model.operations)
 
     def describe_memory(self, model: Model) -> MemoryUse | None:
-        """What an execution of a model that the device runs whole needs for its activations; None: unknown."""
+        """The memory that an execution needs for activations if the device runs the whole model; None: unknown."""
         return None
 
     @abstractmethod

@@ -41,7 +41,7 @@ class _Dropped:
     def renew(self) -> None:
         """Begin without a thread and with nothing to do. What a parent was left is the parent's to do."""
         self._items: deque[_Item] = deque()
-        """What is not done; the first is being worked on."""
+        """The work that is not done; the first item is in progress."""
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._postponed: list[_Item] = []
         self._thread: threading.Thread | None = None

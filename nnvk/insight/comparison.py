@@ -18,7 +18,7 @@ from nnvk.types.extract import extract
 from nnvk.types.operand import OperandType
 
 _HALF = 2e-3
-"""Of the range: what FLOAT16 has no digits for."""
+"""The part of the range below the precision of FLOAT16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Tolerance:
     """Up to where a result is not off. Whole numbers and flags must be equal."""
 
     of_range: float = 1e-4
-    """Of floats: the largest difference, by the range of the reference's numbers. 16 bits have 2e-3 at least."""
+    """The largest difference of floats that passes, as a part of the range of the reference's numbers."""
     steps: int = 1
-    """Of quantised numbers."""
+    """The largest difference of quantised numbers that passes, in quantisation steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What an operation, or the whole model, gives on one engine and on the other."""
+    """The difference between the results of an operation, or of the whole model, on two engines."""
 
     number: int | None
     """The position of the operation, in the order of execution; None for an output of the whole model."""
@@ -56,7 +56,7 @@ class Difference:
     """The position of the largest difference."""
     got: float
     want: float
-    """What is there, on the device and on the reference."""
+    """The values on the device and on the reference."""
     wrong: int
     """Elements that differ by more than is tolerated."""
     size: int
@@ -77,11 +77,11 @@ class Comparison:
     alone: bool
     """Whether each operation had the reference's inputs; it ends with the first that is off then."""
     operations: int
-    """Of the model."""
+    """The number of operations of the model."""
     outputs: tuple[Difference, ...]
     """The outputs of the model as it is, fused as the device does it."""
     inside: tuple[Difference, ...]
-    """What operations give, in the order of execution. All of it is an output then, so that less is fused."""
+    """The differences of operations, in the order of execution. All results are outputs then, so that less is fused."""
 
     @property
     def begins(self) -> Difference | None:
@@ -142,20 +142,20 @@ class _Subject:
     tolerance: Tolerance
 
     def of_all(self, got: Values) -> Iterator[Difference]:
-        """Of all operands that both engines know."""
+        """Compare all operands that both engines know."""
         for number, operation in enumerate(self.imported.model.frozen.operations):
             for output, index in enumerate(operation.outputs):
                 if index in got and index in self.want:
                     yield self._of(number, output, index, got[index])
 
     def of_outputs(self, got: Values) -> Iterator[Difference]:
-        """Of the model's outputs."""
+        """Compare the model's outputs."""
         for output, index in enumerate(self.imported.model.frozen.outputs):
             if index in got and index in self.want:
                 yield self._of(None, output, index, got[index])
 
     def until_off(self, device: OnDevice, *, by_layer: bool) -> Iterator[Difference]:
-        """Of operations, or of all that an operator of the file became, by themselves, up to the first that is off."""
+        """Compare operations, or all operations of an operator of the file, one by one, up to the first that is off."""
         whole = self.imported.model.frozen
         for numbers in self._units(by_layer):
             part = extract(whole, numbers)
@@ -173,7 +173,7 @@ class _Subject:
                 return
 
     def _given(self, index: int) -> np.ndarray:
-        """What the reference has for an operand, in the operand's form."""
+        """Return the reference's value of an operand, in the operand's form."""
         type_, array = self.imported.model.frozen.operands[index].type, self.want[index]
         shape = type_.dimensions if type_.is_fully_specified and type_.is_tensor else array.shape
         return np.ascontiguousarray(array, type_.dtype).reshape(shape)

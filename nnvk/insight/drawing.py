@@ -17,7 +17,7 @@ _ROW, _GAP, _LEFT, _WIDTH, _RIGHT = 18, 4, 230, 420, 90
 _NAME = 34
 """Characters of a name that fit."""
 COLOURS = {"plain": "#4878a8", "off": "#c44e52", "other": "#a0a0a0"}
-"""Of bars by their kind: fit for light and dark paper."""
+"""The colours of bars by kind, for light and dark backgrounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Bar:
     shown: str
     """The value, as it is written."""
     kind: str = "plain"
-    """Of `COLOURS`."""
+    """A key of `COLOURS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +101,5 @@ def _short(name: str) -> str:
 
 
 def _ascii(text: str) -> str:
-    """What Pillow's own letters can write."""
+    """The characters that Pillow's own font has."""
     return printable(text).encode("ascii", "replace").decode("ascii")

@@ -1,4 +1,4 @@
-"""What computes a model and can show what is inside: devices, and other engines where they are installed."""
+"""Engines that compute a model and can show its inner values: devices, and other engines if they are installed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OnDevice(Engine):
         self.device = device
 
     def results(self, imported: ImportedModel, inputs: Sequence[np.ndarray], *, inside: bool) -> Values:
-        """What the device gives; all results are outputs of the model that is computed ``inside``."""
+        """The results of the device; all results are outputs of the model that is computed ``inside``."""
         model = imported.model.with_all_outputs() if inside else imported.model
         compilation, _ = prepare(model, self.device)
         return dict(zip(model.frozen.outputs, run(compilation, imported.encode(inputs)), strict=True))

@@ -25,7 +25,7 @@ class Limits:
 
     @classmethod
     def of(cls, runs: int | None, seconds: float | None) -> Limits:
-        """What ``--runs`` and ``--seconds`` mean: what is not given does not limit; without both the defaults do."""
+        """The limits of ``--runs`` and ``--seconds``. An absent one does not limit; if both are absent, defaults do."""
         if runs is None and seconds is None:
             return cls(DEFAULT_RUNS, DEFAULT_SECONDS)
         return cls(math.inf if runs is None else runs, math.inf if seconds is None else seconds)
@@ -36,7 +36,7 @@ class Limits:
         return int(min(self.runs, LEAST_RUNS))
 
     def repeat(self, action: Callable[[], T]) -> list[T]:
-        """What ``action`` returned each time."""
+        """Return the results of ``action``, one for each time."""
         end = time.monotonic() + self.seconds
         values: list[T] = []
         while len(values) < self.runs and (len(values) < self.least or time.monotonic() < end):

@@ -40,9 +40,9 @@ _LONGEST = 120
 """Characters of a name."""
 _LONGEST_REASON = 1000
 _MOST_BARS = 40
-"""Of a chart; tables have all rows."""
+"""The most bars of a chart; tables have all rows."""
 _LEAST_SHARE = 1e-9
-"""Of the range, where charts of differences begin."""
+"""The part of the range at which charts of differences begin."""
 
 Cell = str | Element
 

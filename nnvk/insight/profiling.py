@@ -22,13 +22,13 @@ PROFILED_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What some of the time went to: a shader of an operation, or an operation of the CPU device."""
+    """A part of the time: a shader of an operation, or an operation of the CPU device."""
 
     number: int | None
     """The position of the operation in the model, in the order of execution; what an IF or WHILE runs is its own."""
     operation: str
     dimensions: tuple[int, ...]
-    """Of the operation's first output."""
+    """The dimensions of the operation's first output."""
     layer: Source | None
     """The operator of the file that it comes from."""
     shader: str
@@ -38,7 +38,7 @@ class Part:
     """Position of the step that it is part of."""
     mean_ns: int
     share: float
-    """Of the time of all parts, 0 to 1."""
+    """The share of the time of all parts, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class StepTime:
     mean_ns: int
     """By the host's clock, with what the device does not compute in: copies, and waiting for it."""
     share: float
-    """Of the time of all steps, 0 to 1."""
+    """The share of the time of all steps, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def take_profile(
 
 
 class _Names:
-    """What a plan calls what spans have numbers for."""
+    """The names that a plan has for the numbers of spans."""
 
     def __init__(self, compilation: Compilation, sources: Sequence[Source | None]) -> None:
         self._steps = compilation.plan.steps
@@ -128,7 +128,7 @@ class _Names:
     def key(
         self, place: int, work: Span, number: int | None
     ) -> tuple[int | None, str, tuple[int, ...], Source | None, str, str, int]:
-        """What the time of a span is counted under: `Part`'s fields but for times."""
+        """The key that the time of a span is counted under: `Part`'s fields but for times."""
         step = self._steps[place]
         if number is not None:
             number = step.operations[number] if isinstance(step, Step) else step.operations[0]

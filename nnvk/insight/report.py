@@ -1,4 +1,4 @@
-"""What there is to know of a model: how long it takes on each device, where, in how much memory, and how exactly."""
+"""Reports on a model: the time on each device, the placement, the memory, and the exactness."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ModelReport:
 
     title: str
     nbytes: int
-    """Of the file."""
+    """The size of the file."""
     operations: tuple[str, ...]
     """In the order of execution."""
     inputs: tuple[str, ...]
@@ -68,7 +68,7 @@ def examine(title: str, imported: ImportedModel, device: Device, reference: Devi
 
 
 def model_report(title: str, nbytes: int, imported: ImportedModel, devices: Sequence[OnDevice]) -> ModelReport:
-    """What was found of a model, with what it is."""
+    """The findings on a model, with its description."""
     return ModelReport(
         title,
         nbytes,

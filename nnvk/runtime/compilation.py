@@ -60,7 +60,7 @@ class Compilation:
     # --- before finish -------------------------------------------------------------------------------------------
 
     def set_preference(self, preference: PreferenceCode | int) -> None:
-        """What executions should be good at (``ANeuralNetworksCompilation_setPreference``)."""
+        """The preference for executions (``ANeuralNetworksCompilation_setPreference``)."""
         self._check_unfinished("set_preference")
         self._preference = member("preference", preference, PreferenceCode)
 
@@ -202,7 +202,7 @@ class Compilation:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What runs where: the parts that devices have prepared, those inside control flow too."""
+        """The parts of the model that devices have prepared, including those inside control flow."""
         return tuple(self.plan.leaves())
 
     @property

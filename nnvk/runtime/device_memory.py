@@ -21,7 +21,7 @@ _log = logger("manager")
 
 
 class MemoryDesc:
-    """What a device memory will be used for (``ANeuralNetworksMemoryDesc``)."""
+    """The intended use of a device memory (``ANeuralNetworksMemoryDesc``)."""
 
     def __init__(self) -> None:
         self._roles: dict[tuple[int, str, int], tuple[Compilation, OperandType]] = {}
@@ -61,7 +61,7 @@ class MemoryDesc:
         self._finished = True
 
     def create_memory(self) -> DeviceMemory:
-        """What ``Memory.create_from_desc`` gives."""
+        """The memory that ``Memory.create_from_desc`` returns."""
         return DeviceMemory(self)
 
     def _add_role(self, compilation: Compilation, what: str, index: int, frequency: float) -> None:
@@ -162,7 +162,7 @@ class DeviceMemory(Memory):
 
     @property
     def dimensions(self) -> Shape:
-        """Of the tensor that it holds."""
+        """The shape of the tensor that it holds."""
         return self._dimensions
 
     @property

@@ -58,7 +58,7 @@ class Device:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the device promises."""
+        """The performance that the device promises."""
         return self.driver.capabilities
 
     def wait(self) -> None:
@@ -71,7 +71,7 @@ class Device:
 
 
 def supported_operations(device: Device, model: Model) -> list[Support]:
-    """What a device says of each operation of a model. OP_FAILED: its driver fails to, or says too much or little."""
+    """Return a device's support of each operation of a model. OP_FAILED: its driver fails, or gives too many or few."""
     what = f"{device.name} does not say what it supports"
     with driving(what):
         answers = device.driver.get_supported_operations(model)

@@ -39,7 +39,7 @@ class Event:
         writes_host: bool = False,
     ) -> None:
         self.fence = fence
-        """What signals."""
+        """The object that signals."""
         self._finish: Callable[[IFencedExecution], None] = finish
         self._has_sync_fence = has_sync_fence
         self._writes_host = writes_host

@@ -162,7 +162,7 @@ class ExecutionPlanner:
         return ExecutionPlan(model, tuple(steps))
 
     def _answers(self, model: Model) -> list[list[Support]]:
-        """What each device says of each operation."""
+        """Return each device's support of each operation."""
         known = self._support.get(model)
         if known is None:
             known = [supported_operations(device, model) for device in self.devices]
@@ -212,7 +212,7 @@ class ExecutionPlanner:
         )
 
     def _why(self, support: Sequence[Sequence[Support]]) -> str:
-        """What each device says of the first operation that none of them runs."""
+        """Return each device's reason against the first operation that none of them runs."""
         for answers in zip(*support, strict=True):
             if not any(answer.supported for answer in answers):
                 named = zip(self.devices, answers, strict=True)

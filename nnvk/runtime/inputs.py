@@ -22,7 +22,10 @@ def is_array(value: Any) -> bool:
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
-    """What `numpy.asarray` or DLPack takes, C-contiguous; not copied where it is so. BAD_DATA where neither does."""
+    """Return a C-contiguous array of anything that `numpy.asarray` or DLPack takes, without a copy if possible.
+
+    BAD_DATA: neither takes it.
+    """
     try:
         array = np.asarray(value) if not hasattr(value, "__dlpack__") or hasattr(value, "__array__") else None
         return np.asarray(np.from_dlpack(value) if array is None else array, order="C")

@@ -14,12 +14,12 @@ from nnvk.base.errors import NnapiError, ResultCode, bad_data, driving, system_e
 from nnvk.types.operand import OperandType, Shape
 
 _MOST_BYTES = 2**63 - 1
-"""What lengths and offsets of files and memory can be."""
+"""The limit of lengths and offsets of files and memory."""
 
 
 @runtime_checkable
 class Description(Protocol):
-    """What memory can be made for: a `MemoryDesc`."""
+    """The description that memory can be made for: a `MemoryDesc`."""
 
     def create_memory(self) -> Memory:
         """The memory."""
@@ -130,7 +130,7 @@ class Memory:
 
     @property
     def dimensions(self) -> Shape:
-        """Of the tensor that it holds; shared memory knows of none."""
+        """The shape of the tensor that it holds; shared memory has none."""
         return ()
 
     @property

@@ -267,7 +267,7 @@ class Model:
 
     @property
     def frozen(self) -> frozen.Model:
-        """What drivers get. BAD_STATE before `finish`."""
+        """The model that drivers get. BAD_STATE before `finish`."""
         if self._frozen is None:
             raise bad_state("the model is invalid" if self._finish_called else "the model is not finished")
         return self._frozen

@@ -27,7 +27,7 @@ from nnvk.types.request import (
 
 _log = logger("execution")
 Values = dict[int, InputArgument]
-"""What is known while a plan runs, by operand."""
+"""The values that are known while a plan runs, by operand."""
 Targets = dict[int, OutputArgument]
 """Where the application wants the model's outputs, by operand."""
 
@@ -121,7 +121,7 @@ class _BoundStep(IExecution):
         return self._bound.execute_fenced(wait_for, options)
 
     def _taken_over(self, error: Exception, options: ExecuteOptions) -> ExecutionResult:
-        """What the CPU makes of it after the device has failed; where that is not wanted, the error is raised."""
+        """Prepare the part on the CPU after the device has failed; raise the error if that is not wanted."""
         if isinstance(error, UnfitData) or (isinstance(error, NnapiError) and error.code not in _DEVICE_FAILURES):
             raise error
         return self._backup("fails to execute", error).execute(self._request, options)

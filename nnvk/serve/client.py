@@ -164,7 +164,7 @@ class CModel:
         self.library.call("Model_finish", self.handle)
 
     def supported_operations(self, device: str) -> list[bool]:
-        """Of each operation, whether a device runs it."""
+        """Return for each operation whether a device runs it."""
         supported = (ctypes.c_bool * self.operations)()
         devices = (ctypes.c_void_p * 1)(self.library.device(device))
         self.library.call("Model_getSupportedOperationsForDevices", self.handle, devices, 1, supported)

@@ -1,4 +1,4 @@
-"""What the C library asks its server, beside what every such process is asked (`nnvk.base.lanes`).
+"""The requests of the C library to its server, beside those that every such process answers (`nnvk.base.lanes`).
 
 A request is the number of a row of `nnvk.serve.functions`, or a `Request`.
 """
@@ -13,7 +13,7 @@ from nnvk.serve.extensions import ALL_FUNCTIONS
 
 
 class Request(IntEnum):
-    """What is asked beside the functions of the table."""
+    """The requests beside the functions of the table."""
 
     DEVICES = 1100
     """Name, version, kind, feature level and extensions of each device."""
@@ -34,7 +34,7 @@ REQUESTS: tuple[LaneRequest | Request, ...] = (*LaneRequest, *Request)
 
 
 def fingerprint() -> int:
-    """What library and server must agree on: another table or other numbers give another one."""
+    """The fingerprint that library and server must agree on: another table or other numbers give another one."""
     described = [f"{function.prototype} {function.by.value}" for function in ALL_FUNCTIONS]
     described += [repr(request) for request in REQUESTS]
     return zlib.crc32("\n".join(described).encode())

@@ -1,4 +1,4 @@
-"""What happens on requests that a row of the table can't describe: arguments, computations, descriptors."""
+"""Handlers of requests that a row of the table can't describe: arguments, computations, descriptors."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _list_devices(session: Session, reader: Reader, descriptors: Descriptors) ->
 
 
 def handlers() -> dict[int, Handler]:
-    """What answers each request, but for those on the control socket."""
+    """The handler of each request, except for those on the control socket."""
     by_name: dict[str, Handler] = {
         "ANeuralNetworksCompilation_setCaching": _set_caching,
         "ANeuralNetworksExecution_burstCompute": _burst_compute,

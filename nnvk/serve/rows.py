@@ -1,4 +1,4 @@
-"""What happens on a request: the rows of the table that say all themselves."""
+"""Handlers of requests that a row of the table describes completely."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _NUMBERS = {
 
 
 def _reader(parameter: Parameter) -> Callable[[Session, Reader], Any]:
-    """What reads a parameter of a request."""
+    """A function that reads a parameter of a request."""
     if parameter.kind is Kind.OBJECT and parameter.object != "Device":
         class_ = CLASSES[parameter.object]
         return lambda session, reader: session.get(reader.u64(), class_)

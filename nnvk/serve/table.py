@@ -1,4 +1,4 @@
-"""What a row of the table of C functions is: a prototype, what it does, which errors it has, and who carries it out."""
+"""The rows of the table of C functions: a prototype, a description, the errors, and the side that implements it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class By(Enum):
 
 
 class Kind(Enum):
-    """What a parameter is to a stub, and to a request."""
+    """The role of a parameter in a stub and in a request."""
 
     OBJECT = "object"
     """A pointer to an opaque object."""
@@ -67,11 +67,11 @@ class Parameter:
     nullable: bool
     """NULL is a value like others, and no ANEURALNETWORKS_UNEXPECTED_NULL."""
     count: str = ""
-    """Of an array: the parameter that has its length."""
+    """The parameter that has the length of an array."""
 
     @property
     def object(self) -> str:
-        """Of an object: its type without the prefix."""
+        """The type of an object, without the prefix."""
         return self.type.replace("const", "").strip(" *").removeprefix(PREFIX)
 
 
@@ -82,7 +82,7 @@ class Function:
     prototype: str
     """As in C; a NULL for a pointer is an error unless `nullable` names it."""
     python: str
-    """What it stands for, as docs/api.md has it; empty where Python needs none."""
+    """The counterpart in Python, as in docs/api.md; empty if Python needs none."""
     level: int
     """The feature level that brought it."""
     does: str

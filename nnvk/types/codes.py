@@ -184,7 +184,7 @@ class PaddingCode(IntEnum):
 
 
 class PreferenceCode(IntEnum):
-    """What an execution should be good at."""
+    """The preference for executions."""
 
     LOW_POWER = 0
     FAST_SINGLE_ANSWER = 1
@@ -210,7 +210,7 @@ class DeviceTypeCode(IntEnum):
 
 
 class DurationCode(IntEnum):
-    """What `Execution.get_duration` measures."""
+    """The durations that `Execution.get_duration` measures."""
 
     DURATION_ON_HARDWARE = 0
     DURATION_IN_DRIVER = 1

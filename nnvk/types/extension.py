@@ -79,7 +79,7 @@ class ExtendedOperationCode(Enum):
 KnownCode = OperationCode | ExtendedOperationCode
 """Operations that nnvk defines, and that its own devices run."""
 AnyCode = KnownCode | ExtensionCode
-"""What an operation of a model may be."""
+"""The codes that an operation of a model may have."""
 
 
 def operation_of(extension: str, code: int) -> ExtendedOperationCode | ExtensionCode:

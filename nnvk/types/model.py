@@ -55,7 +55,7 @@ class Operation:
 
 
 class _Referable:
-    """What can be referred to weakly, though it has slots."""
+    """A base class with slots whose objects can be referred to weakly."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""What goes through the driver interface beside models: requests, results, timing, capabilities."""
+"""The data that passes through the driver interface beside models: requests, results, timing, capabilities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class InputArgument:
     array: np.ndarray | None
     """C-contiguous, of the operand's dtype and actual shape."""
     token: int = 0
-    """Of the device's IBuffer that holds the input, where it is not 0."""
+    """The token of the device's IBuffer that holds the input, or 0."""
     dimensions: Shape = ()
     """Actual dimensions of what the IBuffer holds."""
 
@@ -58,7 +58,7 @@ class OutputArgument:
     buffer: np.ndarray | None
     """Flat and writable uint8, not smaller than needed."""
     token: int = 0
-    """Of the device's IBuffer that takes the output, where it is not 0."""
+    """The token of the device's IBuffer that takes the output, or 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ class ExecutionResult:
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = field(default_factory=Timing)
     fenced_timing: Timing | None = None
-    """Of a fenced execution, without the time that it waited for others; None where it did not."""
+    """The duration of a fenced execution without the time that it waited for others; None if it did not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class PrepareOptions:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a device promises: the partitioner prefers the smaller time."""
+    """The performance that a device promises: the partitioner prefers the smaller time."""
 
     relative_time: float = 1.0
     """Expected time relative to the CPU reference device; smaller is faster."""
