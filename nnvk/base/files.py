@@ -76,8 +76,14 @@ class FileKind:
         end = _START.size + header
         return bytes(content[_START.size : end]), content[end:-_DIGEST_BYTES]
 
-    def write(self, path: Path, header: bytes, nbytes: int, body: Iterable[bytes | memoryview]) -> None:
-        """Put a file in its place in one step; the parts of its body have ``nbytes`` together. OSError: that failed."""
+    def write(self, path: Path, header: bytes, body: Iterable[bytes | memoryview], nbytes: int | None = None) -> None:
+        """Put a file in its place in one step. OSError: that failed.
+
+        ``nbytes`` are those of the whole body, for parts that are made one after the other.
+        """
+        if nbytes is None:
+            body = list(body)
+            nbytes = sum(memoryview(part).nbytes for part in body)
         digest = hmac.new(_key_or_new(path.parent), digestmod="sha256")
         with replacing(path) as file:
             start = _START.pack(self.magic, self.format, len(header), nbytes)

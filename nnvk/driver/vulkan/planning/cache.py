@@ -75,7 +75,7 @@ class PlanCache:
         try:
             nbytes = sum(data.nbytes for _, data in plan.constants)
             body = (bytes_of(data).data for _, data in plan.constants)  # in turn: those that are deferred are large
-            KIND.write(self.path, _header(plan, self.key), nbytes, body)
+            KIND.write(self.path, _header(plan, self.key), body, nbytes)
         except OSError as error:
             _log.warning("cache file %s can't be written: %s", self.path, error)
 

@@ -57,7 +57,7 @@ class Winners:
                 return
             try:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                KIND.write(self.path, self._key.encode(), len(content), [content])
+                KIND.write(self.path, self._key.encode(), [content])
             except OSError as error:
                 _log.warning("what was measured can't be kept in %s: %s", self.path, error)
 

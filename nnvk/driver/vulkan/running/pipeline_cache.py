@@ -69,7 +69,7 @@ class PipelineCache:
             if digest == self._digest or not _HEADER_BYTES < len(data) <= MOST_BYTES:
                 return
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            KIND.write(self.path, json.dumps(self._key).encode(), len(data), [data])
+            KIND.write(self.path, json.dumps(self._key).encode(), [data])
             self._digest = digest
             _log.debug("%d bytes of pipelines are kept in %s", len(data), self.path)
         except (OSError, RuntimeError, MemoryError) as error:

@@ -43,13 +43,13 @@ HOOKS = {
     "at the first bytes": "cache._header = die",
     "amid the constants": """
     write = cache.FileKind.write
-    def cut(kind, path, header, nbytes, body):
+    def cut(kind, path, header, body, nbytes=None):
         def parts():
             for number, part in enumerate(body):
                 if number == 1:
                     die()
                 yield part
-        write(kind, path, header, nbytes, parts())
+        write(kind, path, header, parts(), nbytes)
     cache.FileKind.write = cut
     """,
     "before it is on the disk": "os.fsync = die",
