@@ -34,7 +34,7 @@ _DECAYS: dict[int, Callable[[Call], Decay]] = {
     1: lambda call: lambda overlap: np.where(overlap < call.iou_threshold, 1, 1 - overlap),
     2: lambda call: lambda overlap: exp(-overlap * overlap / np.float32(call.sigma)),
 }
-"""What remains of the score of a box that overlaps a picked one, by kernel: hard, linear, Gaussian."""
+"""The factor of the score of a box that overlaps a picked one, by kernel: hard, linear, Gaussian."""
 
 
 def _validate(call: Call) -> None:

@@ -89,7 +89,7 @@ def refine(boxes: np.ndarray, deltas: np.ndarray, image: np.ndarray) -> np.ndarr
 
 
 def areas(box: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What one box [4] shares with others [n, 4], its own area, and that of the others. Any order of axes."""
+    """The areas that one box [4] shares with others [n, 4], its own area, and theirs. Axes may have any order."""
     sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
     return np.maximum(sides, 0).prod(axis=1), (box[2:] - box[:2]).prod(), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 

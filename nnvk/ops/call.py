@@ -152,7 +152,7 @@ class Call:
         self.tensors = tensors
         """The inputs that are tensors, with the parameters that they are given for."""
         self.unknown: UnknownValue | None = None
-        """What inference lacked, where it could not tell the outputs' shapes."""
+        """The value that inference lacked, where it could not tell the outputs' shapes."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What a driver checks at its door: models and requests, whoever they come from."""
+"""Checks of models and requests on their way into a driver, whoever they come from."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _concatenated_shape(call: Call) -> list[Shape]:
 
 
 _LARGEST_RATIO = np.float32(1e6)
-"""Of scales: from there on, every step but the zero point saturates."""
+"""The ratio of scales from which on every step but the zero point saturates."""
 
 
 def rescaled(source: Tensor, result: Tensor) -> np.ndarray:

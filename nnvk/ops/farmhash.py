@@ -78,7 +78,7 @@ def _up_to_16(keys: _Keys, count: int) -> Words:
 
 
 def _ends(keys: _Keys, a: Words) -> tuple[Words, Words]:
-    """What keys of 17 to 64 bytes begin with: their first and last 16 bytes."""
+    """The first stage for keys of 17 to 64 bytes, which hashes their first and last 16 bytes."""
     b, c, d = keys.word(8), keys.word(-8) * keys.multiplier, keys.word(-16) * _K2
     return _rotate(a + b, 43) + _rotate(c, 30) + d, a + _rotate(b + _K2, 18) + c
 

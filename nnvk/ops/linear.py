@@ -67,7 +67,7 @@ FILTERED = (
     tensor("filter", FILTER_TYPES, rank=4),
     tensor("bias", BIAS_TYPES, rank=1),
 )
-"""What every convolution begins with."""
+"""The first parameters of every convolution."""
 CONVOLUTION = Gemm("input", "filter", "bias", summed=slice(1, 4))
 """The trait of convolutions whose filters are [outputs, height, width, inputs]."""
 EXPLICIT_PADDING = tuple(i32(f"padding_{side}") for side in ("left", "right", "top", "bottom"))
@@ -169,7 +169,7 @@ def rounding_of(code: OperationCode, bias: Tensor | None, channels: int) -> Roun
 
 
 def factors_of(rounding: Rounding, mantissas: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What sums are multiplied by, and how far that is shifted to the right; of two roundings mantissas and shifts."""
+    """The factors of sums and their shifts to the right; mantissas and shifts where sums are rounded twice."""
     if rounding is Rounding.TWICE:
         return mantissas, shifts
     return (short_factors if rounding is Rounding.SHORT else once_factors)(mantissas, shifts)
@@ -242,10 +242,10 @@ def centred(tensor_: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Of a centred quantised input with factors: how they are added up. Floats are added up as float32."""
+    """How products of a centred quantised input with factors are added up. Floats are added up as float32."""
 
     largest: float
-    """What no sum of them exceeds in magnitude."""
+    """A bound on the magnitude of their sums."""
 
     @property
     def dtype(self) -> type[np.floating[Any]]:

@@ -125,7 +125,7 @@ def multiply_wide(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.
 
 
 def short_factors(mantissa: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What `multiply_wide` multiplies by, and by how many bits it shifts to the right."""
+    """The factors of `multiply_wide`, and the bits by which it shifts to the right."""
     return np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF), 15 - shift
 
 
@@ -135,7 +135,7 @@ def once_factors(mantissa: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
 
 
 _MOST_SUM = 2**47 - 1
-"""Of sums that are rescaled with one rounding: they saturate there."""
+"""The largest sum that is rescaled with one rounding; sums saturate there."""
 
 
 def multiply_once(x: np.ndarray, mantissa: np.ndarray, shift: np.ndarray) -> np.ndarray:

@@ -118,7 +118,7 @@ def _divide(a: np.ndarray, b: int) -> np.ndarray:
 
 
 def _gate(call: Call, gate: str, cell_state: np.ndarray) -> np.ndarray:
-    """What enters a gate's activation, with `_GATE_BITS` integer bits."""
+    """The input of a gate's activation, with `_GATE_BITS` integer bits."""
     bias = getattr(call, f"{gate}_gate_bias").data.astype(np.int64)
     normed = present(call, f"{gate}_layer_norm_weights")
     sums: np.ndarray = np.zeros_like(cell_state)

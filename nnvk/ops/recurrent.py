@@ -1,4 +1,4 @@
-"""What the recurrent operations share: optional operands, activations, and sequences run in one or both directions."""
+"""Parts that recurrent operations share: optional operands, activations, and sequences in one or both directions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class OpDef:
     """Everything nnvk knows of an operation that no device needs to know better."""
 
     code: KnownCode
-    """What calls of it have, and kernels are found by; NNAPI's where the extension only has it on another type."""
+    """The code that its calls have and kernels are registered for; NNAPI's where the extension only adds a type."""
     types: Mapping[OperandCode, int]
     """Leading types, each with the feature level (1 to 8) that brought it."""
     signatures: tuple[Signature, ...]

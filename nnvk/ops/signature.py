@@ -1,4 +1,4 @@
-"""What an operation accepts: parameters, signatures, and the data type that ties them together.
+"""The operands that an operation accepts: parameters, signatures, and the data type that ties them together.
 
 Most operations are generic in one type ``T``, the type of their leading tensor: an ADD of FLOAT32 gives
 FLOAT32. A parameter says which operand codes it accepts as a function of ``T``, so that one signature covers

@@ -93,7 +93,7 @@ class View(Enum):
 
 
 class Effect(Flag):
-    """What an operation does beside computing outputs that follow from its inputs. Passes must not drop or merge it."""
+    """Effects of an operation besides its outputs. Passes must not drop or merge an operation that has one."""
 
     NONE = 0
     RANDOM = auto()

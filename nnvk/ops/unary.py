@@ -53,7 +53,7 @@ def fixed_output(scale: float, zero_point: Mapping[OperandCode, int]) -> Callabl
 
 
 _INTERPOLATED = {OperationCode.LOGISTIC: interpolated.logistic, OperationCode.TANH: interpolated.tanh}
-"""Of 16-bit steps."""
+"""The operations that interpolate in tables on 16-bit steps."""
 
 
 def _reference(function: Map) -> Callable[[Call], np.ndarray]:

@@ -17,7 +17,7 @@ class Axis:
     """A window's way along one spatial axis, in elements."""
 
     size: int
-    """Of the input."""
+    """Elements of the input."""
     window: int
     stride: int
     dilation: int

@@ -47,7 +47,7 @@ def rule_of(call: Call) -> Rule:
 
 
 def decay_scale(call: Call) -> np.float32:
-    """What the square of an overlap is multiplied with in the exponent of what remains of a score; 0: all remains."""
+    """The factor of an overlap's square in the exponent by which a score decays; 0 where scores stay."""
     with np.errstate(over="ignore"):  # of a tiny sigma
         return np.float32(-0.5) / np.float32(call.sigma) if call.sigma else np.float32(0)
 

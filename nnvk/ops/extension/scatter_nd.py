@@ -20,7 +20,7 @@ from nnvk.types.operand import Shape
 
 
 class Reduction(IntEnum):
-    """What becomes of an update and what is in its place, in the order of the updates."""
+    """How an update and the element in its place become one, in the order of the updates."""
 
     NONE = 0
     """The update."""

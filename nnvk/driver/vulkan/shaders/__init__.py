@@ -1,1 +1,1 @@
-"""What is known before any model is: the declared and compiled shaders, the device they run on, and commands."""
+"""Everything that is known before a model is: declared and compiled shaders, the device profile, and commands."""

@@ -1,4 +1,4 @@
-"""What shaders take for granted of a device and of its compiler: an expression of each kind, and what must come out.
+"""Assumptions of shaders about a device and its compiler: an expression of each kind, and its expected result.
 
 `docs/shaders.md` says for each how shaders make sure of it. `shaders/assumptions.comp` computes the expressions on
 operands that no compiler knows; NumPy computes them here, with IEEE 754's arithmetic.
@@ -23,7 +23,7 @@ def _uint32(values: Sequence[int]) -> np.ndarray:
 
 
 _SMALLEST = np.float32(2.0**-126)
-"""Of the normal numbers."""
+"""The smallest normal float32."""
 _SPECIAL = _float32([0, -0.0, 1, -1, 3, 1e-30, -1e30, 3e38, np.inf, -np.inf, np.nan])
 _WORDS = _uint32([0, 1, 2, 3, 7, 255, 65535, 65537, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 127, 2**32 - 1])
 
@@ -35,7 +35,7 @@ class Assumption:
     kind: str
     """Value of the shader's axis KIND."""
     says: str
-    """What is taken for granted, as a sentence."""
+    """The assumption as a sentence."""
     operands: np.ndarray
     """uint32[n, 4]: the bits of the operands; the last one chooses between expressions of a kind."""
     expected: np.ndarray
@@ -314,6 +314,6 @@ ASSUMPTIONS = Shader(
 
 
 def assumption(variant: Variant) -> Assumption:
-    """What a variant of `ASSUMPTIONS` is to give."""
+    """The assumption that a variant of `ASSUMPTIONS` tests."""
     kind = dict(variant.axes)["KIND"]
     return (_MAKERS | _MAKERS_16)[kind]()

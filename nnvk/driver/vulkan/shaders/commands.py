@@ -1,4 +1,4 @@
-"""What runs on a device: dispatches of shaders, copies, and zeros, on tensors that have a name but no place yet."""
+"""Commands of a device: dispatches of shaders, copies and zeros, on tensors that have a name but no place yet."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Choice:
     operation: int
     """Position in the model of the operation that it belongs to."""
     question: str
-    """What is to be computed, with all that its time depends on but for the device."""
+    """The computation, with everything but the device that its time depends on."""
     ways: tuple[str, ...]
     """All there are, that first which is thought to be the fastest; of a plan from a file that one alone."""
     chosen: str

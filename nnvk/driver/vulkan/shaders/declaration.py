@@ -34,7 +34,7 @@ _declared: dict[str, Shader] = {}
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What an optional variant needs of the tools that compile shaders; without it the variant is left out.
+    """Requirements of an optional variant on the tools that compile shaders; a variant without them is left out.
 
     Attributes:
         extensions: GLSL extensions, such as `GL_KHR_cooperative_matrix`.

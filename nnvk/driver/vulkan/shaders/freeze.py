@@ -118,7 +118,7 @@ def _constant(instruction: Words, value: int, bools: set[int], words: dict[int, 
 
 
 def _folded(opcode: int, operands: Words, words: Mapping[int, int], composites: Mapping[int, Words]) -> int | None:
-    """What an OpSpecConstantOp gives; None where it is not on known words, or is not defined."""
+    """The result of an OpSpecConstantOp; None where it has unknown words, or is not defined."""
     if opcode == _COMPOSITE_EXTRACT and len(operands) == 2 and operands[0] in composites:
         return words.get(composites[operands[0]][operands[1]])
     fold = _FOLD.get(opcode)

@@ -20,9 +20,9 @@ from nnvk.driver.vulkan.shaders.freeze import freeze
 _PLACES = [Path(place) / "spirv" for place in sys.modules[__name__.rsplit(".", 2)[0]].__path__]
 FOLDER = next(filter(Path.is_dir, _PLACES), _PLACES[0])
 _LARGEST = (2 - 2**-23) * 2.0**127
-"""Of float32."""
+"""The largest float32."""
 _LARGEST_CONSTANT = 256
-"""Of the specialisation constants of plausible plans that are sizes of tiles and windows: compilers unroll them."""
+"""The largest specialisation constant of a valid plan that is a size of tiles or windows, which compilers unroll."""
 _AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
@@ -34,7 +34,7 @@ class Member:
     name: str
     offset: int
     format: str
-    """Of `struct`."""
+    """A format of the module `struct`."""
 
 
 class CompiledShader:
@@ -193,7 +193,7 @@ class ShaderLibrary:
     def __init__(self, folder: Path = FOLDER) -> None:
         manifest = (folder / "manifest.json").read_bytes()
         self.digest = hashlib.sha256(manifest).hexdigest()
-        """Of the manifest, which has the digests of all sources and of the compiler."""
+        """The digest of the manifest, which has those of all sources and of the compiler."""
         try:
             document = json.loads(manifest)
             variants = document["variants"]

@@ -1,4 +1,4 @@
-"""What a lowering may know of a device, and what the driver can be made to take a device for."""
+"""The properties of a device that lowering may know, and the devices that the driver can take it for."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _has_packed_twin(name: str) -> bool:
 
 
 _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
-"""What is guessed of a GPU of each kind."""
+"""The guessed units of a GPU of each kind."""
 
 
 _GATHERING = 8
@@ -223,4 +223,4 @@ def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
 
 
 CONSTRAINTS = {"mobile-min": _as_mobile_min, "gpu": _as_gpu}
-"""What ``NNVK_DEVICE_PROFILE`` may name."""
+"""The names that ``NNVK_DEVICE_PROFILE`` may have."""
