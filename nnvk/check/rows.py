@@ -33,6 +33,7 @@ operation with this number. The model's outputs are the outputs that no operatio
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -231,7 +232,7 @@ def _spread(name: str, shape: Shape) -> float:
     Larger sums that happen to be near 0 differ by more than is allowed where a device sums in another order.
     """
     gemm = lookup(code_of(name)).traits.gemm
-    return 2 if gemm is None else 2 / float(np.sqrt(np.prod(shape[gemm.summed])))
+    return 2 if gemm is None else 2 / float(np.sqrt(max(1, math.prod(shape[gemm.summed]))))
 
 
 def _match(pattern: re.Pattern[str], word: str) -> re.Match[str]:
