@@ -133,6 +133,8 @@ def _merge_broadcast(shapes: Sequence[Shape], full: Shape) -> list[list[int]]:
 def broadcast(graph: Graph, value: Value, shape: Shape) -> Value:
     """The tensor repeated along its axes of size 1 to fill ``shape``, of the same rank or a higher one."""
     if value.is_constant:
+        if np.broadcast_shapes(value.shape, shape) != shape:
+            raise Unmapped(f"a tensor of shape {list(value.shape)} can't be broadcast to {list(shape)}")
         return graph.deferred(value.type.with_dimensions(shape), lambda: np.broadcast_to(value.array, shape))
     value = graph.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
     for axes in _runs(axis for axis, size in enumerate(shape) if size != value.shape[axis]):

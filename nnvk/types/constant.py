@@ -80,11 +80,16 @@ class QuantisedConstant(DeferredConstant):
         scales: One number, float32, or one for each index along ``axis``.
         zero_point: One for all.
         axis: The dimension that scales are along.
+
+    Raises:
+        ValueError: There are neither one scale nor as many as indexes along ``axis``.
     """
 
     __slots__ = ("axis", "scales", "steps", "zero_point")
 
     def __init__(self, steps: np.ndarray, scales: np.ndarray, zero_point: int, axis: int = 0) -> None:
+        if scales.size != 1 and scales.size != steps.shape[axis]:
+            raise ValueError(f"{scales.size} scales do not fit steps of shape {list(steps.shape)} along axis {axis}")
         super().__init__(steps.shape, np.dtype(np.float32), self._real)
         self.steps = steps
         self.scales = scales.reshape(-1)

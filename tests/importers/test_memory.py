@@ -146,6 +146,31 @@ def test_results_of_onnx(name: str) -> None:
         np.testing.assert_allclose(result, wanted, atol=1e-5 * np.abs(wanted).max(), err_msg=device)
 
 
+@pytest.mark.parametrize(
+    ("scales", "points"),
+    [(0, None), (0, 0), (1, 0), (1, 3), (1, SIZE), (SIZE, 3), (3, 3)],
+)
+def test_scales_and_zero_points_that_do_not_fit_are_refused_at_import(scales: int, points: int | None) -> None:
+    """Not when somebody looks at the weights for the first time."""
+    constants = {"w": steps(SIZE, SIZE), "s": np.ones(scales, np.float32)}
+    if points is not None:
+        constants["z"] = np.arange(points).astype(np.int8)
+    nodes = [op("DequantizeLinear", "w s z" if points is not None else "w s", "d"), op("MatMul", "x d", "y")]
+    net = model([], {"x": (np.float32, ROW)}, ["y"], constants, opset=21)
+    net.graph.node.extend(nodes)
+    with pytest.raises(onnx.OnnxImportError, match="DequantizeLinear"):
+        onnx.load(net.SerializeToString())
+
+
+@pytest.mark.parametrize("points", [2, SIZE - 1])
+def test_zero_points_of_integers_that_do_not_fit_are_refused_at_import(points: int) -> None:
+    constants = {"w": steps(SIZE, SIZE), "z": np.arange(points).astype(np.int8)}
+    net = model([], {"x": (np.uint8, ROW)}, ["y"], constants, opset=21)
+    net.graph.node.extend([op("MatMulInteger", "x w - z", "y")])
+    with pytest.raises(onnx.OnnxImportError, match="MatMulInteger"):
+        onnx.load(net.SerializeToString())
+
+
 def hybrid(scale: float | None = 0.01, layers: int = LAYERS) -> bytes:
     """Layers of weights of another type than their input's."""
     source = f32(1, SIZE)

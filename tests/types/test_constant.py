@@ -7,7 +7,17 @@ import gc
 import numpy as np
 import pytest
 
-from nnvk.types.constant import DeferredConstant, beginning, bytes_of, deferred_bytes, elements, reshaped
+from nnvk.types.constant import (
+    DeferredConstant,
+    QuantisedConstant,
+    beginning,
+    bytes_of,
+    deferred_bytes,
+    elements,
+    portion,
+    reshaped,
+    transposed,
+)
 
 
 class Counted:
@@ -70,3 +80,39 @@ def test_bytes() -> None:
     assert bytes_of(np.array([[1, 2]], np.int16)[:, ::-1]).tolist() == [2, 0, 1, 0]
     with pytest.raises(ValueError, match="6 bytes were made, not 7"):
         bytes_of(deferred_bytes(7, make))
+
+
+@pytest.mark.parametrize("zero_point", [0, -3])
+@pytest.mark.parametrize("scales", [[0.5], [0.5, 2.0, 0.25]])
+def test_quantised(scales: list[float], zero_point: int) -> None:
+    """It stays quantised in another order, in part, and with one scale in another shape."""
+    steps = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    laid = np.array(scales, np.float32)
+    constant = QuantisedConstant(steps, laid, zero_point, axis=1)
+    real = (steps.astype(np.float32) - zero_point) * laid
+    assert np.array_equal(constant.array, real)
+    turned = transposed(constant, (1, 0))
+    some = portion(turned, 0, 1, 2)
+    rows = portion(constant, 0, 1, 3)
+    for one, wanted in ((turned, real.T), (some, real.T[1:]), (rows, real[1:])):
+        assert isinstance(one, QuantisedConstant)
+        assert np.array_equal(one.array, wanted)
+    flat = reshaped(constant, (2, 6))
+    assert isinstance(flat, QuantisedConstant) == (len(scales) == 1)
+    assert np.array_equal(elements(flat), real.reshape(2, 6))
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_scales_that_do_not_fit(count: int) -> None:
+    with pytest.raises(ValueError, match=f"{count} scales do not fit"):
+        QuantisedConstant(np.zeros((4, 3), np.int8), np.ones(count, np.float32), 0, axis=1)
+
+
+def test_others_in_another_order_and_in_part_stay_deferred() -> None:
+    make = Counted()
+    constant = DeferredConstant((2, 3), np.dtype(np.int8), make)
+    turned, some = transposed(constant, (1, 0)), portion(constant, 1, 1, 2)
+    assert (turned.shape, some.shape, make.calls) == ((3, 2), (2, 2), 0)
+    assert elements(turned).tolist() == [[5, 2], [4, 1], [3, 0]]
+    assert elements(some).tolist() == [[4, 3], [1, 0]]
+    assert elements(portion(np.arange(6).reshape(2, 3), 1, 1, 2)).tolist() == [[1, 2], [4, 5]]

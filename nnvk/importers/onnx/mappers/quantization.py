@@ -103,6 +103,8 @@ def dequantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None,
     axis = axis_of(axis, source.rank) if scale.size > 1 else 0
     if scale.size > 1 and scale.size != source.shape[axis]:
         raise Unmapped(f"there must be {source.shape[axis]} scales along axis {axis}, got {scale.size}")
+    if point is not None and point.size not in (1, scale.size):
+        raise Unmapped(f"there must be as many zero points as scales, which are {scale.size}, got {point.size}")
     scales, points = scale.known_array, None if point is None else point.known_array
     if source.is_constant and scales is not None and (point is None or points is not None):
         zeros = np.zeros(scales.size, np.int32) if points is None else points
