@@ -83,12 +83,12 @@ class ScriptedModel:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a script came to."""
+    """The outcome of a script."""
 
     unsupported: int | None
     """An operation that the device does not run; then there is nothing else."""
     dimensions: tuple[tuple[int, ...], ...] = ()
-    """Of each output."""
+    """The dimensions of each output."""
 
 
 class Program:

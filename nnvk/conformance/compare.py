@@ -50,7 +50,7 @@ def tolerance(code: OperandCode, relaxed: bool) -> Tolerance:
 
 
 def first_difference(expected: np.ndarray, actual: np.ndarray, code: OperandCode, relaxed: bool = False) -> str | None:
-    """What is wrong with an output, by its first differing element; None where all of it passes.
+    """The error of an output, by its first differing element; None where all elements pass.
 
     Both arrays have the same dtype and shape. NaN never passes; an infinity passes only for itself.
     """
@@ -85,7 +85,7 @@ def difference_beyond(
 
 
 def multinomial_difference(logits: np.ndarray, draws: np.ndarray, allowed: float) -> str | None:
-    """What is wrong with random draws, None where they pass.
+    """The error of random draws; None where they pass.
 
     ``logits`` is ``[batch, classes]``, ``draws`` int32 ``[batch, samples]``. In every row the frequency of
     every class must be within ``allowed`` of the softmax of the logits.
@@ -110,7 +110,7 @@ def multinomial_difference(logits: np.ndarray, draws: np.ndarray, allowed: float
 
 
 def dimensions_difference(expected: Sequence[int], actual: Sequence[int]) -> str | None:
-    """What is wrong with the dimensions of an output, None where they are as expected."""
+    """The error in the dimensions of an output; None where they are as expected."""
     if tuple(expected) == tuple(actual):
         return None
     return f"expected dimensions {list(expected)}, got {list(actual)}"

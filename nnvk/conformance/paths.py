@@ -17,7 +17,7 @@ class NotApplicable(Exception):
 
 
 Arrays = Sequence["np.ndarray | None"]
-"""What goes in or comes out; None for an input that is omitted."""
+"""The inputs or outputs of an execution; None stands for an input that is omitted."""
 Run = Callable[[Compilation, Execution], None]
 """Runs an execution whose inputs and outputs are set, to its end."""
 Fetch = Callable[[], None]

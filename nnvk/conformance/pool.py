@@ -171,7 +171,7 @@ class _Worker:
 
 
 def _work(connection: Connection, connect: Connect) -> None:
-    """What a process does: says that it is ready, then answers every test with a verdict, until None comes."""
+    """The loop of a process: it says that it is ready, then answers every test with a verdict, until None comes."""
     faulthandler.enable()
     try:
         run = connect()

@@ -20,9 +20,9 @@ from nnvk.conformance.vectors import MOST_BYTES, VectorOperand, VectorTest, buil
 GUARD = 64
 """Bytes on either side of an output's buffer that a driver must leave alone."""
 PATTERN = 0xA5
-"""What guards, and outputs that aren't float, hold before the execution."""
+"""The byte that guards, and outputs that are not float, hold before the execution."""
 NANS = 0xFF
-"""What float outputs hold: as a float, `PATTERN` is as good as zero."""
+"""The byte that float outputs hold before the execution. As a float, `PATTERN` is as good as zero."""
 
 
 class Status(Enum):
@@ -114,7 +114,7 @@ def _run_in_c(test: VectorTest, device: str) -> str | None:
 
 
 _program = Program()
-"""Of this process; it is started where it is needed."""
+"""The program of this process, which is started where it is needed."""
 
 
 def _difference(

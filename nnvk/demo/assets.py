@@ -1,4 +1,4 @@
-"""What the demo ships: two models, the names of the classes, and held-out pictures.
+"""The files of the demo: two models, the names of the classes, and held-out pictures.
 
 All of it is written by ``tools/train_demo.py``.
 """

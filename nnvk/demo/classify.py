@@ -28,7 +28,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What one model made of the pictures. Times are in milliseconds, from host inputs to host outputs."""
+    """The result of one model on the pictures. Times are in milliseconds, from host inputs to host outputs."""
 
     model: DemoModel
     probabilities: NDArray[np.float32]

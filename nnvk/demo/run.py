@@ -1,4 +1,4 @@
-"""What ``nnvk demo`` does: list the devices, classify the pictures, report, draw the contact sheet."""
+"""The steps of ``nnvk demo``: list the devices, classify the pictures, report, draw the contact sheet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_ACCURACY = 0.9
 
 
 class PrintTable(Protocol):
-    """What shows a table, as the command line does it."""
+    """A function that shows a table, as the command line does."""
 
     def __call__(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", right: str = ""
@@ -31,7 +31,7 @@ class PrintTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What a demo found."""
+    """The results of a demo."""
 
     device: nnvk.Device
     pictures: Sequence[Picture]
@@ -43,7 +43,7 @@ class Demo:
         return all(accuracy(result, self.pictures) >= LEAST_ACCURACY for result in self.results)
 
     def figures(self) -> dict[str, Any]:
-        """What programs want to know: each model's accuracy, its times in nanoseconds, and where it ran."""
+        """Each model's accuracy, its times in nanoseconds, and where it ran, for programs."""
         return {
             "device": self.device.name,
             "models": [

@@ -36,7 +36,7 @@ BROKEN = (
     zlib.error,
     lzma.LZMAError,
 )
-"""What NumPy and zipfile raise for files that are broken, encrypted, or compressed in a way they don't know."""
+"""Exceptions of NumPy and zipfile for files that are broken, encrypted, or compressed in an unknown way."""
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
 _LONGEST_HEADER = 16 << 10
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
@@ -136,7 +136,7 @@ def _array(path: Path, member: str, file: IO[bytes], port: Port) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What an array file says before the array."""
+    """The header of an array file."""
 
     shape: tuple[int, ...]
     order: Literal["C", "F"]
@@ -169,7 +169,7 @@ def _check(dtype: np.dtype, shape: Sequence[int], port: Port, what: str) -> None
 
 
 def describe(port: Port) -> str:
-    """What an input takes, for errors."""
+    """The arrays that an input takes, for errors."""
     return f"{port.dtype} {dimensions(port.shape)} for {port.name!r}"
 
 

@@ -36,7 +36,7 @@ _BROKEN = (
     struct.error,
     zlib.error,
 )
-"""What Pillow raises for broken files, besides OSError."""
+"""Exceptions of Pillow for broken files, besides OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Normalization:
         return result
 
     def cut_off(self, type: OperandType) -> str:
-        """What it makes of pixels for a quantised input, where that does not take all of it; else empty."""
+        """The range of pixels that a quantised input cuts off; empty where it cuts off none."""
         if type.code not in _PIXEL_OFFSETS:
             return ""
         limits = np.iinfo(type.dtype)
@@ -112,7 +112,7 @@ def load_image(
 
 
 def own_normalizations(imported: ImportedModel) -> list[Normalization | None]:
-    """What the file wants images to be normalised with; quantised inputs take the pixels, as TFLite Support has it."""
+    """The normalisation that the file asks for; quantised inputs take the pixels, as in TFLite Support."""
     known = imported.metadata.inputs
     if len(known) != len(imported.inputs):
         return [None] * len(imported.inputs)

@@ -41,7 +41,7 @@ class CpuBuffer(IBuffer):
 
     @property
     def token(self) -> int:
-        """What requests name it by."""
+        """The number that requests name it by."""
         return self._token
 
     def copy_to(self, target: np.ndarray) -> None:

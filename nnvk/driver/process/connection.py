@@ -130,10 +130,10 @@ class Connection:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._idle: deque[socket.socket] = deque()
         self.under_way: dict[int, object] = {}
-        """What fenced executions need until their end. Here the garbage collector does not finalise it with events that
-        it finds in circles, and which are waited for all the same."""
+        """Objects that fenced executions need until their end. The garbage collector does not finalise such an object
+        here together with events that it finds in circles, which are waited for all the same."""
         self._left: deque[bytes] = deque()
-        """What is released, but not sent yet."""
+        """Releases that are not sent yet."""
         self._free: defaultdict[int, list[tuple[Segment, int]]] = defaultdict(list)
         self._large: defaultdict[int, list[Segment]] = defaultdict(list)
         self._large_bytes = 0
@@ -243,7 +243,7 @@ class Connection:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def ask(self, request: Writer | Buffer, descriptors: Sequence[int] = ()) -> Reader:
-        """What the reply has. Raises the error that came in its place, and DEAD_OBJECT."""
+        """The content of the reply. Raises the error that came in its place, and DEAD_OBJECT."""
         reader, received = self.ask_for_descriptors(request, descriptors)
         received.close()
         return reader
@@ -263,7 +263,7 @@ class Connection:
         return self.opened(packet), received
 
     def opened(self, packet: memoryview) -> Reader:
-        """What a reply has. Raises the error that came in its place."""
+        """The content of a reply. Raises the error that came in its place."""
         try:
             code, reason, reader = read_head(packet)
             if code == ResultCode.NO_ERROR:

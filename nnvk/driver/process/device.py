@@ -35,7 +35,7 @@ def find_devices(command: Command) -> tuple[list[RemoteDevice], str]:
 
 @dataclass(frozen=True, slots=True)
 class _Description:
-    """What of a device does not change."""
+    """The properties of a device that do not change."""
 
     name: str
     version: str
@@ -97,15 +97,15 @@ class RemoteDevice(IDevice):
         return self._description.capabilities
 
     def get_supported_operations(self, model: Model) -> list[Support]:
-        """What the driver says."""
+        """The driver's answer."""
         return [Support(reason or None) for reason in self._ask_about(Request.SUPPORT, model)]
 
     def describe_operations(self, model: Model) -> list[str]:
-        """What the driver says."""
+        """The driver's answer."""
         return self._ask_about(Request.DESCRIBE, model)
 
     def describe_memory(self, model: Model) -> MemoryUse | None:
-        """What the driver says."""
+        """The driver's answer."""
         reader = self._ask(_with_model(Writer(Request.DESCRIBE_MEMORY).string(self.name), model))
         return MemoryUse(reader.u64(), reader.u64()) if reader.u8() else None
 
@@ -114,7 +114,7 @@ class RemoteDevice(IDevice):
         return [reader.string() for _ in range(reader.u32())]
 
     def _ask(self, writer: Writer) -> Reader:
-        """What a process answers that was there before or not: if that dies meanwhile, the next one."""
+        """The answer of a process, old or new. If it dies meanwhile, the next process is asked."""
         try:
             return self._process.running().ask(writer)
         except NnapiError as error:
@@ -171,7 +171,7 @@ class RemoteBuffer(IBuffer):
         self.connection = connection
         """The process that it lives in."""
         self.remote_token = remote_token
-        """What that names it by."""
+        """The number that the other process names it by."""
         self._number = number
         self._token = token
 
@@ -180,7 +180,7 @@ class RemoteBuffer(IBuffer):
 
     @property
     def token(self) -> int:
-        """What requests name it by in this process."""
+        """The number that requests of this process name it by."""
         return self._token
 
     def copy_to(self, target: np.ndarray) -> None:

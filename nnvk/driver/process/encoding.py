@@ -168,7 +168,7 @@ def to_deadline(deadline_ns: int | None) -> int:
 
 
 def from_deadline(number: int) -> int | None:
-    """What `to_deadline` was given."""
+    """The deadline that `to_deadline` was given."""
     return None if number == _NO_DEADLINE else number
 
 

@@ -30,7 +30,7 @@ from nnvk.types import request
 from nnvk.types.request import ExecuteOptions, ExecutionResult, InputArgument, OutputArgument
 
 _EXECUTE = struct.Struct("<" + EXECUTE.format[2:])
-"""What follows the request's number."""
+"""The fields that follow the request's number."""
 
 
 def serve(devices: Sequence[IDevice], complaints: str, control: socket.socket) -> None:
@@ -39,7 +39,7 @@ def serve(devices: Sequence[IDevice], complaints: str, control: socket.socket) -
 
 
 def new_session(devices: Sequence[IDevice], complaints: str) -> Session:
-    """What answers requests; ``complaints`` say why there are no devices, or not all."""
+    """A session that answers requests; ``complaints`` say why devices are missing."""
     return _Session(_handlers({device.name: device for device in devices}, complaints))
 
 
@@ -74,7 +74,7 @@ class _Bound:
 
 
 def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Handler]:
-    """What answers each request."""
+    """The function that answers each request."""
 
     def device(reader: Reader) -> IDevice:
         name = reader.string()

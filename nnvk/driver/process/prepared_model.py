@@ -24,7 +24,7 @@ from nnvk.types.request import ExecuteOptions, ExecutionResult, is_unlimited
 Prepare = Callable[[], tuple[Connection, int, Reader]]
 """Prepares the model in the process that lives: that, the number there, and the reply."""
 RemoteToken = Callable[[int, Connection], int]
-"""What a process calls the buffer that has this token here."""
+"""Gives the token that a process has for the buffer with a token of this process."""
 
 
 class RemotePreparedModel(IPreparedModel):
@@ -35,7 +35,7 @@ class RemotePreparedModel(IPreparedModel):
         self._remote_token = remote_token
         self._lock = forks.lock()
         self.model = model
-        """What was prepared."""
+        """The model that was prepared."""
         self._enter()
 
     def _enter(self) -> None:
@@ -61,7 +61,7 @@ class RemotePreparedModel(IPreparedModel):
         return RemoteExecution(self.model, connection, number, request, self._remote_token)
 
     def memory_bytes(self) -> dict[str, int]:
-        """What the driver says."""
+        """The driver's answer."""
         connection, number = self._place()
         reader = connection.ask(Writer(Request.MEMORY).u64(number))
         return {reader.string(): reader.u64() for _ in range(reader.u32())}
@@ -196,7 +196,7 @@ class RemoteExecution(IExecution):
         self._block.abandon()
 
     def finish(self, packet: memoryview) -> ExecutionResult:
-        """What a reply says, with the outputs in the request's buffers."""
+        """The result in a reply; the outputs go to the request's buffers."""
         if packet != self._last:
             reader = self.connection.opened(packet)
             self._result = read_result(reader)
@@ -207,7 +207,7 @@ class RemoteExecution(IExecution):
         return self._result
 
     def _written(self, result: ExecutionResult) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What the driver has written of each output."""
+        """The buffer of each output, and the bytes that the driver has written."""
         if result.code is not ResultCode.NO_ERROR:
             return []
         rows = zip(self._request.outputs, self._places_out, output_sizes(self._model, result), strict=True)
@@ -259,7 +259,7 @@ class RemoteFencedExecution(IFencedExecution):
         wait_for: Sequence[RemoteFencedExecution],
     ) -> None:
         self.number = number
-        """What the other process names it by."""
+        """The number that the other process names it by."""
         self._execution = execution
         self._connection = execution.connection
         self._lane: socket.socket | None = lane
@@ -322,7 +322,7 @@ class RemoteFencedExecution(IFencedExecution):
         return self._execution.finish(self._packet)
 
     def _dependencies(self) -> list[RemoteFencedExecution]:
-        """What this waits for, and what that waits for, the furthest first, so that long chains need no recursion."""
+        """All executions that this one waits for, directly or not, the furthest first: chains need no recursion."""
         found = dict.fromkeys(self._wait_for)
         ahead = list(found)
         while ahead:

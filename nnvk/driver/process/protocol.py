@@ -1,4 +1,4 @@
-"""What a driver's process is asked, beside what every such process is asked (`nnvk.base.lanes`)."""
+"""The requests to a driver's process, besides those that every such process answers (`nnvk.base.lanes`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Request(IntEnum):
     DEVICES = 2000
     """Why there are none, or not all; and all about each device that does not change."""
     SUPPORT = 2001
-    """Of a device and a model: reasons against each operation, empty where it is supported."""
+    """Takes a device and a model; gives the reason against each operation, empty where it is supported."""
     DESCRIBE = 2002
-    """Of a device and a model: how each operation is done."""
+    """Takes a device and a model; says how each operation is done."""
     PREPARE = 2003
     """A number for the prepared model, a device, options, a model: alignment and padding."""
     WAIT = 2004
@@ -41,7 +41,7 @@ class Request(IntEnum):
     MEMORY = 2013
     """A prepared model: what its memory is for, and how many bytes."""
     DESCRIBE_MEMORY = 2014
-    """Of a device and a model: whether it is known what an execution needs for activations, and that."""
+    """Takes a device and a model; gives the memory of an execution's activations, where it is known."""
 
 
 EXECUTE = struct.Struct("<IQQBqQQ")
@@ -52,6 +52,6 @@ UNFIT = b"\1"
 
 
 def fingerprint() -> int:
-    """What both processes must agree on."""
+    """A number of everything that both processes must agree on."""
     described = [repr(request) for request in (*LaneRequest, *Request)]
     return zlib.crc32("\n".join([*described, EXECUTE.format]).encode())

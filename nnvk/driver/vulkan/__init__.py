@@ -113,5 +113,5 @@ def _shaders() -> tuple[ShaderLibrary | None, str]:
 
 
 def take_validation_messages() -> list[str]:
-    """What the validation layer has said since the last call (``NNVK_VALIDATION=1``); it is logged as warnings too."""
+    """The validation layer's messages since the last call (``NNVK_VALIDATION=1``), which are logged as warnings too."""
     return [message for instance in _validated for message in instance.take_messages()]

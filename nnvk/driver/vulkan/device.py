@@ -40,9 +40,9 @@ class VulkanDevice(IDevice):
     ) -> None:
         self._physical = physical
         self.gpu = Gpu(name, instance, physical, profile, library.features)
-        """What runs plans."""
+        """The GPU that runs plans."""
         self.planner = Planner(profile, library, self.version)
-        """What makes plans."""
+        """The planner that makes plans."""
         self._buffers = Buffers(self.gpu)
 
     @property
@@ -73,7 +73,7 @@ class VulkanDevice(IDevice):
 
     @property
     def profile(self) -> DeviceProfile:
-        """What plans know of the device."""
+        """The properties of the device that plans depend on."""
         return self.gpu.profile
 
     def facts(self) -> dict[str, Any]:

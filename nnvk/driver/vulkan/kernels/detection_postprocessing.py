@@ -23,7 +23,7 @@ LOCAL = 64
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Of one operation."""
+    """The sizes of one operation."""
 
     batches: int
     anchors: int
@@ -32,7 +32,7 @@ class _Sizes:
     limit: int
     """Picks of a segment: of a class (regular), or of an image."""
     rows: int
-    """Of the output, of an image."""
+    """The rows of an image's output."""
 
     @classmethod
     def of(cls, call: Call) -> _Sizes:

@@ -128,7 +128,7 @@ class _Layer:
         return self._span.rows(self._target, self._outputs, number)
 
     def _sums(self, number: int) -> Rows:
-        """What the inputs of a step contribute to the sums of its gates."""
+        """The share of a step's inputs in the sums of its gates."""
         return self._span.rows(self._driven.tensor, len(GATES) * self._units, number, self._driven.row)
 
     def _cells(self, before: TensorRef) -> dict[str, TensorRef]:

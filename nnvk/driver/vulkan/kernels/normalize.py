@@ -51,7 +51,7 @@ def parts_of(slices: Slices, team: int) -> int:
 
 @kernel(OperationCode.L2_NORMALIZATION, OperationCode.INSTANCE_NORMALIZATION, shaders=(NORMALIZE,))
 def lower(call: Call, g: Lowering) -> None:
-    """What there is in every slice, then every element."""
+    """Two dispatches: the statistics of every slice, then every element."""
     kind, slices = dtype(call.input), slices_of(call)
     operation = "l2" if call.code is OperationCode.L2_NORMALIZATION else "instance"
     count, length = -(-slices.count // 4), slices.length

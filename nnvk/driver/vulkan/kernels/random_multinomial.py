@@ -17,7 +17,7 @@ SPAN = 1024
 STEP = 4
 """Classes of a sum that is kept."""
 SUM_BITS = 63
-"""Of the sum of a batch's weights at most."""
+"""The most bits of the sum of a batch's weights."""
 ENTROPY = 16
 """Random bytes in the place of seeds that are 0: both seeds with 64 bits."""
 MOST_SUMS = 4 << 20

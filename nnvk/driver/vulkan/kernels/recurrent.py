@@ -1,4 +1,4 @@
-"""What the kernels of recurrent operations share: steps, loops over steps, sequences in one or both directions.
+"""Parts that kernels of recurrent operations share: time steps, loops over them, sequences in both directions.
 
 A step takes one dispatch or two. What the inputs contribute is computed for all steps at once before (`drive`); then
 `recurrent_step.comp` multiplies the state of the step before by the recurrent weights and makes of the sums what the
@@ -68,7 +68,7 @@ class Limits:
 
     @classmethod
     def of(cls, activation: int) -> Limits:
-        """Of a number that `nnvk.ops.recurrent.ACTIVATIONS` has."""
+        """The limits of an activation, by its number in `nnvk.ops.recurrent.ACTIVATIONS`."""
         codes = [code for code in FuseCode if code == activation]
         return cls(activation, *(REAL_RANGES[codes[0]] if codes else (-math.inf, math.inf)))
 
@@ -126,7 +126,7 @@ def _tile(device: DeviceProfile) -> str:
 
 
 def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorRef:
-    """What the inputs [..., K] contribute to the sums of all steps, [rows, columns]."""
+    """The share of the inputs [..., K] in the sums of all time steps, [rows, columns]."""
     columns, length = weights.shape
     rows = math.prod(source.shape[:-1])
     target = g.intermediate("driven", floats(rows, columns))
@@ -154,7 +154,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What the inputs of a cell contribute to its sums."""
+    """The share of a cell's inputs in its sums."""
 
     tensor: TensorRef
     row: int
@@ -219,7 +219,7 @@ def step(
 
 
 def _tensors(source: Rows, weights: TensorRef, driven: Rows, target: Rows) -> dict[str, TensorRef]:
-    """What every cell reads and writes."""
+    """The tensors that every cell reads and writes."""
     return {"src": source.tensor, "weights": weights, "driven": driven.tensor, "dst": target.tensor}
 
 
@@ -250,7 +250,7 @@ class LoopSize:
 
     @property
     def nbytes(self) -> int:
-        """Of shared memory."""
+        """The bytes of shared memory."""
         return 16 * (self.vectors + self.quads * self.slices)
 
 
@@ -264,7 +264,7 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
         slices *= 2
 
     def rounds(quads: int, fours: int) -> int:
-        """Of the loops of a product; each makes one more to find its end."""
+        """The rounds of a GEMM's loops; each loop takes one more to find its end."""
         passes = -(-quads // lanes)
         return 2 + passes * (5 + -(-fours // (_LANES if subgroup else slices)) + slices)
 

@@ -101,7 +101,7 @@ class _Layer:
         return [self._rows(steps[-1]) if steps else Rows(self._state, 0, self._units)]
 
     def _sums(self, number: int) -> Rows:
-        """What the inputs of a step contribute to its sums."""
+        """The share of a step's inputs in its sums."""
         return self._span.rows(self._driven.tensor, round_up(self._units, 4), number, self._driven.row)
 
     def _rows(self, number: int) -> Rows:

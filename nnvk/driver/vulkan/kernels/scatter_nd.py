@@ -42,7 +42,7 @@ def refuse(call: Call) -> str | None:
 
 @kernel(ExtendedOperationCode.SCATTER_ND, shaders=(SCATTER_ND, FILL, *FINDING), refuse=refuse, checks_data=True)
 def lower(call: Call, g: Lowering) -> None:
-    """What was there, and then the slices of the updates."""
+    """Two dispatches: a copy of the base, then the slices of the updates."""
     output, updates, depth = call.output, call.updates, call.indices.shape[-1]
     sizes, inner = output.shape[:depth], math.prod(output.shape[depth:])
     rows = call.indices.size // depth

@@ -1,1 +1,1 @@
-"""What kernels are made of: the registry, data types, and what several of them do alike."""
+"""The parts of kernels: the registry, data types, and lowering that several kernels share."""

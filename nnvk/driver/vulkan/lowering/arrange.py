@@ -137,7 +137,7 @@ def arranged(
 
 
 def box_of(dispatch: Dispatch) -> Box:
-    """What a dispatch of `arranged` takes from its source."""
+    """The box that a dispatch of `arranged` takes from its source."""
     push, rank = dispatch.push, dispatch.shader.constant(dispatch.specialization, "RANK")
     sizes = [int(push[f"size_{axis}"]) for axis in range(1, RANK)]
     sizes = [int(push["elements"]) // max(1, math.prod(sizes)), *sizes]

@@ -1,4 +1,4 @@
-"""What shaders may complain of in boxes, as the reference does (``nnvk/ops/boxes.py``)."""
+"""Complaints of shaders about boxes, worded as the reference words them (``nnvk/ops/boxes.py``)."""
 
 from __future__ import annotations
 

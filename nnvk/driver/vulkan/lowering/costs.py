@@ -1,4 +1,4 @@
-"""What things cost on a device, and how long a dispatch takes by that: all that the choice among ways assumes.
+"""The cost model of a device: the cost of its parts, and the time of a dispatch that follows from them.
 
 A device is known by its properties alone: whether it is a GPU or runs subgroups as vectors of a CPU, how it loads,
 whether its memory is the host's.
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 NEAR = 4
-"""Of so many vectors that registers are loaded with one comes from the cache that all units share."""
+"""Vectors loaded into registers for each one that comes from the cache that all units share."""
 _BESIDE = 0.1
-"""Of what a device does beside that which takes longest, what adds to it."""
+"""The fraction of a device's shorter tasks that adds to the time of its longest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Costs:
     brought: float
     """A vector is brought to shared memory: its address and its place there."""
     found: float
-    """What that takes beside where not all invocations go on to the next tap together."""
+    """Further cycles where not all invocations go on to the next tap together."""
     barrier: float
-    """Of a workgroup, for each of its subgroups."""
+    """Cycles of a workgroup's barrier, for each of its subgroups."""
     launch: float
     """A dispatch more, which another waits for."""
     group: float
@@ -41,7 +41,7 @@ class Costs:
     odd: float
     """Loads that four channels take where they are no multiple of four."""
     ending: Mapping[str, float]
-    """What is loaded for the results of four output channels, before the first one: multipliers of bytes; by type."""
+    """Cycles to load multipliers and the like for the results of four output channels, before the first; by type."""
     stored: Mapping[str, float]
     """A vector of sums becomes one of results: its place, activation, and the scales of bytes; by type, or `any`."""
     products: Mapping[str, float]
@@ -52,13 +52,13 @@ class Costs:
     products_by_subgroups: Mapping[str, float]
     """The same in the tile `subgroup`, where it differs: in vectors of eight dot products are vector instructions."""
     convert: Mapping[str, float]
-    """What a load of bytes takes before it can be multiplied."""
+    """Cycles to convert a load of bytes before it is multiplied."""
     swap: float
     """A word goes round a quad; where that is part of `products`, 0."""
     latency: float
-    """What a lone subgroup waits for its loads."""
+    """Cycles that a lone subgroup waits for its loads."""
     staged_latency: float
-    """What it waits for shared memory in a stage of four fours of K."""
+    """Cycles that it waits for shared memory in a stage of four fours of K."""
     longer_latency: float
     """And for four more in it."""
     sums: int
@@ -69,7 +69,7 @@ class Costs:
     resident: int
     """Subgroups that a unit keeps under way, to compute with one while others wait."""
     simds: int
-    """Of a unit, which it takes so many subgroups to keep busy."""
+    """Vector processors of a unit; it takes so many subgroups to keep them busy."""
     cache: float
     """Bytes that all units get from the cache they share, in a cycle, for each of them."""
     memory: float
@@ -190,7 +190,7 @@ COSTS["cpu with texels"] = replace(
 
 
 def costs_of(device: DeviceProfile) -> Costs:
-    """What things are taken to cost on a device."""
+    """The costs that are assumed of a device."""
     if device.is_cpu:
         return COSTS["cpu with texels" if device.texel_loads else "cpu"]
     return COSTS["unified gpu" if device.unified_memory else "gpu"]
@@ -198,7 +198,7 @@ def costs_of(device: DeviceProfile) -> Costs:
 
 @dataclass(slots=True)
 class Run:
-    """What a device does in a dispatch. Cycles are those of a subgroup, vectors those of an invocation."""
+    """The work of a device in a dispatch. Cycles are those of a subgroup, vectors those of an invocation."""
 
     groups: int
     busy: float

@@ -1,4 +1,4 @@
-"""What shaders divide by, as `shaders/include/divide.glsl` takes it."""
+"""Divisors of shaders, as `shaders/include/divide.glsl` takes them."""
 
 from __future__ import annotations
 

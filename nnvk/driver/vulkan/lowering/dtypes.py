@@ -19,7 +19,7 @@ class DType:
     """The value of the shader axis DTYPE for computing with them."""
     codes: frozenset[OperandCode]
     bits: int
-    """Of an element in memory."""
+    """The bits of an element in memory."""
 
     @property
     def size(self) -> int:

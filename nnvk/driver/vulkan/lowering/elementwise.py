@@ -23,11 +23,11 @@ LOCAL = 64
 DENSE = {"row": 1, "magic_row": magic(1), "src_pitch": 1, "dst_pitch": 1}
 """Push constants of shaders that take tensors element by element, where none is columns of a larger one."""
 SOURCES, NUMBERS, RESULTS = 5, 8, 2
-"""What a chain has at most."""
+"""The most sources, numbers and results of a chain."""
 STEPS = {"short": 6, "long": 16}
 """Operations of a chain at most, by the shader's axis LENGTH."""
 _OPEN = 64
-"""What elementwise.glsl has added to the code of an operation whose result is not rounded yet."""
+"""The number that elementwise.glsl adds to the code of an operation whose result is not rounded yet."""
 _FIRST_SOURCE, _FIRST_NUMBER, _FIRST_STEP = 1, 1 + SOURCES, 1 + SOURCES + NUMBERS
 
 
@@ -80,7 +80,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the operation of this number gives."""
+    """The result of the operation with this number."""
 
     step: int
 

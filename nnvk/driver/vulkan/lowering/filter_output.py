@@ -23,12 +23,12 @@ from nnvk.types.codes import FuseCode, OperationCode
 TO_FLOATS = "TO_FLOATS"
 """The specialisation constant of variants on 16-bit floats that says that results are stored as 32-bit ones."""
 _LARGEST_PRODUCT = 255 * 255
-"""Of two bytes less their zero points."""
+"""The largest product of two bytes less their zero points."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is multiplied by what, and what becomes of the sums."""
+    """The operands of a GEMM, and its output."""
 
     code: OperationCode
     input: Tensor
@@ -89,7 +89,7 @@ def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, 
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
-    """What no sum of products of bytes is larger than, whatever they and their zero points are."""
+    """A bound on sums of products of bytes, whatever the bytes and their zero points are."""
     products = _LARGEST_PRODUCT * filters.taps * filters.channels
     if bias is None or not bias.size:
         return products

@@ -29,7 +29,7 @@ ROUNDS = 8, 4, 2
 """Fours of K of a product that may be added up as 16-bit floats, the most first."""
 _FEWEST = 4 * ROUNDS[-1]
 LONGEST = 4.0
-"""Of filters as vectors, for sums of the fewest products in 16 bits."""
+"""The largest length of filters as vectors, for sums of the fewest products in 16 bits."""
 _ROUNDING = 2
 """Products whose addition in 16 bits is off by about as much as one rounding of all that they are a part of."""
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-20, 1e20
@@ -290,7 +290,7 @@ class Halving:
     """How products with constant weights are added up as 16-bit floats."""
 
     scale: float
-    """Of weights, that no sum overflows."""
+    """The factor of weights that keeps sums from overflowing."""
     round: int
     """Fours of K in a sum."""
 

@@ -1,4 +1,4 @@
-"""What a kernel uses to lower an operation: it names tensors, packs constants and dispatches shaders.
+"""The interface that kernels lower operations with: it names tensors, packs constants and dispatches shaders.
 
 A kernel (`nnvk.driver.vulkan.kernels`) sees one operation as a `Call` and a `Lowering`, which collects the commands of
 a whole model. Where tensors lie is decided afterwards (`nnvk.driver.vulkan.planning`).
@@ -43,7 +43,7 @@ MOST_COUNTERS = 1 << 15
 _TURNS = 4
 """Commands one after the other that count in words of their own."""
 MOST_ROUNDS = 60_000
-"""Of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
+"""The most rounds of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
 MOST_COUNTED_ROUNDS = 40_000
 """The same where short loops are not counted."""
 
@@ -89,13 +89,13 @@ class Lowering:
         self._cleared = 0
         self._counters: list[TensorRef] = []
         self.values: dict[int, np.ndarray] = dict(values or {})
-        """What is known of operands that are no constants of the model, by index."""
+        """The known values of operands that are no constants of the model, by index."""
         self.flags: list[tuple[TensorRef, int, str]] = []
-        """What shaders may complain of: where, the operation, and the complaint."""
+        """The complaints that shaders may raise: where, the operation, and the text."""
         self.counts: dict[int, TensorRef] = {}
         """Where the number of rows is, of operands that have as many as the data says."""
         self.entropy: list[TensorRef] = []
-        """What the host fills with random bytes for each execution."""
+        """The tensors that the host fills with random bytes for each execution."""
         self.applied: Counter[Pass] = Counter()
         """How often each pass has found something to rewrite."""
         self._choices: list[Choice] = []
@@ -124,7 +124,7 @@ class Lowering:
 
     @property
     def choices(self) -> list[Choice]:
-        """What was chosen where there are several ways, with the commands that came of it."""
+        """The choices among several ways, each with the commands that came of it."""
         commands: list[list[int]] = [[] for _ in self._choices]
         for position, number in enumerate(self._chosen_for):
             if number is not None:
@@ -163,7 +163,7 @@ class Lowering:
         return self.once((tensor.index, form), lambda: self.constant(make()))
 
     def once(self, form: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` makes for the first who asks for this form; the same for all who do."""
+        """The result of ``make`` for the first caller that asks for this form; all others get the same."""
         if form not in self._forms:
             self._forms[form] = make()
         known: T = self._forms[form]
@@ -235,7 +235,7 @@ class Lowering:
         self._taken[target] = Taken(known.whole, known.first + first)
 
     def taken_from(self, tensor: Tensor) -> Taken | None:
-        """What a tensor is a copy of, one element after the other."""
+        """The elements that a tensor is a copy of, one after the other."""
         return self._taken.get(self.tensor(tensor))
 
     def users_of(self, tensor: Tensor) -> int:
@@ -282,7 +282,7 @@ class Lowering:
         push: Mapping[str, int | float],
         operation: int,
     ) -> Dispatch | None:
-        """What `dispatch` adds, for ``operation``; None where there is no workgroup."""
+        """The dispatch that `dispatch` adds, for ``operation``; None where there is no workgroup."""
         variant = self.device.twin(variant)
         shader = self.variant(variant.name)
         lacking = shader.features - self.device.features

@@ -97,7 +97,7 @@ def moving(
 
 
 def ways_of(dispatch: Dispatch) -> tuple[list[int], dict[str, list[int]], dict[str, int]]:
-    """Of a dispatch of `moving` the sizes of the box, and by tensor its strides and its first element."""
+    """The sizes of the box of a dispatch of `moving`, and by tensor its strides and its first element."""
     push = dispatch.push
     sizes = [int(push[f"size_{axis}"]) for axis in range(1, RANK)]
     sizes.insert(0, int(push["count"]) // (int(push["runs"]) * math.prod(sizes[:-1])))

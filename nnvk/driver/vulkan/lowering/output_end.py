@@ -1,4 +1,4 @@
-"""What may follow a product before its results are stored, as `shaders/include/output_end.glsl` has it."""
+"""Operations that may follow a GEMM before its results are stored, as `shaders/include/output_end.glsl` has them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def exists(choice: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ByteEnd:
-    """What becomes of bytes: they are combined with another tensor's, and looked up in a table."""
+    """The end of an 8-bit GEMM: combine with a second tensor, then look up in a table of 256 entries."""
 
     multipliers: np.ndarray
     """The scales of the product that it follows."""

@@ -46,11 +46,11 @@ POINT = Axis(size=1, window=1, stride=1, dilation=1, before=0, after=0, out=1)
 """An axis along which nothing slides."""
 
 _MAX_ITERATIONS = 65_000
-"""Of all loops of an invocation together: llvmpipe ends them after 65,535."""
+"""The most rounds of all loops of an invocation together: llvmpipe ends them after 65,535."""
 
 
 class Split(IntEnum):
-    """What splits a product into parts that have filters, or taps of filters, of their own; as product.comp has it."""
+    """How a product consists of parts with filters, or taps of filters, of their own; as product.comp has it."""
 
     NOTHING = 1
     CHANNELS = 2
@@ -150,7 +150,7 @@ def refuse_long_sums(taps: tuple[int, int], channels: int) -> str | None:
 
 
 def channels_of(product: Dispatch) -> int:
-    """Of a pixel of what a dispatch of a product gives."""
+    """The channels of a pixel of a product's output."""
     return int(product.push["out_channels"]) * _pixel_parts(product, "TARGET_PARTS")
 
 
@@ -265,7 +265,7 @@ def _order_of(g: Lowering, product: Product, filters: Filters) -> Order:
 
 
 def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters) -> Work:
-    """What strategies are chosen by."""
+    """The description of a product that strategies are chosen by."""
     kind = dtype(operands.input)
     vertical, horizontal = product.vertical, product.horizontal
     taps = vertical.window * horizontal.window

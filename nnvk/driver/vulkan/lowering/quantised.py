@@ -24,13 +24,13 @@ _SMALL_SHIFTS = -29, 0
 
 
 def offset(tensor: Tensor) -> int:
-    """What moves the tensor's steps to 0..255, or 0..65535; 0 for what is not quantised."""
+    """The offset that moves the tensor's steps to 0..255, or 0..65535; 0 for a tensor that is not quantised."""
     signed = is_quantised(tensor.code) and tensor.dtype.kind == "i"
     return 1 << (8 * tensor.dtype.itemsize - 1) if signed else 0
 
 
 def sign_mask(tensor: Tensor) -> int:
-    """What words of the tensor are xored with to make their steps unsigned."""
+    """The mask that makes the steps in words of the tensor unsigned by exclusive or."""
     return _SIGN_BITS[tensor.dtype.itemsize] if offset(tensor) else 0
 
 
@@ -63,7 +63,7 @@ def are_small_shifts(shifts: Iterable[int]) -> bool:
 
 
 def lookup_table(source: Tensor, result: Tensor, function: Callable[[Tensor], np.ndarray]) -> np.ndarray:
-    """What ``function``, an operation's reference, gives for every byte of ``source``, or for all its 16-bit steps.
+    """The results of ``function``, an operation's reference, for every byte of ``source``, or all its 16-bit steps.
 
     256 bytes, or 65,536 words of 16 bits, indexed by the bits as they lie in memory; ``function`` gets a tensor of type
     ``source`` with all of them.

@@ -17,7 +17,7 @@ SHORTEST, LONGEST = 16, 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class RowNorm:
-    """What becomes of each row."""
+    """The normalisation of each row."""
 
     source: TensorRef
     length: int

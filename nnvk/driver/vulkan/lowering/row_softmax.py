@@ -11,17 +11,17 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
 FLOATS = {dtype.name: dtype for dtype in (F32, F16)}
-"""What rows may consist of, by the axis DTYPE."""
+"""The types of rows, by the axis DTYPE."""
 SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=tuple(FLOATS))
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What is added to the input before: a tensor that is broadcast to four dimensions."""
+    """The term of the input: a tensor that is broadcast to four dimensions."""
 
     tensor: TensorRef
     sizes: tuple[int, int]
-    """Of dimensions 1 and 2; dimension 3 is the row."""
+    """The sizes of dimensions 1 and 2; dimension 3 is the row."""
     strides: tuple[int, int, int, int]
 
     @property
@@ -33,7 +33,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class RowSoftmax:
-    """What becomes of each row."""
+    """The softmax of each row."""
 
     dtype: DType
     source: TensorRef
@@ -41,7 +41,7 @@ class RowSoftmax:
     """Elements of a row."""
     beta: float
     scale: float | None = None
-    """What the input is multiplied by before."""
+    """The factor of the input."""
     mask: Mask | None = None
 
 

@@ -12,7 +12,7 @@ LOCAL = 64
 _LONGEST_ALONE = {True: 1 << 12, False: 64}
 """Elements of a row that an invocation takes by itself, on CPUs and on GPUs, where neighbours read different rows."""
 _MAX_FOURS = 4
-"""Of a row, that an invocation keeps in registers."""
+"""The most fours of a row that an invocation keeps in registers."""
 
 
 def shared_out(g: Lowering, rows: int, length: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:

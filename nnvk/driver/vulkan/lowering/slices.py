@@ -13,7 +13,7 @@ _ANYWHERE, _IN_FOUR_SLICES, _IN_ONE_SLICE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """What lies along an axis, or along neighbouring ones."""
+    """The elements along an axis, or along neighbouring ones."""
 
     count: int
     length: int

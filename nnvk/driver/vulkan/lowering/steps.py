@@ -22,7 +22,7 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What the steps of a layer take their inputs from, one after the other."""
+    """The tensor that the steps of a layer take their inputs from, one after the other."""
 
     inputs: Tensor
     """[rows, length]."""
@@ -30,7 +30,7 @@ class Steps:
     """The first row of the step that asks."""
 
     def once(self, g: Lowering, made_with: object, make: Callable[[Tensor], T]) -> T:
-        """What ``make`` makes of all steps' inputs, for the first that asks; ``made_with`` is all else it takes."""
+        """The result of ``make`` for all steps' inputs, made once; ``made_with`` is everything else that it takes."""
 
         def make_and_count() -> T:
             g.applied[Pass.HORIZONTAL] += 1

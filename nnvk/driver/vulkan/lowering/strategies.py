@@ -80,7 +80,7 @@ _VECTOR_ROWS = 16
 _NARROW = 16
 """Output channels of a part up to which weights in order are thought of, where they have to be put so."""
 _MAX_ROUNDS = 65_500
-"""Of the loops of an invocation together: llvmpipe ends them after 65,535."""
+"""The most rounds of an invocation's loops together: llvmpipe ends them after 65,535."""
 _PIECES = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
 _COUNTING = 2500
@@ -108,7 +108,7 @@ class Order(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a product asks for."""
+    """The requirements of a product."""
 
     kind: str
     """Its data type, as the axis DTYPE has it."""
@@ -202,7 +202,7 @@ class Strategy:
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
     def fours_of_piece(self, work: Work) -> int:
-        """Of K, those of each piece but the last, which may have fewer; the tile `shared` takes whole stages."""
+        """The fours of K of each piece but the last, which may have fewer; the tile `shared` takes whole stages."""
         at_once = self.stage if self.tile == "shared" else 1
         stages = -(-work.steps // at_once)
         return -(-stages // self.pieces) * at_once
@@ -355,7 +355,7 @@ def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Vectors:
-    """What four steps of K are, in vectors of four words, and what it takes to use them."""
+    """The size of four steps of K in vectors of four words, and the cost of using them."""
 
     weights: int
     """For four output channels."""
@@ -370,7 +370,7 @@ class _Vectors:
 
     @staticmethod
     def of(work: Work, way: str, costs: Costs, channels: int) -> _Vectors:
-        """Of a product by an arithmetic, in rounds of so many channels."""
+        """The vectors of a product by an arithmetic, in rounds of so many channels."""
         return _Vectors(
             weights=1 if work.kind in ("q8", "q16") or work.bytes else 4,
             pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
@@ -501,7 +501,7 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
 
 
 def _bytes(work: Work) -> int:
-    """Of what a product reads and gives, in memory."""
+    """The bytes that a product reads and writes in memory."""
     size = SIZES[work.kind]
     of_weight = 1 if work.kind == "q16" or work.bytes else size
     images = size * work.rows * (work.depth + work.columns)

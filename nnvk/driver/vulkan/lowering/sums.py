@@ -110,7 +110,7 @@ def _chosen(device: DeviceProfile, variant: Callable[..., Variant]) -> Variant:
 
 
 def _due(weights: Tensor, zero: int) -> np.ndarray:
-    """What zero points are due for each column, of all in its block: see byte_sums.glsl."""
+    """The share of zero points in each column of a block; see byte_sums.glsl."""
     columns, length = weights.shape
     owed = np.zeros(round_up(columns, BLOCK), np.int64)
     counts = unsigned_bytes(weights.data).sum(axis=1, dtype=np.int64)

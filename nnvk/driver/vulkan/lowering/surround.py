@@ -18,7 +18,7 @@ SURROUND = Shader("pad", DTYPE=MOVED)
 LOCAL = 64
 RANK = 6
 CONSTANT, REFLECT, SYMMETRIC = range(3)
-"""What is around the box: elements of one value, or its own mirrored at the outermost ones or beyond them."""
+"""The elements around the box: one value, or its own mirrored at the outermost ones or beyond them."""
 
 Pair = tuple[int, int]
 """Elements before and after an axis."""

@@ -9,12 +9,12 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 
 _CHUNK = 8
-"""What an invocation copies at most on a CPU. Those of a GPU copy one each, so that neighbours' lie side by side."""
+"""The most units that an invocation copies on a CPU. On a GPU each copies one, so that neighbours' lie side by side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a row is made of."""
+    """The units that a row is made of."""
 
     dtype: str
     """The value of the axis DTYPE: whole words where they are some."""

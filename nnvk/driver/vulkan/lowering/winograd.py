@@ -36,7 +36,7 @@ from nnvk.types.operand import OperandType
 WINOGRAD_INPUT = Shader("winograd_input", DTYPE=("f32", "f16"))
 WINOGRAD_OUTPUT = Shader("winograd_output", DTYPE=("f32", "f16"), END=output_end.ENDS)
 WINOGRAD_SHADERS = (WINOGRAD_INPUT, WINOGRAD_OUTPUT)
-"""What `convolve` may dispatch beside products."""
+"""The shaders that `convolve` may dispatch besides products."""
 
 _WINDOW = 3
 _MOST_PADDING = 1
@@ -46,20 +46,20 @@ _ACROSS = 4
 _POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
 """By the pixels along a side of a tile; infinity beside."""
 LEAST_CHANNELS = 40
-"""Of input and output: below, transforms take longer than what they save."""
+"""The least channels of input and output: with fewer, transforms take longer than they save."""
 _LARGEST = 1e30
-"""Of weights."""
+"""The largest weight."""
 _MOST_BYTES = 64 << 20
-"""Of values at the points, which take two to three times the memory of images."""
+"""The most bytes of values at the points, which take two to three times the memory of images."""
 _HARMLESS = 1e-6
-"""What a value may add to the error of what does not see it: a tenth of what Android's tests allow."""
+"""The error that a value may cause in results that do not see it: a tenth of what Android's tests allow."""
 _GROWTH = 4 * 2.0**-24
-"""Of errors, by the largest value of a tile and the length of a filter as a vector."""
+"""The growth of errors with the largest value of a tile and the length of a filter as a vector."""
 _LOCAL = 64
 _PRODUCTS = 4
 """Strategies of the product that are thought of, the cheapest."""
 _MARGIN = 1.08
-"""What costs are multiplied by: three dispatches in the place of one have to be clearly faster."""
+"""The factor of costs: three dispatches in the place of one have to be clearly faster."""
 _LINE, _LANES = 100, 800
 """Cycles in which a CPU's subgroup moves a vector that another core wrote, or will read: what it takes, and what a
 subgroup of one invocation would take beside where no texels are gathered. Measured on llvmpipe and SwiftShader."""
@@ -90,17 +90,17 @@ class Tiles:
 
     @property
     def rows(self) -> int:
-        """Of tiles, in an image."""
+        """The rows of tiles in an image."""
         return -(-self.product.target[1] // self.down)
 
     @property
     def columns(self) -> int:
-        """Of tiles, in an image."""
+        """The columns of tiles in an image."""
         return -(-self.product.target[2] // _ACROSS)
 
     @property
     def count(self) -> int:
-        """Of all images."""
+        """The number of tiles in all images."""
         return self.product.target[0] * self.rows * self.columns
 
     @property
@@ -110,7 +110,7 @@ class Tiles:
 
     @property
     def channels(self) -> int:
-        """Of the input, padded."""
+        """The channels of the input, padded."""
         return round_up(self.product.source[3], 4)
 
     @property
@@ -126,7 +126,7 @@ class Tiles:
 
     @property
     def work(self) -> Work:
-        """What its strategies are chosen by."""
+        """The description of the product that its strategies are chosen by."""
         sizes = self.count, self.outputs, self.points, 1, self.channels
         return Work(F32.name, *sizes, constant=True, in_order=True, matrix=False)
 
@@ -157,7 +157,7 @@ def ways(work: Work, product: Product, downs: Sequence[int], device: DeviceProfi
 
 
 def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[int, ...]:
-    """Of tiles by which a convolution can be computed, along the height; none where it can't."""
+    """The heights of tiles by which a convolution can be computed; none where it can't."""
     if (
         work.kind not in (F32.name, F16.name)
         or g.device.avoids(WINOGRAD_INPUT.variant(DTYPE=work.kind))
@@ -307,7 +307,7 @@ class FiltersAtPoints(Filters):
     """Constant filters at the points: as many parts with one tap, channels padded to fours with zeros."""
 
     plain: Filters
-    """What they are made of."""
+    """The filters that they are made of."""
     down: int
     """Output pixels of a tile along the height."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class User(Protocol):
-    """What has recorded something on a buffer."""
+    """An object that has recorded something on a buffer."""
 
     def forget(self, token: int) -> None:
         """Drop what is recorded on the buffer of this token; it goes away."""
@@ -39,7 +39,7 @@ class VulkanBuffer(IBuffer):
         self.native = gpu.native()
         """The Vulkan device whose memory it is."""
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
-        """What is to be told when it goes away."""
+        """The users that are told when the buffer goes away."""
         self.buffer = self.native.create_buffer(padded(max(nbytes, 4)), host_visible=False)
         """The whole of it is the tensor, padded as every tensor is."""
         program = self.native.create_program()
@@ -53,7 +53,7 @@ class VulkanBuffer(IBuffer):
 
     @property
     def token(self) -> int:
-        """What requests name it by."""
+        """The number that requests name it by."""
         return self._token
 
     def copy_to(self, target: np.ndarray) -> None:

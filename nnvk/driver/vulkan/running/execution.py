@@ -190,7 +190,7 @@ class SubmittedExecution(IFencedExecution):
         return ExecutionResult(ResultCode.NO_ERROR, shapes, timing)
 
     def _dependencies(self) -> list[IFencedExecution]:
-        """What this waits for, and what that waits for, the furthest first, so that long chains need no recursion."""
+        """All executions that this one waits for, directly or not, the furthest first: chains need no recursion."""
         found = dict.fromkeys(self._wait_for)
         ahead = list(found)
         while ahead:

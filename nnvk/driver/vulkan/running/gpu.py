@@ -1,4 +1,4 @@
-"""What everything that runs on a device shares: the Vulkan device itself, its queue's order, and what errors mean."""
+"""Everything that users of a device share: the Vulkan device, the order of its queue, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Counters:
-    """What executions have moved between host and device, in bytes."""
+    """The bytes that executions have moved between host and device."""
 
     bytes_from_host: int = 0
     bytes_to_host: int = 0
@@ -39,7 +39,7 @@ class Gpu:
         self.name = name
         """The device's name as NNAPI has it, for errors and traces."""
         self.profile = profile
-        """What plans know of the device."""
+        """The properties of the device that plans depend on."""
         self.counters = Counters()
         self._instance = instance
         self._described = physical
@@ -72,7 +72,7 @@ class Gpu:
             self._pipelines.keep(self._device)
 
     def failure(self, error: Exception) -> NnapiError:
-        """What NNAPI calls an error of the native module."""
+        """NNAPI's error for an error of the native module."""
         if isinstance(error, MemoryError):
             return NnapiError(ResultCode.OUT_OF_MEMORY, f"{self.name}: {error}")
         lost = self._instance.is_loss(error) or (self._device is not None and self._device.lost)

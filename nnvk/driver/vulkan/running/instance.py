@@ -20,7 +20,7 @@ _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 
 
 def why_unusable(physical: _native.PhysicalDevice) -> str:
-    """What keeps nnvk from computing on a device; empty where nothing does."""
+    """The reason why nnvk can't compute on a device; empty where it can."""
     if tuple(map(int, physical.api_version.split("."))) < _LEAST_VERSION:
         return f"it has Vulkan {physical.api_version}, nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
     return "" if physical.has_compute_queue else "it has no queue for compute"
@@ -34,7 +34,7 @@ class Instance:
         self._native = native
         self._validation = validation
         self.complaints = ""
-        """What is wrong with drivers that can't be used, once the instance is made."""
+        """The faults of drivers that can't be used, once the instance is made."""
         self._lock = forks.lock()
         self.renew()
         forks.renew_in_child(self)
@@ -53,7 +53,7 @@ class Instance:
             return self._physical
 
     def usable(self) -> dict[str, _native.PhysicalDevice]:
-        """What can be computed on, by nnvk's names, the most capable first. RuntimeError as `physical_devices`."""
+        """The usable devices by nnvk's names, the most capable first. RuntimeError as `physical_devices`."""
         usable = [physical for physical in self.physical_devices() if not why_unusable(physical)]
         ranked = sorted(usable, key=lambda physical: (_RANK.index(physical.type), physical.index))
         return {f"vulkan-{place}": physical for place, physical in enumerate(ranked)}
@@ -105,7 +105,7 @@ class Instance:
         raise RuntimeError("the device is not there any more")
 
     def take_messages(self) -> list[str]:
-        """What the validation layer has said since the last call; it is logged as warnings too."""
+        """The validation layer's messages since the last call, which are logged as warnings too."""
         messages = [] if self._handle is None else self._handle.take_validation_messages()
         for message in messages:
             _log.warning("%s", message)

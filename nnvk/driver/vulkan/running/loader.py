@@ -1,4 +1,4 @@
-"""What the Vulkan loader looks for: the manifests of drivers (ICDs), one file each, and what is wrong with them.
+"""The manifests of drivers (ICDs) that the Vulkan loader looks for, one file each, and their faults.
 
 The loader says nothing of a driver that it can't load. One manifest that is no JSON keeps it from all drivers, and so
 does one driver that fails to list its devices.
@@ -30,7 +30,7 @@ _FOLDER = "vulkan/icd.d"
 _SUFFIX = ".json"
 _ENTRY_POINTS = ("vk_icdGetInstanceProcAddr", "vk_icdNegotiateLoaderICDInterfaceVersion", "vkGetInstanceProcAddr")
 _WRONG_ARCHITECTURE = "wrong ELF class"
-"""What dlopen says of drivers for 32-bit programs, which lie in the same folders."""
+"""The message of dlopen for drivers of 32-bit programs, which lie in the same folders."""
 _OTHER_PROGRAMS = "it is for programs of another architecture"
 _LARGEST_MANIFEST = 1 << 20
 
@@ -49,7 +49,7 @@ class Alone(Generic[Made]):
 
 
 def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tuple[Made, str]:
-    """What ``create`` makes with all drivers, and what is wrong with those that can't be used.
+    """The result of ``create`` with all drivers, and the faults of those that can't be used.
 
     Where it fails, or makes nothing that is useful, it is called again with the drivers that are useful alone.
     RuntimeError: nothing can be made.
@@ -72,7 +72,7 @@ def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tupl
 
 
 def _attempt(create: Callable[[], Made]) -> tuple[Made | None, Exception | None]:
-    """What is made, or what keeps it from being made."""
+    """The result, or the error in its place."""
     try:
         return create(), None
     except (RuntimeError, MemoryError) as error:
@@ -80,7 +80,7 @@ def _attempt(create: Callable[[], Made]) -> tuple[Made | None, Exception | None]
 
 
 def start_each(create: Callable[[], Made]) -> list[Alone[Made]]:
-    """What ``create`` makes with each of the drivers alone."""
+    """The result of ``create`` with each of the drivers alone."""
     return [_alone(create, path) for path in manifests()]
 
 
@@ -135,7 +135,7 @@ def _alone(create: Callable[[], Made], path: Path) -> Alone[Made]:
 
 
 def _broken() -> dict[Path, str]:
-    """What is wrong with manifests, or the drivers that they name."""
+    """The faults of manifests, or of the drivers that they name."""
     complaints = {path: _complaint(path) for path in manifests()}
     return {path: complaint for path, complaint in complaints.items() if complaint not in ("", _OTHER_PROGRAMS)}
 

@@ -1,4 +1,4 @@
-"""What a system lacks for Vulkan: the packages by the names that they have there, and the device files of GPUs."""
+"""The parts that a system lacks for Vulkan: packages, by the names that they have there, and device files of GPUs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def has_software_device(manifests: Iterable[Path]) -> bool:
 
 
 def why_no_gpu(manifests: Iterable[Path]) -> str:
-    """What keeps the drivers of these manifests from GPUs; empty where nothing is known to."""
+    """The reason why the drivers of these manifests don't reach GPUs; empty where none is known."""
     return _why_no_devices() if any(path.name.startswith(_NEED_DEVICES) for path in manifests) else ""
 
 

@@ -25,7 +25,7 @@ MOST_BYTES = 256 << 20
 MOST_KEY_BYTES = 1 << 12
 KIND = FileKind(b"nnvkpipe", 2)
 _HEADER_BYTES = 32
-"""Of VkPipelineCacheHeaderVersionOne; data that ends with it holds no pipelines."""
+"""The size of VkPipelineCacheHeaderVersionOne; data that ends with it holds no pipelines."""
 
 
 class PipelineCache:
@@ -52,7 +52,7 @@ class PipelineCache:
         self._digest = b""
 
     def load(self) -> bytes:
-        """What the file holds, for a new device; empty where there is none that fits."""
+        """The content of the file, for a new device; empty where no file fits."""
         data = self._read()
         self._compiled, self._digest = 0, hashlib.sha256(data).digest()
         return data

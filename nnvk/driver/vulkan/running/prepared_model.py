@@ -62,7 +62,7 @@ class VulkanPreparedModel(IPreparedModel):
                     programs += inner
 
     def memory_bytes(self) -> dict[str, int]:
-        """Of the plans that are made so far: constants, and for one execution of each activations and staging."""
+        """The memory of the plans made so far: constants, and activations and staging of one execution each."""
         total: Counter[str] = Counter()
         for segment in self._segments():
             for plan in segment.plans():

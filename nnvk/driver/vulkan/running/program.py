@@ -33,7 +33,7 @@ class Control:
     number: int
     operation: Operation
     programs: tuple[Program, ...]
-    """Of the models that it refers to."""
+    """The programs of the models that it refers to."""
 
 
 Node = Straight | Control
@@ -64,7 +64,7 @@ class Factory:
 
 
 class Program:
-    """What runs a model, as nodes in order.
+    """The program of a model: nodes in the order of execution.
 
     A segment ends before an IF or WHILE, behind operations whose data decides on the shapes of their outputs, and, as
     it turns out when it is planned, before operations that are lowered for what the segment itself computes.
@@ -72,7 +72,7 @@ class Program:
 
     def __init__(self, model: Model, factory: Factory, programs: dict[Model, Program]) -> None:
         self.model = model
-        """What it runs."""
+        """The model that it runs."""
         self._factory = factory
         self._lock = forks.lock()
         nodes: list[Node] = []

@@ -53,7 +53,7 @@ class BoundRequest:
     """Where flags and counts are read to."""
 
     def key(self, timestamps: str) -> Key:
-        """What a recording for this request is kept under."""
+        """The key of a recording for this request."""
         return tuple((address, memory.token) for address, memory in self.external.items()), timestamps
 
 
@@ -82,7 +82,7 @@ class ResidentPlan:
         )
         self.shapes = tuple(OutputShape(shape) for shape in plan.output_shapes)
         self.done = ExecutionResult(ResultCode.NO_ERROR, self.shapes)
-        """What an execution without timing gives."""
+        """The result of an execution without timing."""
         _log.debug("planned: %d commands, %d barriers, pages %s", len(plan.commands), len(plan.barriers), plan.pages)
 
     def warm_up(self) -> None:

@@ -23,7 +23,7 @@ IN_FLIGHT = 2
 
 
 class Fence(Protocol):
-    """What a submission gives: `nnvk._native.Fence`."""
+    """The fence of a submission: `nnvk._native.Fence`."""
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """Whether it signalled in time."""

@@ -23,7 +23,7 @@ MAX_PLANS = 16
 """Plans that are kept of a model whose input dimensions, or values, change from one execution to the next."""
 
 InputShapes = tuple[Shape | None, ...]
-"""Of the inputs of an execution; None for one that is omitted."""
+"""The shapes of an execution's inputs; None for an input that is omitted."""
 
 
 class Segment:
@@ -31,7 +31,7 @@ class Segment:
 
     def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
         self.model = model
-        """What it runs."""
+        """The model that it runs."""
         self._gpu = gpu
         self._buffers = buffers
         self._planner = planner

@@ -43,7 +43,7 @@ Values = dict[int, Value | None]
 Wanted = Mapping[int, np.ndarray | None]
 """Operands that the host wants, with flat bytes to put them into where there are such."""
 MOST_FETCHED_BYTES = 1 << 20
-"""Of outputs whose number of rows depends on data: in their largest shape they are fetched with the count."""
+"""The largest outputs, with a number of rows that data decide, that are fetched whole together with that number."""
 
 
 class StagedExecution(IExecution):

@@ -26,7 +26,7 @@ class FoundDevice:
     device: str | None
     """The name of nnvk's device; None where there is none."""
     problem: str
-    """What keeps it from being used; empty where nothing does."""
+    """The reason why it is not used; empty where it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Survey:
 
 
 def take(instance: Instance, hidden: str) -> Survey:
-    """What there is. ``hidden``: why no device is used; empty where those are that can be."""
+    """All drivers and devices. ``hidden``: why no device is used; empty where the usable ones are."""
     drivers: tuple[FoundDriver, ...] = ()
     try:
         drivers = tuple(_driver(one) for one in instance.drivers_alone())

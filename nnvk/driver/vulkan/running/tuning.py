@@ -31,9 +31,9 @@ _LEAST_TURNS = 3
 _ENOUGH_NS = 600_000_000
 """After so much time no turn follows, beyond the least."""
 _CLEARLY = 0.95
-"""Of the time of the first way: above, another is not worth it."""
+"""The fraction of the first way's time that another must stay below to be worth it."""
 _QUARTILE = 75
-"""Of the turns, in per cent, so many have to be as good as what counts: the noisier they are, the worse that is."""
+"""The percentile of the turns that counts: the noisier they are, the worse it is."""
 
 
 def tune(

@@ -93,7 +93,7 @@ class Leases:
 
 
 class Value:
-    """What an operand is while a program runs."""
+    """The value of an operand while a program runs."""
 
     __slots__ = ("buffer", "host", "lease", "shape", "type")
 
@@ -113,7 +113,7 @@ class Value:
         self.buffer = lease.buffer if lease is not None else buffer
         """Where they are on the device, if they are there; it may be larger."""
         self.lease = lease
-        """Of the buffer, where it is the program's."""
+        """The lease of the buffer, where it is the program's."""
 
     @property
     def nbytes(self) -> int:
