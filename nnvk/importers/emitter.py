@@ -1,4 +1,4 @@
-"""What mappers of all formats add operations with, and the idioms that many of them share."""
+"""The emitter that mappers of all formats add operations with, and idioms that many of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import can fail with."""
+"""The errors of imports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Problem:
     reason: str
     subgraph: int = 0
     name: str = ""
-    """What the file calls the operator, where it has names."""
+    """The operator's name in the file, where it has one."""
 
     def __post_init__(self) -> None:
         """Cut what is too long to be read."""

@@ -36,7 +36,7 @@ FORMATS = (
     ),
 )
 SUFFIXES = tuple(one.suffix for one in FORMATS)
-"""Of the files in a folder, those that are models."""
+"""The suffixes of files in a folder that are models."""
 
 
 def format_of(path: Path) -> Format:

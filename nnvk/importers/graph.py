@@ -51,7 +51,7 @@ class Value:
     origin: Value | None = None
     """The tensor that this one is another shape of."""
     memo: dict[Hashable, Value] = field(default_factory=dict)
-    """What was made of this value before, so that it is made once."""
+    """Values that were made of this one before, so that each is made once."""
     known: Bounds | None = None
     """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
 
@@ -82,7 +82,7 @@ class Value:
         return self.known
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What ``make`` gave when it was first called for ``key``."""
+        """The value that ``make`` gave when it was first called for ``key``."""
         if key not in self.memo:
             self.memo[key] = make()
         return self.memo[key]
@@ -110,7 +110,7 @@ class Source:
     number: int
     """Its position in the file."""
     operator: str
-    """What it is."""
+    """The operator's kind."""
     name: str
     """Its own name, or that of the first tensor that it gives."""
 
@@ -133,7 +133,7 @@ class Graph:
         self.is_checked = False
         """Whether an execution fails in which whole numbers of operations that are added leave 32 bits."""
         self.source: Source | None = None
-        """What operations that are added come from."""
+        """The source of operations that are added."""
         self._sources: dict[int, Source | None] = {}
         self._places: dict[int, int] = {}
         """Operands of the finished model by their indexes here."""
@@ -264,7 +264,7 @@ class Graph:
         return self._build(sorted(live.union(self._inputs)), operations[::-1], list(results), names)
 
     def sources(self, model: Model) -> tuple[Source | None, ...]:
-        """What each operation of the finished model comes from, in the order of execution."""
+        """The source of each operation of the finished model, in the order of execution."""
         by_result = {self._places[index]: source for index, source in self._sources.items() if index in self._places}
         return tuple(by_result.get(operation.outputs[0]) for operation in model.frozen.operations)
 
@@ -330,7 +330,7 @@ class Graph:
         return self.emit(Op.SELECT, [value, ones, zeros], [_F32])[0]
 
     def _fold(self, call: Call, types: Sequence[OperandType]) -> list[Value] | None:
-        """What the operation's reference makes of constants; None where that is too much to keep."""
+        """The results of the operation's reference on constants; None where they are too large to keep."""
         reference = registry.lookup(call.code).reference
         if reference is None or sum(math.prod(type_.dimensions) for type_ in types) > _MAX_FOLDED:
             return None

@@ -1,4 +1,4 @@
-"""What a file's author says of its inputs and outputs."""
+"""The metadata of a file: its author's statements about inputs and outputs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TensorMetadata:
-    """What is said of one input or output."""
+    """The metadata of one input or output."""
 
     name: str = ""
     description: str = ""
     labels: tuple[str, ...] = ()
     """Names of the classes along the last axis; empty where there are none."""
     mean: tuple[float, ...] = ()
-    """What to subtract from a pixel of 0 to 255, once or per channel; empty where there is no normalisation."""
+    """The number to subtract from a pixel of 0 to 255, one or one per channel; empty without normalisation."""
     std: tuple[float, ...] = ()
-    """What to divide the difference by, once or per channel."""
+    """The divisor of the difference, one or one per channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file says of itself. Inputs and outputs are in the order of the model's, or empty."""
+    """The metadata of a file. Inputs and outputs are in the order of the model's, or empty."""
 
     name: str = ""
     description: str = ""

@@ -105,7 +105,7 @@ class Port:
         return np.ascontiguousarray(array.reshape(self.type.dimensions), self.type.dtype)
 
     def decode(self, array: np.ndarray) -> np.ndarray:
-        """What the operand holds, in the file's dtype and shape. BAD_DATA where it is something else."""
+        """The operand's elements, in the file's dtype and shape. BAD_DATA where the array is another."""
         array = as_array(array, str(self))
         if array.dtype != self.type.dtype or not _fits(array.shape, self.type.dimensions):
             raise bad_data(f"{self} must hold {self.type}, got {array.dtype}{list(array.shape)}")
@@ -163,9 +163,9 @@ class ImportedModel:
     outputs: tuple[Port, ...]
     states: tuple[State, ...] = ()
     description: str = ""
-    """What the file says of itself."""
+    """The file's description of itself."""
     metadata: Metadata = field(default_factory=Metadata)
-    """What it says of its inputs and outputs; empty where it says nothing."""
+    """The file's metadata of inputs and outputs; empty where it has none."""
     sources: tuple[Source | None, ...] = field(default=(), repr=False)
     """The operator that each operation comes from, in the order of execution; None for copies to the outputs."""
     tensors: Mapping[int | str, int] = field(default_factory=dict, repr=False)

@@ -13,12 +13,12 @@ from nnvk.importers.errors import OverBudget, Problem, Unmapped
 
 Operator = TypeVar("Operator")
 Key = TypeVar("Key", int, str)
-"""What a format names its tensors by."""
+"""The type of names that a format has for its tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What the mappers of a format raise on parameters or shapes that make no sense."""
+    """Exceptions of a format's mappers on parameters or shapes that make no sense."""
 
     exceptions: tuple[type[Exception], ...]
     say: Callable[[Exception], str]
@@ -45,7 +45,7 @@ class Recovery(ABC, Generic[Operator, Key]):
 
     def __init__(self, problems: list[Problem], damage: Damage, subgraph: int = 0) -> None:
         self.problems = problems
-        """Of the whole import, which subgraphs share."""
+        """The problems of the whole import, which subgraphs share."""
         self.lost: set[Key] = set()
         """Tensors that operators could not give, and those that depend on them."""
         self._damage = damage

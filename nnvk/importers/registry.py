@@ -31,5 +31,5 @@ class Mappers(Generic[Mapper]):
         return self._by_name.get(name)
 
     def names(self) -> frozenset[str]:
-        """Of operators that can be mapped."""
+        """The names of operators that can be mapped."""
         return frozenset(self._by_name)

@@ -24,7 +24,7 @@ class Input(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the input."""
 
     @property
     def shape(self) -> Shape:

@@ -1,1 +1,1 @@
-"""What several operators of several formats become: short runs of NNAPI operations."""
+"""Short runs of NNAPI operations that operators of several formats become."""

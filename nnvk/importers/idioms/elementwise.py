@@ -69,7 +69,7 @@ def floor_quotient(c: Emitter, first: Value, second: Value) -> Value:
 
 
 def floor_remainder(c: Emitter, first: Value, second: Value) -> Value:
-    """What the quotient, rounded down, leaves over: it has the sign of ``second``."""
+    """The remainder of the quotient that is rounded down; it has the sign of ``second``."""
     whole = c.emit(Op.MUL, floor_quotient(c, first, second), second, NONE, out=first.type)
     return c.emit(Op.SUB, first, whole, NONE, out=first.type)
 

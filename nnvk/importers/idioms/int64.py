@@ -64,7 +64,7 @@ Result = TypeVar("Result")
 def exactly_or_checked(
     c: Context, rule: Callable[[Context], Result | None] | None, mapper: Callable[[Context], Result], may_leave: bool
 ) -> Result:
-    """What the rule for numbers of 64 bits gives, or else the mapper, which computes in 32 bits.
+    """The result of the rule for numbers of 64 bits, or else of the mapper, which computes in 32 bits.
 
     If the mapper's numbers ``may_leave`` 32 bits, an execution in which one does ends with OP_FAILED.
     """

@@ -23,7 +23,7 @@ _PAIRS = {
     Op.REDUCE_PROD: (Op.MUL, (NONE,)),
     Op.REDUCE_SUM: (Op.ADD, (NONE,)),
 }
-"""What whole numbers are reduced with, pair by pair: NNAPI has the operations for real ones only."""
+"""Operations that reduce whole numbers pair by pair: NNAPI reduces real ones only."""
 _TRUTH = {Op.REDUCE_MAX: Op.REDUCE_ANY, Op.REDUCE_MIN: Op.REDUCE_ALL}
 
 

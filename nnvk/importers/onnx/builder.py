@@ -33,7 +33,7 @@ from nnvk.types.codes import OperationCode
 _MAX_DEPTH = 24
 """How deep graphs and functions may be nested."""
 NODE_COST = 4 * PART_COST
-"""What a node costs, of a loop that is unrolled each time: most of it is time."""
+"""The cost of a node, charged each time that a loop is unrolled: most of it is time."""
 DAMAGE = Damage(
     (IndexError, KeyError, ValueError, TypeError, ArithmeticError, AttributeError, AssertionError),
     lambda error: f"its attributes or shapes make no sense ({type(error).__name__}: {error})",
@@ -44,7 +44,7 @@ NO_COUNTERPART = "NNAPI has no counterpart of this operator"
 
 @dataclass(slots=True, eq=False)
 class Shared:
-    """What all graphs of an import have in common."""
+    """The state that all graphs of an import share."""
 
     model: ModelProto
     versions: Mapping[str, int]
@@ -234,7 +234,7 @@ def _without(proto: NodeProto, absent: set[str]) -> NodeProto:
 
 
 class _Around:
-    """What a mapper may ask of the graph that its node is in."""
+    """The questions that a mapper may ask of the graph that its node is in."""
 
     def __init__(self, builder: Builder, scope: Scope, node: Node, versions: Mapping[str, int]) -> None:
         self._builder = builder

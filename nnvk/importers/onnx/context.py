@@ -1,4 +1,4 @@
-"""What a mapper sees of the node that it maps."""
+"""A mapper's view of the node that it maps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NotConstant(Unmapped):
 
 
 class Surroundings(Protocol):
-    """What a mapper may ask of the graph that its node is in."""
+    """The questions that a mapper may ask of the graph that its node is in."""
 
     def follower(self, name: str) -> Node | None:
         """The one node that reads a tensor, which is no output of the model; None where there are others."""

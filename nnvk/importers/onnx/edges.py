@@ -21,7 +21,7 @@ from nnvk.types.operand import OperandType, Shape
 _LARGEST_SIZE, _MOST_ELEMENTS = (1 << 31) - 1, 1 << 59
 """Sizes are INT32 in NNAPI's shapes; NumPy's arrays can't be of more elements, not even where a size is 0."""
 _OPEN = 1
-"""What a size that the file leaves open is taken for."""
+"""The size that stands for one that the file leaves open."""
 _MOVING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _QUANTISED = {
     "DequantizeLinear": {0: (1, 2)},

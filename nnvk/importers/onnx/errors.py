@@ -1,4 +1,4 @@
-"""What an import of an ``.onnx`` file can fail with."""
+"""The errors of imports of ``.onnx`` files."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ _PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Shape", "Size", "
 _EINSUM_STEPS = 8
 """Steps of an Einsum that take as long as an element."""
 _DAMAGED = (ValueError, TypeError, IndexError, KeyError, RuntimeError, ArithmeticError, AttributeError)
-"""What the reference raises for inputs that an operator does not take."""
+"""Exceptions of the reference for inputs that an operator does not take."""
 
 
 def _of_shape(arrays: Sequence[np.ndarray]) -> int:

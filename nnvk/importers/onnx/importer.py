@@ -249,7 +249,7 @@ class _Import(Recovery[Node, str]):
 
 
 def _hint(edges: list[Edge], unknown: list[str]) -> str:
-    """What ``load`` could be told about the inputs."""
+    """A hint on what ``load`` could be told about the inputs."""
     told = [
         f"'{printable(name, NAME_SHOWN)}' is not known at import, load(..., constants=...) takes its value"
         for name in unknown

@@ -29,7 +29,7 @@ class Node:
     """The version of its domain's operators."""
     index: int
     arguments: Mapping[str, AttributeProto] = field(default_factory=dict)
-    """Of a node in a function: the function's attributes, that its own may refer to."""
+    """The attributes of the function that the node is in, which its own may refer to."""
     position: int = -1
     """Its position in the graph that it is in, of a node that is looked at ahead."""
 
@@ -46,7 +46,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """What the file calls it."""
+        """The node's name in the file."""
         return self.proto.name
 
     @property

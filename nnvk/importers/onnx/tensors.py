@@ -17,7 +17,7 @@ from nnvk.types.constant import Constant, elements
 from nnvk.types.operand import OperandType, Shape
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
-"""What inputs and outputs of FLOAT16 are."""
+"""The type of inputs and outputs of FLOAT16."""
 
 
 def carrier(dtype: np.dtype) -> OperandType:
@@ -37,7 +37,7 @@ def carrier(dtype: np.dtype) -> OperandType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """What a constant of real numbers was before it was dequantised."""
+    """The steps that a constant of real numbers was before it was dequantised."""
 
     array: np.ndarray
     """The steps, of 8 bits or of INT32."""
@@ -65,16 +65,16 @@ class Tensor:
     """The elements of a constant, which may be deferred."""
     steps: Steps | None = None
     is_cast: bool = False
-    """Of FLOAT16, whether it is another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
+    """Whether FLOAT16 has another type's numbers, which are rounded to FLOAT16 if they are cast once more."""
     words: Words | None = None
     """The NNAPI tensors, instead of ``value``, of whole numbers that may need 64 bits."""
     extent: DynamicExtent | None = None
     """Where data decide how many elements there are: ``shape`` has the most that there can be."""
     laid: dict[Hashable, Value] = field(default_factory=dict)
-    """What was made of a constant before, so that nodes that share it share that too."""
+    """Values that were made of a constant before, so that nodes that share it share them too."""
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What ``make`` gave when it was first called for ``key``."""
+        """The value that ``make`` gave when it was first called for ``key``."""
         if key not in self.laid:
             self.laid[key] = make()
         return self.laid[key]

@@ -113,7 +113,7 @@ SIZES = {
 
 
 class Options:
-    """What the generated accessor of a table of options has, with the fields of a structure."""
+    """An accessor like those generated for tables of options, with the fields of a C structure."""
 
     def __init__(self, table: str, raw: bytes) -> None:
         layout = LAYOUTS.get(table)

@@ -1,4 +1,4 @@
-"""What a mapper sees of the operator that it maps, and the idioms that many of them share."""
+"""A mapper's view of the operator that it maps, and idioms that many mappers share."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class Context(Emitter):
         """Whether it is computed as real numbers where the file has INT16."""
         self.inputs = inputs
         self.words = words
-        """Of each input, the numbers of 64 bits that it is a check of."""
+        """The numbers of 64 bits that each input is a check of."""
         self.extents = extents
-        """Of each input, the dynamic extent, where it has one."""
+        """The dynamic extent of each input, where it has one."""
         self.gives: dict[int, DynamicExtent] = {}
         """Dynamic extents of outputs, by position, where they are not those of inputs."""
         self.outputs = [tensors[index] for index in operator.outputs]

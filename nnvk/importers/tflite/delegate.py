@@ -1,4 +1,4 @@
-"""What ``nnvk serve`` does on the requests of the delegate for TensorFlow Lite, libnnvk_delegate.so."""
+"""Answers of ``nnvk serve`` to the delegate for TensorFlow Lite, libnnvk_delegate.so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _edge(port: Port) -> bytes:
 
 
 def _token(loaded: Loaded, relaxed: bool) -> bytes:
-    """What stands for the model in a cache: a hash of all that was handed over."""
+    """The model's token in a cache: a hash of everything that was handed over."""
     digest = hashlib.sha256(f"{__version__} {relaxed}".encode())
     graph = loaded.graph
     for tensor in graph.tensors:

@@ -1,4 +1,4 @@
-"""What an import of a ``.tflite`` file can fail with."""
+"""The errors of imports of ``.tflite`` files."""
 
 from __future__ import annotations
 

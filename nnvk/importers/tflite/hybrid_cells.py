@@ -31,7 +31,7 @@ class RnnCell:
     """The plain cell. Its state is its output."""
 
     weights: Value
-    """Of all inputs, side by side."""
+    """The weights of all inputs, side by side."""
     recurrent: Value
     bias: Value
     activation: int

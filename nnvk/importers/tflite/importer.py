@@ -230,7 +230,7 @@ class Import:
 
 
 def _open_inputs(subgraph: Subgraph) -> str:
-    """What ``load`` could be told about the inputs, for operators that could be mapped in other shapes."""
+    """A hint on what ``load`` could be told about the inputs, for operators that could be mapped in other shapes."""
     tensors = (subgraph.tensors[index] for index in subgraph.inputs)
     return "; ".join(
         f"'{printable(tensor.name, NAME_SHOWN)}' of shape {list(tensor.signature)} is taken as {list(tensor.shape)}, "
@@ -281,7 +281,7 @@ class Builder(Recovery[Operator, int]):
         self.extents: dict[int, DynamicExtent] = {}
         """Dynamic extents of tensors."""
         self._cuts: dict[int, Value] = {}
-        """Of those that are outputs, the valid elements."""
+        """The valid elements of those that are outputs."""
         self.states: dict[int, Value] = {}
         """Values of variable tensors before the execution."""
         self._variables = Variables(self._graph, owner.budget, owner.initial)

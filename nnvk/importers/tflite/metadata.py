@@ -1,4 +1,4 @@
-"""What a file's author says of its inputs and outputs: TFLite's metadata, and label files packed behind the model.
+"""The metadata of a file: TFLite's own, and label files packed behind the model.
 
 The tables are those of ``metadata_schema.fbs`` of TFLite Support, read by the number of a field. Nobody has to believe
 them to run the model, so what is damaged is left out, and so is what would make more of a small file than its size
@@ -44,7 +44,7 @@ _DAMAGED = (
     *(struct.error, IndexError, ValueError, TypeError, OverflowError, KeyError, EOFError, OSError),
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
 )
-"""What is raised on offsets that lead nowhere, and on archives that are broken, encrypted or of an unknown kind."""
+"""Exceptions for offsets that lead nowhere, and for archives that are broken, encrypted or of an unknown kind."""
 _log = logger("model")
 
 

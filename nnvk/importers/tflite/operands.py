@@ -1,4 +1,4 @@
-"""What TFLite's tensor types are in NNAPI, and the elements of constants."""
+"""TFLite's tensor types in NNAPI, and the elements of constants."""
 
 from __future__ import annotations
 

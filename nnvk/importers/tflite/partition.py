@@ -35,7 +35,7 @@ _TYPES = (
 _STATIC, _VARIABLE, _SPARSE, _CONSTANT, _DECLARED = 1, 2, 4, 8, 16
 """Flags of a tensor."""
 _TRIED_SIZES = (32, 224)
-"""What sizes that the file leaves open may be when it matters: a sequence's, an image's."""
+"""Sizes that are tried for those that the file leaves open: a sequence's, an image's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +57,9 @@ class Loaded:
 
     graph: Subgraph
     numbers: tuple[int, ...]
-    """Of its tensors, in TensorFlow Lite's graph."""
+    """The numbers of its tensors in TensorFlow Lite's graph."""
     nbytes: int
-    """Of all constants."""
+    """The bytes of all constants."""
     declared: frozenset[int]
     """Tensors between the edges whose shape the file has: as it was before inputs were resized, perhaps."""
     data: bytes = b""
@@ -179,7 +179,7 @@ class _Examiner(Builder):
     """Maps what can be mapped; what other operators give is an input."""
 
     def give_up(self, operator: Operator) -> None:
-        """What the operator gives becomes an input, if it can be one."""
+        """Make the operator's results inputs, if they can be such."""
         super().give_up(operator)
         for index in operator.outputs:
             try:
@@ -190,7 +190,7 @@ class _Examiner(Builder):
 
 
 def examine(loaded: Loaded) -> list[str]:
-    """Of each operator, why it can't be taken; empty where it can.
+    """The reason why each operator can't be taken; empty where it can.
 
     Inputs may have been resized since the file's shapes were true, and may be resized later, where these are but
     placeholders: what can be taken with one idea of the shapes is.

@@ -22,7 +22,7 @@ from nnvk.types.extension import ExtendedOperationCode
 Op = OperationCode
 
 Function = Callable[[np.ndarray], np.ndarray]
-"""Of real numbers, float32."""
+"""A function of real numbers, float32."""
 
 _BYTES = frozenset({OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED})
 _WIDE = OperandCode.TENSOR_QUANT16_SYMM

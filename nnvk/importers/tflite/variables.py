@@ -24,7 +24,7 @@ class Kept:
     """A variable whose value before the execution is read."""
 
     tensor: Tensor
-    """What it was read into first, under the variable's name."""
+    """The tensor that it was read into first, under the variable's name."""
     before: Value
     """The model's input."""
     initial: np.ndarray

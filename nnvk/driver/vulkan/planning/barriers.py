@@ -47,9 +47,9 @@ class _Range:
     first: float
     end: float
     rows: _Rows | None = None
-    """Of a tensor that is columns of a larger one, the rows of that."""
+    """The rows of the larger tensor that this one is columns of."""
     columns: tuple[int, int] = (0, 0)
-    """Of each row the bytes from one to before another one."""
+    """The bytes of each row, from the first number to before the second."""
 
 
 def _range(address: Address, by_buffer: bool) -> _Range:

@@ -35,7 +35,7 @@ _log = logger("driver")
 
 KIND = FileKind(b"nnvkplan", 8)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
-"""What the reading of a file that holds something else may raise."""
+"""Exceptions of reading a file that holds something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PlanCache:
 
     path: Path
     key: Mapping[str, str]
-    """What the plan must have been made for; see `key_of`."""
+    """Everything that the plan must have been made for; see `key_of`."""
 
     def load(
         self, model: Model, shapes: Sequence[Shape], profile: DeviceProfile, library: ShaderLibrary
@@ -93,7 +93,7 @@ def key_of(version: str, profile: DeviceProfile, library: ShaderLibrary, model: 
 
 @cache
 def _code_digest() -> str:
-    """Of the modules that make plans: what they decide may change without any shader's changing."""
+    """The digest of the modules that make plans: their decisions may change although no shader does."""
     package = Path(__file__).parents[3]
     digest = hashlib.sha256()
     for path in sorted((*package.glob("driver/vulkan/**/*.py"), *package.glob("ops/*.py"))):
@@ -102,7 +102,7 @@ def _code_digest() -> str:
 
 
 def _model_digest(model: Model) -> str:
-    """Of operands with their values, operations, inputs and outputs, and of the models that it refers to."""
+    """The digest of operands with values, operations, inputs and outputs, and of the models that a model refers to."""
     digests: dict[Model, str] = {}
     for each in (*model.referenced(), model):
         digest = hashlib.sha256()

@@ -49,7 +49,7 @@ class MemoryPlan:
 
 
 class _Page:
-    """What lies in a page: a row for each block, in arrays, because every block is held against all before it."""
+    """The blocks of a page: a row for each, in arrays, because every block is compared with all before it."""
 
     def __init__(self, limit: int, most: int) -> None:
         self._limit = limit

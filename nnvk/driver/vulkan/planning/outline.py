@@ -20,7 +20,7 @@ from nnvk.types.model import Model
 def outline(
     model: Model, profile: DeviceProfile, library: ShaderLibrary, winners: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What a device of this profile would be asked to do for a model, as JSON has it.
+    """The plan of a model for a device of this profile, as JSON has it.
 
     OP_FAILED with the reason where that is not known before an execution (open dimensions, parameters that are inputs,
     control flow), and where an operation has no shader that runs on the device.

@@ -21,9 +21,9 @@ class Address:
     page: int
     offset: int
     nbytes: int
-    """Of its elements."""
+    """The bytes of its elements."""
     columns: Columns | None = None
-    """What of the rows of a larger tensor it is, where it lies amid others."""
+    """The part of a larger tensor's rows that it is, where it lies in one."""
 
     @property
     def span(self) -> int:
@@ -46,7 +46,7 @@ def addresses_of(parts: Mapping[TensorRef, Part], addresses: Mapping[int, Addres
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """What a shader may complain of."""
+    """A complaint that a shader may raise."""
 
     address: Address
     """Whether it does, and the numbers that are wrong: a word each."""
@@ -78,7 +78,7 @@ class Plan:
     entropy: tuple[Address, ...] = ()
     """Where the host puts random bytes for each execution."""
     choices: tuple[Choice, ...] = ()
-    """What kernels chose where there are several ways."""
+    """The choices of kernels among several ways."""
     parts: Mapping[int, int] = field(default_factory=dict)
     """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
     most_alive: int = 0
@@ -93,6 +93,6 @@ class Plan:
 
     @property
     def reports(self) -> tuple[Address, ...]:
-        """What the host reads beside the outputs: flags, then counts, each once."""
+        """The tensors that the host reads besides the outputs: flags, then counts, each once."""
         counts = dict.fromkeys(count for count in self.counts if count is not None)
         return *(flag.address for flag in self.flags), *counts

@@ -54,7 +54,7 @@ class Planner:
 
     def __init__(self, profile: DeviceProfile, library: ShaderLibrary, version: str) -> None:
         self.profile = replace(profile, left_out=frozenset(library.left_out))
-        """What plans know of the device."""
+        """The properties of the device that plans depend on."""
         self.library = library
         """The compiled shaders."""
         self.winners = Winners(version, self.profile, library)
@@ -114,7 +114,7 @@ class Planner:
         return descriptions
 
     def describe_memory(self, model: Model) -> MemoryUse | None:
-        """What activations take; None where that is known at execution alone."""
+        """The memory of activations; None where it is known at execution alone."""
         plan = self._known_plan(model)
         return None if plan is None else MemoryUse(sum(plan.pages[Storage.ARENA]), plan.most_alive)
 

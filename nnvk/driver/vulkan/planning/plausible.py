@@ -36,10 +36,10 @@ _MOST_ENTROPY = 64
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What can be said of a model's plans before one is made."""
+    """Bounds on a model's plans that are known before one is made."""
 
     most_bytes: int
-    """Of the buffers of all storages together."""
+    """The most bytes of the buffers of all storages together."""
     most_commands: int
 
     @property

@@ -25,9 +25,9 @@ from nnvk.types.model import Lifetime, Model, Operation
 from nnvk.types.operand import Shape
 
 LARGEST = 65504.0
-"""Of 16-bit floats."""
+"""The largest 16-bit float."""
 _SMALLEST = 2.0**-14
-"""Of those with all digits."""
+"""The smallest 16-bit float with all digits."""
 HALVES, FLOATS = "16-bit floats between operations", "32-bit floats between operations"
 """The ways to compute a relaxed model."""
 

@@ -34,7 +34,7 @@ from nnvk.types.constant import Constant, elements
 from nnvk.types.model import Model, Operation
 
 Lower = Callable[[Call, Lowering], None]
-"""What lowers a call."""
+"""A function that lowers a call."""
 
 _FLOATS = frozenset({OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_FLOAT32})
 _LARGEST = 16 << 20
@@ -50,9 +50,9 @@ class _Sibling:
     weights: Constant
     bias: np.ndarray
     term: np.ndarray | None = None
-    """What is added to each row of its result."""
+    """The term of each row of its result."""
     scale: float | None = None
-    """What that is multiplied by."""
+    """The factor of the sum."""
     absorbed: tuple[int, ...] = ()
     """The positions of the ADD and the MUL that do so."""
 
@@ -72,7 +72,7 @@ class Siblings:
                 self._absorbed.update(sibling.absorbed)
 
     def calls(self, call: Call, lower: Lower) -> Iterator[tuple[Call, Lower]]:
-        """What is to be lowered for the call of the operation whose turn it is, and by what."""
+        """The calls to be lowered for the call of the operation whose turn it is, and the function for each."""
         operation = self._g.operation
         family = self._families.get(operation)
         if family is not None and operation == family[0].operation and not self._can_bind(call, family):
@@ -170,7 +170,7 @@ def _families(model: Model, halved: Sequence[bool] | None) -> Iterator[list[_Sib
 
 
 def _common(model: Model, operation: Operation) -> Hashable | None:
-    """What siblings have in common; None for what has none: weights, bias or activation are no constants, say."""
+    """The key that siblings share; None for an operation without siblings, whose weights are no constants, say."""
     types = [model.operands[index].type.code for index in operation.inputs]
     weights, bias, activation = (model.operands[index].constant for index in operation.inputs[1:])
     if weights is None or bias is None or activation is None or not weights.size or types[0] not in _FLOATS:

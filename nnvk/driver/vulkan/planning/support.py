@@ -38,7 +38,7 @@ def support(model: Model, profile: DeviceProfile, library: ShaderLibrary) -> lis
 
 
 def _first(reasons: list[str | None], model: Model) -> str | None:
-    """What is wrong with a referenced model."""
+    """The first reason against a referenced model."""
     for operation, reason in zip(model.operations, reasons, strict=True):
         if reason:
             return f"{operation} in a model that it refers to: {reason}"

@@ -96,7 +96,7 @@ def _taken(c: Context, tensor: Tensor, axis: int, place: int) -> Tensor:
 
 
 def _stacked(c: Context, rows: list[Tensor], axis: int) -> Tensor:
-    """What each turn gave, along a new axis."""
+    """The results of each turn, along a new axis."""
     if not rows:
         raise Unmapped("a loop without turns gives nothing")
     axis %= rows[0].rank + 1

@@ -49,7 +49,7 @@ def signed(c: Context) -> Value:
 
 @operator("Not")
 def logical_not(c: Context) -> Value:
-    """Of booleans."""
+    """The opposite of booleans."""
     return each(c, Op.LOGICAL_NOT, c.number())
 
 
@@ -62,7 +62,7 @@ def relu(c: Context) -> Value:
 
 @operator("BitwiseNot")
 def bitwise_not(c: Context) -> Value:
-    """What is left to the largest number, or to -1."""
+    """The difference to the largest number, or to -1."""
     dtype = c.tensor().dtype
     if dtype.kind == "u" and dtype.itemsize >= 4:
         raise Unmapped(f"NNAPI has no {dtype}")
@@ -196,14 +196,14 @@ def inverse_hyperbolic(c: Context) -> Value:
 
 @operator("IsNaN")
 def is_nan(c: Context) -> Tensor:
-    """What is not equal to itself."""
+    """Whether a number is not equal to itself."""
     value = c.real_number()
     return c.give(c.emit(Op.NOT_EQUAL, value, value, out=BOOL8), c.tensor().shape, np.bool_)
 
 
 @operator("IsInf")
 def is_infinite(c: Context) -> Tensor:
-    """What is beyond the largest number."""
+    """Whether a number is beyond the largest one."""
     value = c.real_number()
     if c.tensor().dtype == np.float16:
         value = c.rounded(value)

@@ -128,7 +128,7 @@ def _product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
 
 
 def _whole_product(c: Context, first: Value, second: Value, left: Tensor, right: Tensor) -> Value:
-    """Of whole numbers, which NNAPI multiplies element by element only."""
+    """The product of whole numbers, which NNAPI multiplies element by element only."""
     if left.rank < 2 or right.rank < 2:
         raise Unmapped("NNAPI multiplies no vectors of whole numbers")
     apart = c.reshape(first, (*first.shape, 1))
@@ -289,7 +289,7 @@ def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
 
 @operator("Einsum")
 def einsum(c: Context) -> Tensor:
-    """Of one or two inputs: what both have and the output has not is summed up in a product of matrices."""
+    """One or two inputs: letters that both have and the output lacks are summed in a product of matrices."""
     equation = c.node.text("equation", "").replace(" ", "")
     left, _, right = equation.partition("->")
     terms = left.split(",")

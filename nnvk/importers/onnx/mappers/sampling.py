@@ -125,7 +125,7 @@ def _within(c: Context, place: Value, axis: _Axis) -> Value:
 
 
 def _taps(c: Context, place: Value, axis: _Axis, mode: str, number: int) -> tuple[Value, Value, Value]:
-    """Of the elements that count, along the dimension ``number``: their index, whether it is one, and their weight."""
+    """The elements that count along the dimension ``number``: their indexes, whether these exist, and their weights."""
     taps = _TAPS[mode]
     shape = [1] * len(place.shape)
     shape[number] = len(taps)

@@ -64,7 +64,7 @@ def constant_of_shape(c: Context) -> Tensor:
 
 @operator("Range")
 def sequence(c: Context) -> Tensor:
-    """Of constants alone."""
+    """A sequence of constants alone."""
     for position, what in enumerate(("the start", "the limit", "the delta")):
         c.array(position, what)
     raise Unmapped("it gives too many elements")
@@ -234,7 +234,7 @@ def tile(c: Context) -> Tensor:
 
 @operator("Concat")
 def concatenation(c: Context) -> Tensor:
-    """Of any type: NNAPI joins neither whole numbers nor booleans. Quantised tensors go to the first one's steps."""
+    """Any type is joined; NNAPI joins real numbers and steps alone. Quantised tensors get the first tensor's steps."""
     tensors = [tensor for tensor in c.tensors() if tensor.size] or c.tensors()[:1]
     dtype = tensors[0].dtype
     if len(tensors) == 1:

@@ -28,7 +28,7 @@ class InSteps:
     scales: np.ndarray
     """One, or one for each output."""
     weights_type: OperandType | None
-    """Of weights of one scale; None where there are several."""
+    """The type of weights of one scale; None where there are several."""
     bias: np.ndarray
     """As INT32."""
     out: OperandType

@@ -21,7 +21,7 @@ from nnvk.types.codes import OperationCode
 Op = OperationCode
 
 _MASKED = -10000.0
-"""What is added to scores that don't count."""
+"""The term of scores that don't count."""
 
 
 def _refuse(c: Context, first: int, what: str) -> None:
@@ -36,7 +36,7 @@ def _refuse(c: Context, first: int, what: str) -> None:
 
 @operator("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_layer_normalization(c: Context) -> list[Tensor | None]:
-    """Of the sum of two inputs and a bias, which is an output too."""
+    """The normalised sum of two inputs and a bias; the sum is an output too."""
     is_simple = c.node.op_type == "SkipSimplifiedLayerNormalization"
     total = c.emit(Op.ADD, c.real_number(0), c.real_number(1), NONE, out=c.real_number(0).type)
     if c.has(at := 3 if is_simple else 4):
@@ -145,7 +145,7 @@ def _by_head(c: Context, x: Value, heads: int) -> Value:
 
 
 def _mask(c: Context, position: int, batches: int, keys: int) -> Value | None:
-    """What a mask of keys adds to the scores, where there is one."""
+    """The term of a mask of keys in the scores, where there is a mask."""
     if not c.has(position):
         return None
     mask = c.number(position)

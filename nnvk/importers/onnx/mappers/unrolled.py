@@ -39,7 +39,7 @@ class _Gates:
         return self.c.emit(Op.FULLY_CONNECTED, rows, weights, bias, NONE, out=self.cell.type)
 
     def inputs(self, bias: Value) -> Callable[[int], Value]:
-        """What the input of a step contributes to its gates [batch, gates * units], with a bias."""
+        """The share of a step's input in its gates [batch, gates * units], with a bias."""
         cell, width = self.cell, self.cell.gates * self.cell.units
         rows = self.c.reshape(cell.x, (cell.time * cell.batch, cell.inputs))
         whole = self.c.reshape(self.product(rows, cell.row(1, self.direction), bias), (cell.time, cell.batch, width))

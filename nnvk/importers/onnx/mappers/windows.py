@@ -16,7 +16,7 @@ class Window:
     """A window's way along one spatial axis."""
 
     size: int
-    """Of the input."""
+    """Elements of the input."""
     kernel: int
     stride: int
     dilation: int

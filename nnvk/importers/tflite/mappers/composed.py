@@ -40,7 +40,7 @@ def floor_div(c: Context) -> Value:
 
 @builtin("FLOOR_MOD")
 def floor_mod(c: Context) -> Value:
-    """What the quotient, rounded down, leaves over."""
+    """The remainder of the quotient that is rounded down."""
     return idioms.floor_remainder(c, *(c.real(value) for value in pair(c)))
 
 

@@ -1,4 +1,4 @@
-"""What ends detectors: the custom operator of SSD, and non-maximum suppression."""
+"""The last operators of detectors: the custom operator of SSD, and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnvk.ops.extension.non_max_suppression import Rule
 from nnvk.types.extension import ExtendedOperationCode
 
 _LEAST_SCORE = 1e-30
-"""What a score of 0 becomes where it counts as one."""
+"""The score that stands for 0 where 0 counts as a score."""
 _DEFAULTS = {"detections_per_class": 100, "use_regular_nms": False}
 
 

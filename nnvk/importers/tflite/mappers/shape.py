@@ -117,7 +117,7 @@ def broadcast_to(c: Context) -> Value:
 
 @builtin("BROADCAST_ARGS")
 def broadcast_args(c: Context) -> Value:
-    """Of constant shapes."""
+    """The shape that constant shapes broadcast to."""
     try:
         shape = np.broadcast_shapes(tuple(c.ints(0, "a shape")), tuple(c.ints(1, "a shape")))
     except ValueError as error:
