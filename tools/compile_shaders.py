@@ -58,7 +58,7 @@ class ShaderError(RuntimeError):
 
 
 class RequirementsLike(Protocol):
-    """What an optional variant needs of the tools: `nnvk.driver.vulkan.shaders.declaration.Requirements`."""
+    """Requirements of an optional variant on the tools: `nnvk.driver.vulkan.shaders.declaration.Requirements`."""
 
     @property
     def extensions(self) -> tuple[str, ...]: ...
@@ -114,7 +114,7 @@ class Toolchain:
         return replace(tools, version=_digest(parts))
 
     def lack(self, needs: RequirementsLike) -> str | None:
-        """What keeps the tools from compiling a probe with these requirements; None where nothing does."""
+        """The reason why the tools can't compile a probe with these requirements; None where they can."""
         lines = ["#version 450", *(f"#extension {name} : require" for name in needs.extensions)]
         lines += ["layout(local_size_x = 1) in;", needs.probe, "void main() {}"]
         with tempfile.TemporaryDirectory() as scratch:
@@ -147,7 +147,7 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run did: variants compiled, found unchanged, stale files removed, and variants left out with reasons."""
+    """The outcome of a run: variants compiled, unchanged, removed as stale, and left out with reasons."""
 
     compiled: tuple[str, ...]
     unchanged: tuple[str, ...]

@@ -343,7 +343,7 @@ def _affordable(tests: Sequence[str], reach: Reach, budget: float) -> tuple[list
 
 
 def _run(copy: Path, tests: Sequence[str], limit: float) -> str:
-    """What becomes of a mutant that is in place: whether one of the tests fails."""
+    """The verdict on a mutant that is in place: whether one of the tests fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
     with subprocess.Popen(
         command,

@@ -52,7 +52,7 @@ def _dump(tree: Path, file: Path, models: Sequence[Path], graphs: int) -> None:
 
 
 def differences(before: Plan, after: Plan) -> Iterator[str]:
-    """What differs between two plans of a model, one line each; nothing where the plans are equal.
+    """The differences between two plans of a model, one line each; none where the plans are equal.
 
     Tensors are compared by the order in which commands first use them, shaders by their names.
     """

@@ -39,21 +39,11 @@ _MAX_FOLDED = 1 << 22
 """Elements up to which the constants that an operation gives are computed at import."""
 
 
-@dataclass(slots=True, eq=False)
-class Value:
-    """A tensor that an operation gives or a constant. ``type`` has all dimensions."""
+class MaybeConstant:
+    """A tensor whose elements may be known at import."""
 
-    type: OperandType
-    constant: Constant | None = None
-    """The elements of a constant, which may be deferred."""
-    index: int = -1
-    """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
-    origin: Value | None = None
-    """The tensor that this one is another shape of."""
-    memo: dict[Hashable, Value] = field(default_factory=dict)
-    """Values that were made of this one before, so that each is made once."""
-    known: Bounds | None = None
-    """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
+    __slots__ = ()
+    constant: Constant | None
 
     @property
     def is_constant(self) -> bool:
@@ -70,6 +60,23 @@ class Value:
     def known_array(self) -> np.ndarray | None:
         """`array`; None where the elements are not known."""
         return self.array if self.is_constant else None
+
+
+@dataclass(slots=True, eq=False)
+class Value(MaybeConstant):
+    """A tensor that an operation gives or a constant. ``type`` has all dimensions."""
+
+    type: OperandType
+    constant: Constant | None = None
+    """The elements of a constant, which may be deferred."""
+    index: int = -1
+    """The operand in the graph; -1 for a constant or another shape that no operation has used so far."""
+    origin: Value | None = None
+    """The tensor that this one is another shape of."""
+    memo: dict[Hashable, Value] = field(default_factory=dict)
+    """Values that were made of this one before, so that each is made once."""
+    known: Bounds | None = None
+    """Between which numbers the elements of TENSOR_INT32 lie, where more is known than the type."""
 
     @property
     def bounds(self) -> Bounds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -583,36 +582,3 @@ def test_constants_beside_the_model(tmp_path: Path) -> None:
 
 def test_all_operators_are_named() -> None:
     assert {"Conv", "QLinearConv", "Einsum", "LSTM", "com.microsoft.Gelu"} <= supported_operators()
-
-
-def layers(count: int, size: int, *, shared: bool) -> onnx.ModelProto:
-    """Products by constant matrices, one after the other: each its own, or one that all have through an Identity."""
-    rng = np.random.default_rng(1)
-    matrices = {f"w{layer}": rng.random((size, size), np.float32) for layer in range(1 if shared else count)}
-    nodes = [op("Identity", "w0", f"v{layer}") for layer in range(count) if shared]
-    for layer in range(count):
-        nodes.append(op("MatMul", f"x{layer} {'v' if shared else 'w'}{layer}", f"x{layer + 1}"))
-    return model(nodes, {"x0": (np.float32, (1, size))}, [f"x{count}"], matrices)
-
-
-def test_layers_that_share_weights_through_identity_have_one_constant() -> None:
-    frozen = load(layers(5, 64, shared=True).SerializeToString()).model.frozen
-    weights = [operation.inputs[1] for operation in frozen.operations]
-    assert len(weights) == 5
-    assert len(set(weights)) == 1
-
-
-def test_constants_are_dropped_when_nothing_is_left_to_read_them() -> None:
-    """An import has the weights as the file has them, a layer at a time, beside the weights that it makes of them."""
-    data = layers(16, 256, shared=False).SerializeToString()
-    load(data)  # what is made once is there
-    tracemalloc.start()
-    try:
-        imported = load(data)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert sum(
-        operand.value.nbytes for operand in imported.model.frozen.operands if operand.value is not None
-    ) > 0.9 * len(data)
-    assert peak < 1.5 * len(data)

@@ -1,4 +1,4 @@
-"""What an importer of any format says of operators that it can't map, and how it goes on behind them."""
+"""Importers of any format report operators that they can't map, and go on behind them."""
 
 from __future__ import annotations
 

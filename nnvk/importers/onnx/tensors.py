@@ -10,10 +10,10 @@ import numpy as np
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph import MaybeConstant, Value
 from nnvk.importers.idioms.int64 import Words
 from nnvk.types.codes import OperandCode
-from nnvk.types.constant import Constant, elements
+from nnvk.types.constant import Constant
 from nnvk.types.operand import OperandType, Shape
 
 F16 = OperandType(OperandCode.TENSOR_FLOAT16)
@@ -53,7 +53,7 @@ class Steps:
 
 
 @dataclass(slots=True, eq=False)
-class Tensor:
+class Tensor(MaybeConstant):
     """A constant, or what an operation gives. ``shape`` has all dimensions, none for a single element of rank 0."""
 
     dtype: np.dtype
@@ -78,22 +78,6 @@ class Tensor:
         if key not in self.laid:
             self.laid[key] = make()
         return self.laid[key]
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the elements are known."""
-        return self.constant is not None
-
-    @property
-    def array(self) -> np.ndarray:
-        """The elements of a constant, which are made if they are deferred."""
-        assert self.constant is not None
-        return elements(self.constant)
-
-    @property
-    def known_array(self) -> np.ndarray | None:
-        """`array`; None where the elements are not known."""
-        return self.array if self.is_constant else None
 
     @property
     def size(self) -> int:

@@ -158,8 +158,8 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
     nbytes = values * filters.kept_as(g.device).size
     if tensor.is_constant:
         form = "packed", filters.shape, filters.strides, scale
-        packed = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
-        return g.constant_form(tensor, form, lambda: packed)
+        blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
+        return g.constant_form(tensor, form, lambda: blocks)
     steps = of(tensor) is Q8
     vectors = values // (16 if steps else 4)
     target = g.scratch(nbytes)

@@ -283,7 +283,7 @@ def work_of(g: Lowering, operands: Operands, product: Product, filters: Filters)
         in_order=filters.is_in_order(product.parts_outside, g.device),
         order=_order_of(g, product, filters),
         matrix=product.parts == 1 and vertical == horizontal == POINT and product.source[1:3] == (1, 1),
-        bytes=kind == F32.name and _may_stay_bytes(operands, product, filters),
+        int8_weights=kind == F32.name and _may_stay_bytes(operands, product, filters),
         halves=halves and may_be_halved(g, filters),
         halves_in_pieces=halves and may_be_halved(g, filters, in_pieces=True),
         narrow=operands.is_wide and has_narrow_sums(g, operands, filters),

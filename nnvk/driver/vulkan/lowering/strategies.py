@@ -126,7 +126,7 @@ class Work:
     """The filters lie in order as they are."""
     matrix: bool
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
-    bytes: bool = False
+    int8_weights: bool = False
     """Weights of real numbers are steps of 8 bits."""
     halves: bool = False
     """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
@@ -244,10 +244,10 @@ def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
         ways = ("none", "float", "dot") if has_dots else ("none", "float")
     if work.halves:
         ways = ("none", "half")
-    if work.bytes:
+    if work.int8_weights:
         ways = ("int8",)
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
-        yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.bytes else "none")
+        yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.int8_weights else "none")
     for way in ways:
         whole = [one for one in _shared(device, way, work.order is Order.IN_BLOCKS) if one.is_busy(work)]
         if _sums_are_short(work, way):
@@ -372,11 +372,11 @@ class _Vectors:
     def of(work: Work, way: str, costs: Costs, channels: int) -> _Vectors:
         """The vectors of a product by an arithmetic, in rounds of so many channels."""
         return _Vectors(
-            weights=1 if work.kind in ("q8", "q16") or work.bytes else 4,
+            weights=1 if work.kind in ("q8", "q16") or work.int8_weights else 4,
             pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
             load=costs.load * (costs.odd if channels == 1 else 4 / channels if work.kind == "q8" else 1),
             products=costs.products.get(way, costs.products["i32"]),
-            convert=costs.convert["float" if work.bytes else way] if work.bytes or way in costs.convert else 0.0,
+            convert=costs.convert.get("float" if work.int8_weights else way, 0.0),
             stored=costs.stored.get(work.kind, costs.stored["any"]),
             ending=costs.ending.get(work.kind, costs.ending["any"]),
         )
@@ -503,7 +503,7 @@ def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
 def _bytes(work: Work) -> int:
     """The bytes that a product reads and writes in memory."""
     size = SIZES[work.kind]
-    of_weight = 1 if work.kind == "q16" or work.bytes else size
+    of_weight = 1 if work.kind == "q16" or work.int8_weights else size
     images = size * work.rows * (work.depth + work.columns)
     return work.parts * (images + of_weight * work.columns * work.taps * work.depth)
 
