@@ -72,7 +72,8 @@ def main() -> int:
         if Path(path).suffix in _SUFFIXES and not path.startswith(_LEFT_OUT) and (ROOT / path).is_file()
         for use in uses(terms, path, (ROOT / path).read_text(encoding="utf-8"))
     ]
-    print("\n".join(found))
+    for use in found:
+        print(use)
     return 1 if found else 0
 
 
