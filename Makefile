@@ -58,6 +58,7 @@ check: ## lint, types and layers of the whole source tree, without tests
 	$(BIN)ruff check .
 	$(BIN)mypy
 	$(BIN)lint-imports --no-logo
+	$(PYTHON) tools/terms.py
 
 # The package that `make mutate` changes, and the tests that it runs.
 PACKAGE ?= nnvk/importers

@@ -16,7 +16,7 @@ from graphs import Single
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
-from nnvk.check.rows import TYPES, parse
+from nnvk.check.model_rows import TYPES, parse
 from nnvk.check.templates import filled, fits, on_all_types
 from nnvk.ops import registry
 from nnvk.types.extension import ExtendedOperationCode, KnownCode

@@ -30,10 +30,10 @@ from nnvk.types.request import PrepareOptions
 RUNS = 20
 """Of each model."""
 _WEIGHTED = {
-    OperationCode.CONV_2D: ("product",),
+    OperationCode.CONV_2D: ("gemm",),
     OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
-    OperationCode.FULLY_CONNECTED: ("fully_connected", "product"),
-    OperationCode.GROUPED_CONV_2D: ("product", "depthwise_conv2d"),
+    OperationCode.FULLY_CONNECTED: ("fully_connected", "gemm"),
+    OperationCode.GROUPED_CONV_2D: ("gemm", "depthwise_conv2d"),
 }
 """Operations with weights, and the shaders that multiply by them."""
 
@@ -95,7 +95,7 @@ def parts(path: Path, device: nnvk.Device) -> list[Model]:
     cpus = [d for d in nnvk.get_devices() if d.type is nnvk.DeviceTypeCode.CPU]
     compilation = nnvk.Compilation(model, [device, *cpus])
     compilation.finish()
-    return [step.part.model for step in compilation.steps if step.device is device]
+    return [step.part.model for step in compilation.partitions if step.device is device]
 
 
 def tables(title: str, commands: Sequence[Timed], top: int) -> list[Table]:

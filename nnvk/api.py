@@ -37,7 +37,7 @@ from nnvk.runtime.devices import (
 )
 from nnvk.runtime.event import Event
 from nnvk.runtime.execution import Execution
-from nnvk.runtime.execution_plan import Step
+from nnvk.runtime.execution_plan import Partition
 from nnvk.runtime.inputs import Inputs, as_array, in_order, is_array
 from nnvk.runtime.memory import HardwareBuffer, Memory
 from nnvk.runtime.model import Model
@@ -77,10 +77,10 @@ __all__ = [
     "OperandType",
     "OperationCode",
     "PaddingCode",
+    "Partition",
     "PreferenceCode",
     "PriorityCode",
     "ResultCode",
-    "Step",
     "get_default_loop_timeout",
     "get_device",
     "get_devices",

@@ -9,6 +9,7 @@ bin=$PWD/.venv/bin
 "$bin/ruff" check .
 "$bin/mypy"
 "$bin/lint-imports" --no-logo
+"$bin/python" tools/terms.py
 # pytest itself, not `python -m pytest`, which would put the source tree before the installed package. Tests that compile
 # many shaders lie together: a process that has none left takes others'.
 pytest=("$bin/pytest" -n 2 --dist worksteal)
@@ -24,7 +25,7 @@ if [ $# -eq 0 ]; then
     if [ -d build/swiftshader ]; then
         echo "The kernels on SwiftShader, another Vulkan implementation:"
         VK_ICD_FILENAMES=$(bash scripts/swiftshader.sh) "${pytest[@]}" -q -m "not numbers" \
-            tests/driver/vulkan/test_recipes.py \
+            tests/driver/vulkan/test_generators.py \
             tests/driver/vulkan/test_late_values.py tests/driver/vulkan/test_control_flow.py "${vectors[@]}"
     else
         echo "Not tested on SwiftShader, which is not here: NNVK_SWIFTSHADER=1 brings it"

@@ -15,7 +15,7 @@ layout(set = 0, binding = 1) writeonly buffer Dst { ivec4 dst[]; };
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint size;        // of the input along the axis
     uint inner;       // elements from one position along the axis to the next

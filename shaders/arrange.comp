@@ -10,8 +10,8 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint RANK = 8;          // the innermost dimensions that there are
-layout(constant_id = 4) const bool ROWS = false;      // the innermost dimension comes in whole fours
-layout(constant_id = 5) const bool DENSE = false;     // and its fours are contiguous and aligned in the source
+layout(constant_id = 4) const bool ROWS = false;      // the innermost dimension comes in whole vec4s
+layout(constant_id = 5) const bool DENSE = false;     // and its vec4s are contiguous and aligned in the source
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -19,7 +19,7 @@ WRITES(1, Dst, dst)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours
+    uint count;       // of vec4s
     uint elements;
     uint first;       // element of the source; it and the strides wrap around where they are negative
     uint size_1;      // sizes but for the outermost

@@ -21,7 +21,7 @@
 #endif
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 2) const bool COLUMNS = false;    // the output is columns of a larger tensor
+layout(constant_id = 2) const bool STRIDED = false;    // the output is columns of a larger tensor
 
 READS(0, Lhs, lhs)
 READS(1, Rhs, rhs)
@@ -31,7 +31,7 @@ layout(push_constant) uniform Push {
     uint lhs_offset;
     uint rhs_offset;
     uint dst_offset;
-    uint count;        // of fours
+    uint count;        // of vec4s
     uint elements;
     uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
     uint size_2;
@@ -181,7 +181,7 @@ void main() {
     ACC4 left, right;
     LOAD_OPERANDS(i, elements - 1, left, right)
     uint to = i;
-    if (COLUMNS) to += divide(4 * i, size_3, magic_3) * ((dst_pitch - size_3) / 4);
+    if (STRIDED) to += divide(4 * i, size_3, magic_3) * ((dst_pitch - size_3) / 4);
 #ifdef RESCALED
     left -= lhs_zero;
     right -= rhs_zero;

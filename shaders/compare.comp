@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
     uint lhs_offset;
     uint rhs_offset;
     uint dst_offset;
-    uint count;        // of fours
+    uint count;        // of vec4s
     uint elements;
     uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
     uint size_2;

@@ -44,8 +44,8 @@ READ_VIEW(2, Scales, scales, float)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;    // of fours
-    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint count;    // of vec4s
+    uint row;          // vec4s of a row, where tensors are COLUMNS,
     uint magic_row;
     uint src_pitch;    // and from a row to the next
     uint dst_pitch;
@@ -71,7 +71,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-#include "include/columns.glsl"
+#include "include/strided_view.glsl"
 
 #ifdef SCALES_CHANNEL
 vec4 scale(uint i) {
@@ -85,9 +85,9 @@ float scale(uint i) { return src_scale; }
 
 vec4 real(uint i) {
 #ifdef IS_FLOAT
-    return LOAD4(src, four_amid(i, src_pitch));
+    return LOAD4(src, vec4_within(i, src_pitch));
 #else
-    return vec4(LOAD4(src, four_amid(i, src_pitch)) - src_zero) * scale(i);
+    return vec4(LOAD4(src, vec4_within(i, src_pitch)) - src_zero) * scale(i);
 #endif
 }
 
@@ -114,7 +114,7 @@ ivec4 steps(vec4 x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uint to = four_amid(i, dst_pitch);
+    uint to = vec4_within(i, dst_pitch);
 #if defined(DST_F32)
     dst[dst_offset / 4 + to] = real(i);
 #elif defined(DST_F16)

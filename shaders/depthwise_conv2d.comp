@@ -4,7 +4,7 @@
 // windows of the tile that hold it. Neighbouring invocations take neighbouring channels, then neighbouring tiles.
 // The geometry is in specialisation constants, so that windows lie in registers.
 //
-// Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to fours.
+// Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to vec4s.
 //
 // Bytes are multiplied as floats, which is fast everywhere: the sums of a window that registers hold are exact. The
 // input's zero point is outside of them: sum (a - za) (w - zw) = sum a (w - zw) - za sum (w - zw).
@@ -60,7 +60,7 @@ layout(push_constant) uniform Push {
 #ifdef IS_QUANTISED
     uint multipliers_offset;
 #endif
-#ifdef END_FUSED
+#ifdef EPILOGUE_FUSED
     uint extra_offset;
 #ifndef DTYPE_Q8
     uint parameters_offset;
@@ -125,7 +125,8 @@ layout(push_constant) uniform Push {
 #define WORDS_BOOL bvec2
 #endif
 
-// The part of the input that an invocation sees: four channels of an image. Sizes are in elements, of VECTOR_LOADS in fours.
+// The part of the input that an invocation sees: four channels of an image. Sizes are in elements, of VECTOR_LOADS in
+// vec4s.
 struct Input {
     uint base;    // index of the image's first pixel; of VECTOR_LOADS of its first channel that is seen
     uint height;
@@ -170,7 +171,7 @@ FACTOR4 load_input(Input from, Offset line, Offset column) {
 #ifdef DTYPE_Q8
     uint word = 0u;
     if (VECTOR_LOADS) {
-        word = src_fours_at(at) ^ from.sign_mask;
+        word = src_vec4s_at(at) ^ from.sign_mask;
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++)
             word |= uint(LOAD_FROM_WITH(src, at + from.channels[i], from.sign_mask)) << (8u * i);
@@ -180,7 +181,7 @@ FACTOR4 load_input(Input from, Offset line, Offset column) {
     FACTOR4 loaded;
     if (VECTOR_LOADS) {
         // Words are selected: there are fewer than values.
-        loaded = FACTOR4_OF(mix(FOUR(0), src_fours_at(at), WORDS_BOOL(inside)));
+        loaded = FACTOR4_OF(mix(FOUR(0), src_vec4s_at(at), WORDS_BOOL(inside)));
     } else {
         uvec4 each = at + from.channels;
         loaded = FACTOR4(LOAD_FROM_WITH(src, each.x, 0u), LOAD_FROM_WITH(src, each.y, 0u), LOAD_FROM_WITH(src, each.z, 0u),

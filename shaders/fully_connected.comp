@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
 #ifdef DTYPE_Q8
     uint multipliers_offset;
 #endif
-#ifdef END_FUSED
+#ifdef EPILOGUE_FUSED
     uint extra_offset;
 #ifndef DTYPE_Q8
     uint parameters_offset;

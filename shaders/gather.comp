@@ -29,7 +29,7 @@ layout(push_constant) uniform Push {
 #ifdef INDICES_CHECKED
     uint flag_offset;
 #endif
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint taken;       // indices
     uint size;

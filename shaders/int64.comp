@@ -36,7 +36,7 @@ layout(push_constant) uniform Push {
     uint low_offset;
     uint high_offset;
 #endif
-    uint count;        // of fours
+    uint count;        // of vec4s
     uint elements;
     uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
     uint size_2;

@@ -39,7 +39,7 @@ layout(push_constant) uniform Push {
 #ifdef KIND_TO_INT
     uint flag_offset;
 #endif
-    uint count;       // of fours
+    uint count;       // of vec4s
     uint elements;
 };
 

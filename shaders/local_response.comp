@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
     float alpha;
     float beta;
 #endif
-    uint count;     // of sums, or of fours
+    uint count;     // of sums, or of vec4s
     uint length;
     uint inner;
     uint block;     // elements of a block

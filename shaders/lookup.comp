@@ -25,13 +25,13 @@ layout(push_constant) uniform Push {
     uint dst_pitch;
 };
 
-#include "include/columns.glsl"
+#include "include/strided_view.glsl"
 
 int map(int x) { return LOAD_BYTE(table, table_offset, uint(x), 0u); }
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ivec4 x = unpack_bytes(src_at(src_offset + four_amid(i, src_pitch)), 0u);
-    dst[dst_offset + four_amid(i, dst_pitch)] = pack_bytes(ivec4(map(x.x), map(x.y), map(x.z), map(x.w)), 0u);
+    ivec4 x = unpack_bytes(src_at(src_offset + vec4_within(i, src_pitch)), 0u);
+    dst[dst_offset + vec4_within(i, dst_pitch)] = pack_bytes(ivec4(map(x.x), map(x.y), map(x.z), map(x.w)), 0u);
 }

@@ -18,18 +18,18 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint table_offset;
     uint dst_offset;
-    uint count;    // of fours
-    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint count;    // of vec4s
+    uint row;          // vec4s of a row, where tensors are COLUMNS,
     uint magic_row;
     uint src_pitch;    // and from a row to the next
     uint dst_pitch;
 };
 
-#include "include/columns.glsl"
+#include "include/strided_view.glsl"
 
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 x = LOAD4(src, four_amid(i, src_pitch));
-    STORE4(dst, four_amid(i, dst_pitch), GATHER4(table, x));
+    uvec4 x = LOAD4(src, vec4_within(i, src_pitch));
+    STORE4(dst, vec4_within(i, dst_pitch), GATHER4(table, x));
 }

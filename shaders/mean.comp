@@ -31,7 +31,7 @@ layout(set = 0, binding = 1) writeonly buffer Dst_Sums { ACC4 dst_sums[]; };
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;      // of fours of the output
+    uint count;      // of vec4s of the output
     uint reduced;    // elements that go into one
     uint parts;      // of what goes into one
 #ifdef PASS_SUM

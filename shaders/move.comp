@@ -9,7 +9,7 @@
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool DENSE = true;    // the innermost dimension is contiguous and in whole fours, in both
+layout(constant_id = 3) const bool DENSE = true;    // the innermost dimension is contiguous and in whole vec4s, in both
 
 READS(0, Src, src)
 CHANGES(1, Dst, dst)
@@ -17,8 +17,8 @@ CHANGES(1, Dst, dst)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours
-    uint runs;        // fours in the innermost dimension
+    uint count;       // of vec4s
+    uint runs;        // vec4s in the innermost dimension
     uint size_1;      // sizes but for the outermost
     uint size_2;
     uint size_3;

@@ -52,7 +52,7 @@ layout(push_constant) uniform Push {
     uint magic_inner;
     uint magic_length;
 #endif
-    uint count;     // of fours of slices, or of elements
+    uint count;     // of vec4s of slices, or of elements
 #ifndef PASS_APPLY
     uint parts;     // of a slice
     uint part;      // elements of one of them

@@ -1,9 +1,9 @@
 #version 450
 // Rows of floats less their mean, divided by their deviation, times weights, plus a bias: layer normalisation as models
 // compose it of ten operations; or (not CENTRED) divided by the root of their mean square. A workgroup, or an invocation,
-// takes a row, which it keeps in registers where an invocation has few fours of it; others it reads three times, the second
-// and third time from a cache. Weights and bias have 32 bits; what rows become in 16 bits (of whole fours) does not leave
-// their range.
+// takes a row, which it keeps in registers where an invocation has few vec4s of it; others it reads three times, the
+// second and third time from a cache. Weights and bias have 32 bits; what rows become in 16 bits (of whole vec4s) does
+// not leave their range.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -24,21 +24,21 @@ layout(constant_id = 4) const bool CENTRED = true;
 layout(constant_id = 5) const bool WEIGHTED = true;
 layout(constant_id = 6) const bool BIASED = true;
 layout(constant_id = 7) const bool ROOT = false;     // divided by a root, not multiplied by an inverse one
-layout(constant_id = 8) const bool FOURS = true;     // a row is whole fours
-const uint MAX_FOURS = 4;
-// Of a row, that an invocation has. With more than MAX_FOURS they are not kept in registers.
-layout(constant_id = 10) const uint OWN_FOURS = MAX_FOURS + 1;
+layout(constant_id = 8) const bool VEC4S = true;     // a row is whole vec4s
+const uint MAX_VEC4S = 4;
+// Of a row, that an invocation has. With more than MAX_VEC4S they are not kept in registers.
+layout(constant_id = 10) const uint OWN_VEC4S = MAX_VEC4S + 1;
 
 READS(0, Src, src)
 READ_VIEW(1, Weights, weights, float)
-READ_VIEW(1, Weights_Fours, weights_fours, vec4)
+READ_VIEW(1, Weights_Fours, weights_vec4s, vec4)
 READ_VIEW(2, Bias, bias, float)
-READ_VIEW(2, Bias_Fours, bias_fours, vec4)
+READ_VIEW(2, Bias_Fours, bias_vec4s, vec4)
 #ifdef DST_F16
-layout(set = 0, binding = 3) writeonly buffer Dst { uvec2 dst_fours[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst { uvec2 dst_vec4s[]; };
 #else
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 #endif
 
 layout(push_constant) uniform Push {
@@ -74,7 +74,7 @@ float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
 // less than one long sum.
 float sum_of(uint first, float less, bool squares) {
     float sum = 0.0;
-    if (FOURS) {
+    if (VEC4S) {
         for (uint k = lane(); k < length / 4;) {
             vec4 block = vec4(0.0);
             for (uint stop = min(k + BLOCK * lanes(), length / 4); k < stop; k += lanes()) {
@@ -98,14 +98,14 @@ float sum_of(uint first, float less, bool squares) {
 
 void store4(uint four, vec4 x) {
 #ifdef DST_F16
-    dst_fours[dst_offset / 2u + four] = pack_halves(within_halves(x));
+    dst_vec4s[dst_offset / 2u + four] = pack_halves(within_halves(x));
 #else
-    dst_fours[dst_offset / 4u + four] = x;
+    dst_vec4s[dst_offset / 4u + four] = x;
 #endif
 }
 
 void store(uint at, float x) {
-#ifndef DST_F16    // rows of which are FOURS
+#ifndef DST_F16    // rows of which are VEC4S
     dst[dst_offset + at] = x;
 #endif
 }
@@ -118,26 +118,26 @@ float factor_of(float squares) {
 
 void finish4(uint first, uint k, vec4 x, float factor) {
     x = ROOT ? x / factor : x * factor;
-    if (WEIGHTED) x *= weights_fours_at(weights_offset / 4u + k);
-    if (BIASED) x += bias_fours_at(bias_offset / 4u + k);
+    if (WEIGHTED) x *= weights_vec4s_at(weights_offset / 4u + k);
+    if (BIASED) x += bias_vec4s_at(bias_offset / 4u + k);
     store4(first / 4 + k, x);
 }
 
 void through_registers(uint first) {
-    vec4 held[MAX_FOURS], sums = vec4(0.0), squares = vec4(0.0);
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    vec4 held[MAX_VEC4S], sums = vec4(0.0), squares = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint k = lane() + i * lanes();
         held[i] = vec4(0.0);
         if (k < length / 4) held[i] = LOAD4(src, first / 4 + k);
         sums += held[i];
     }
     float mean = CENTRED ? total(sum_of_four(sums)) / float(length) : 0.0;
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         held[i] -= mean;
         if (lane() + i * lanes() < length / 4) squares += held[i] * held[i];
     }
     float factor = factor_of(total(sum_of_four(squares)));
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint k = lane() + i * lanes();
         if (k < length / 4) finish4(first, k, held[i], factor);
     }
@@ -146,7 +146,7 @@ void through_registers(uint first) {
 void through_memory(uint first) {
     float mean = CENTRED ? sum_of(first, 0.0, false) / float(length) : 0.0;
     float factor = factor_of(sum_of(first, mean, true));
-    if (FOURS) {
+    if (VEC4S) {
         for (uint k = lane(); k < length / 4; k += lanes()) finish4(first, k, LOAD4(src, first / 4 + k) - mean, factor);
     } else {
         for (uint k = lane(); k < length; k += lanes()) {
@@ -162,6 +162,6 @@ void through_memory(uint first) {
 void main() {
     uint row = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     if (row >= rows) return;    // whole workgroups where WIDE, so that the barriers are uniform
-    if (OWN_FOURS <= MAX_FOURS) through_registers(row * length);
+    if (OWN_VEC4S <= MAX_VEC4S) through_registers(row * length);
     else through_memory(row * length);
 }

@@ -1,5 +1,5 @@
 #version 450
-// Packs filters that are known only when the model runs, as lowering/filters.py packs constant ones; product.comp says
+// Packs filters that are known only when the model runs, as lowering/filters.py packs constant ones; gemm.comp says
 // how. They are (parts, output channels, taps, channels) with any strides; so many parts side by side may be apart from
 // the next ones by a stride of their own. An invocation writes four words.
 

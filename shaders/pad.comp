@@ -21,7 +21,7 @@ WRITES(1, Dst, dst)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours
+    uint count;       // of vec4s
     uint elements;    // of the output
     uint value;       // around the box
     uint out_1;       // sizes of the output but for the outermost

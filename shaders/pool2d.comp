@@ -23,7 +23,7 @@ WRITES(1, Dst, dst)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours
+    uint count;       // of vec4s
     uint elements;    // of the output
     uint height;
     uint width;

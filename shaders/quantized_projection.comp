@@ -1,5 +1,5 @@
 #version 450
-// The end of QUANTIZED_LSTM's projection: sums of products to steps of the output. An invocation computes four
+// The end of QUANTIZED_LSTM's projection: sums of GEMMs to steps of the output. An invocation computes four
 // consecutive elements.
 
 #extension GL_GOOGLE_include_directive : require
@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
     uint sums_offset;
     uint bias_offset;
     uint dst_offset;
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint width;       // of a row of the output
     uint sums_row;    // elements from one row of sums to the next

@@ -22,7 +22,7 @@ layout(push_constant) uniform Push {
     uint sign_mask;
     int zero;              // of rows, moved to the unsigned range
     int weight_zero;
-    uint quads;            // fours of columns
+    uint quads;            // vec4s of columns
 };
 
 #include "include/byte_sums.glsl"

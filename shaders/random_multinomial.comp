@@ -59,10 +59,10 @@ WIDE weight(float logit, float most, uint one) {
 
 #if defined(PASS_LARGEST) || defined(PASS_WEIGHTS)
 
-layout(constant_id = 3) const bool ALIGNED = false;    // whether rows begin at fours
+layout(constant_id = 3) const bool ALIGNED = false;    // whether rows begin at vec4s
 
 layout(set = 0, binding = 0) readonly buffer Logits { float logits[]; };
-layout(set = 0, binding = 0) readonly buffer Logits_Fours { vec4 logits_fours[]; };
+layout(set = 0, binding = 0) readonly buffer Logits_Fours { vec4 logits_vec4s[]; };
 #ifdef PASS_LARGEST
 layout(set = 0, binding = 1) writeonly buffer Largest { float largest[]; };
 #else
@@ -110,7 +110,7 @@ vec4 load(uint row, uint place) {
     uvec4 at = place + uvec4(0, 1, 2, 3);
     bvec4 is_there = lessThan(at, uvec4(classes));
     at = row + min(at, classes - 1);
-    vec4 four = ALIGNED ? logits_fours[at.x / 4] : vec4(logits[at.x], logits[at.y], logits[at.z], logits[at.w]);
+    vec4 four = ALIGNED ? logits_vec4s[at.x / 4] : vec4(logits[at.x], logits[at.y], logits[at.z], logits[at.w]);
     four = vec4(finite(four.x), finite(four.y), finite(four.z), finite(four.w));
     return mix(vec4(NOTHING), four, is_there);
 }

@@ -20,8 +20,8 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint QUADS = 8;         // a power of two
 layout(constant_id = 4) const uint SLICES = 1;
-layout(constant_id = 5) const uint HIDDEN = 1;        // fours of the state
-layout(constant_id = 6) const uint VECTORS = 2;       // fours of the state, twice, and of what is projected
+layout(constant_id = 5) const uint HIDDEN = 1;        // vec4s of the state
+layout(constant_id = 6) const uint VECTORS = 2;       // vec4s of the state, twice, and of what is projected
 layout(constant_id = 7) const uint ACTIVATION = 0;
 layout(constant_id = 8) const bool VECTOR_STORES = false;
 #ifdef CELL_LSTM
@@ -40,11 +40,11 @@ layout(push_constant) uniform Push {
     uint driven_offset;
     uint dst_offset;
     uint steps;
-    uint quads;            // fours of columns
+    uint quads;            // vec4s of columns
     uint length;           // of a row of dst: the state
     uint src_first;        // in elements, from one batch to the next src_stride
     uint src_stride;
-    uint driven_first;     // in fours, from one step to the next driven_step
+    uint driven_first;     // in vec4s, from one step to the next driven_step
     uint driven_step;
     uint driven_stride;
     uint dst_first;
@@ -69,7 +69,7 @@ READ_VIEW(0, Src, src, float)
 PACKED(1, Weights, weights)
 layout(set = 0, binding = 2) buffer Driven { vec4 driven[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 #ifdef CELL_LSTM
 // The cell state before the first step and after the last, [batch, unit].
 READ_VIEW(4, Before, before, float)
@@ -86,17 +86,17 @@ shared vec4 partial_sums[QUADS * SLICES];
 uint slot;     // of QUADS
 uint slice;    // of SLICES
 
-// Defines times_<name>(first, fours, quad): the part of a slice of the products of `fours` of vectors, from `first` on,
+// Defines times_<name>(first, vec4s, quad): the part of a slice of the products of `vec4s` of vectors, from `first` on,
 // with four columns of weights.
 #ifdef TILE_SUBGROUP
 #define TIMES(name)                                                                                     \
-    vec4 times_##name(uint first, uint fours, uint quad) {                                              \
+    vec4 times_##name(uint first, uint vec4s, uint quad) {                                              \
         vec4 sum = vec4(0.0);                                                                           \
-        for (uint chunk = 0; chunk < fours; chunk += LANES) {                                           \
-            vec4 mine = chunk + slot < fours ? vectors[first + chunk + slot] : vec4(0.0);               \
+        for (uint chunk = 0; chunk < vec4s; chunk += LANES) {                                           \
+            vec4 mine = chunk + slot < vec4s ? vectors[first + chunk + slot] : vec4(0.0);               \
             [[unroll]] for (uint from = 0; from < LANES; from++) {                                      \
                 vec4 steps[4];                                                                          \
-                LOAD_WEIGHTS(name, quad / LANES, fours, min(chunk + from, fours - 1u), slot, steps)     \
+                LOAD_WEIGHTS(name, quad / LANES, vec4s, min(chunk + from, vec4s - 1u), slot, steps)     \
                 [[unroll]] for (uint k = 0; k < 4u; k++)                                   \
                     sum = multiply_add(subgroupShuffle(mine[k], from), steps[k], sum);                  \
             }                                                                                           \
@@ -105,11 +105,11 @@ uint slice;    // of SLICES
     }
 #else
 #define TIMES(name)                                                                                     \
-    vec4 times_##name(uint first, uint fours, uint quad) {                                              \
+    vec4 times_##name(uint first, uint vec4s, uint quad) {                                              \
         vec4 sum = vec4(0.0);                                                                           \
-        for (uint four = slice; four < fours; four += SLICES) {                                         \
+        for (uint four = slice; four < vec4s; four += SLICES) {                                         \
             vec4 steps[4], values = vectors[first + four];                                              \
-            LOAD_WEIGHTS(name, quad / LANES, fours, four, quad % LANES, steps)                          \
+            LOAD_WEIGHTS(name, quad / LANES, vec4s, four, quad % LANES, steps)                          \
             [[unroll]] for (uint k = 0; k < 4u; k++) sum = multiply_add(values[k], steps[k], sum);      \
         }                                                                                               \
         return sum;                                                                                     \
@@ -137,7 +137,7 @@ void give_four(uint quad, vec4 result, uint next, uint at) {
     uint column = 4u * quad;
     vectors[next + quad] = mix(vec4(0.0), result, lessThan(column + uvec4(0u, 1u, 2u, 3u), uvec4(length)));
     if (VECTOR_STORES) {
-        dst_fours[(at + column) >> 2] = result;
+        dst_vec4s[(at + column) >> 2] = result;
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++)
             if (column + i < length) dst[at + column + i] = result[i];

@@ -16,8 +16,8 @@
 
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
 layout(constant_id = 3) const uint ACTIVATION = 0;
-layout(constant_id = 4) const bool ALIGNED = false;          // rows are fours of K
-layout(constant_id = 5) const bool VECTOR_STORES = false;    // rows of dst are fours too
+layout(constant_id = 4) const bool ALIGNED = false;          // rows are vec4s of K
+layout(constant_id = 5) const bool VECTOR_STORES = false;    // rows of dst are vec4s too
 #ifdef CELL_LSTM
 layout(constant_id = 6) const bool CIFG = false;
 layout(constant_id = 7) const bool PEEPHOLE = false;
@@ -41,7 +41,7 @@ layout(push_constant) uniform Push {
     uint length;           // K
     uint src_first;        // in elements, from one batch to the next src_stride
     uint src_stride;
-    uint driven_first;     // in fours
+    uint driven_first;     // in vec4s
     uint driven_stride;
     uint dst_first;
     uint dst_stride;
@@ -59,11 +59,11 @@ layout(push_constant) uniform Push {
 #include "include/recurrent.glsl"
 
 READ_VIEW(0, Src, src, float)
-READ_VIEW(0, Src_Fours, src_fours, vec4)
+READ_VIEW(0, Src_Fours, src_vec4s, vec4)
 PACKED(1, Weights, weights)
 READ_VIEW(2, Driven, driven, vec4)
 layout(set = 0, binding = 3) writeonly buffer Dst { float dst[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_fours[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 #ifdef CELL_LSTM
 // The cell state before and after the step, [batch, unit].
 READ_VIEW(4, Before, before, float)
@@ -75,7 +75,7 @@ READ_VIEW(6, Parameters, parameters, vec4)
 vec4 load_source(uint row, uint four) {
     uint at = src_offset + src_first + min(row, rows - 1u) * src_stride;
     uint k = 4u * four;
-    if (ALIGNED) return k < length ? src_fours_at((at + k) >> 2) : vec4(0.0);
+    if (ALIGNED) return k < length ? src_vec4s_at((at + k) >> 2) : vec4(0.0);
     vec4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = k + i < length ? src_at(at + k + i) : 0.0;
     return values;
@@ -99,7 +99,7 @@ void finish(uint row, uint quad, vec4 sums) {
     vec4 result = activation(sums);
     uint at = dst_offset + dst_first + row * dst_stride + column;
     if (VECTOR_STORES) {
-        dst_fours[at >> 2] = result;
+        dst_vec4s[at >> 2] = result;
     } else {
         [[unroll]] for (uint i = 0; i < 4u; i++)
             if (column + i < columns) dst[at + i] = result[i];
@@ -113,16 +113,16 @@ void main() {
     uint lane = gl_LocalInvocationID.x;
     uint block = gl_WorkGroupID.x;
     uint first_row = gl_WorkGroupID.y * ROWS;
-    uint fours = divide_up(length, 4u);
+    uint vec4s = divide_up(length, 4u);
     vec4 sums[MAX_ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
-    for (uint chunk = 0; chunk < fours; chunk += LANES) {
+    for (uint chunk = 0; chunk < vec4s; chunk += LANES) {
         // Each lane loads another four steps of K, and gives them to all.
         vec4 mine[MAX_ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) mine[r] = load_source(first_row + r, chunk + lane);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
             vec4 steps[4];
-            LOAD_WEIGHTS(weights, block, fours, min(chunk + from, fours - 1u), lane, steps)
+            LOAD_WEIGHTS(weights, block, vec4s, min(chunk + from, vec4s - 1u), lane, steps)
             [[unroll]] for (uint r = 0; r < ROWS; r++)
                 [[unroll]] for (uint k = 0; k < 4u; k++)
                     sums[r] = multiply_add(subgroupShuffle(mine[r][k], from), steps[k], sums[r]);
@@ -140,12 +140,12 @@ void main() {
     uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y;
     uint block = gl_WorkGroupID.x;
     uint first_row = gl_WorkGroupID.y * ROWS;
-    uint fours = divide_up(length, 4u);
+    uint vec4s = divide_up(length, 4u);
     vec4 sums[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
-    for (uint four = slice; four < fours; four += SLICES) {
+    for (uint four = slice; four < vec4s; four += SLICES) {
         vec4 steps[4];
-        LOAD_WEIGHTS(weights, block, fours, four, lane, steps)
+        LOAD_WEIGHTS(weights, block, vec4s, four, lane, steps)
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             vec4 values = load_source(first_row + r, four);
             [[unroll]] for (uint k = 0; k < 4u; k++) sums[r] = multiply_add(values[k], steps[k], sums[r]);

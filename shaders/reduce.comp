@@ -9,7 +9,7 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool ROWS = false;    // `inner` is a multiple of four: fours are folded side by side
+layout(constant_id = 3) const bool ROWS = false;    // `inner` is a multiple of four: vec4s are folded side by side
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -17,7 +17,7 @@ WRITES(1, Dst, dst)
 layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint size;        // of the dimension
     uint parts;       // what becomes of it

@@ -1,8 +1,8 @@
 #version 450
 // RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR on NHWC tensors; a plane of an NCHW one is an image of one channel. The
 // host says what an output row or column is made of: it knows the positions to the last bit. Where there is a multiple of
-// four channels (VECTOR), an invocation computes so many FOURS of a pixel, which lie evenly spread over it; else whatever
-// four consecutive elements of the output come.
+// four channels (VECTOR), an invocation computes so many VEC4S of a pixel, which lie evenly spread over it; else
+// whatever four consecutive elements of the output come.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -12,7 +12,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
-layout(constant_id = 4) const uint FOURS = 1;
+layout(constant_id = 4) const uint VEC4S = 1;
 
 READS(0, Src, src)
 // Of every output row, then of every output column. Nearest: pixels of an image of src before the row or column. Bilinear:
@@ -121,12 +121,12 @@ void main() {
     if (i >= count) return;
     uvec3 magics = uvec3(magic_height, magic_width, magic_columns);
     if (VECTOR) {
-        uint share = channels / (4 * FOURS);    // invocations to a pixel
+        uint share = channels / (4 * VEC4S);    // invocations to a pixel
         uvec4 from = nhwc_coordinates(i, out_height, out_width, share, magics);
         uint first = nhwc_index(from.x, from.y, from.z, 0, out_height, out_width, dst_pitch) / 4 + from.w;
         from.w *= 4;
         Point point = point_of(from);
-        [[unroll]] for (uint n = 0; n < FOURS; ++n) STORE4(dst, first + n * share, four_of(point, 4 * n * share));
+        [[unroll]] for (uint n = 0; n < VEC4S; ++n) STORE4(dst, first + n * share, four_of(point, 4 * n * share));
         return;
     }
     Point points[4];

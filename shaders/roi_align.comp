@@ -16,7 +16,7 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint regions_offset;
     uint dst_offset;
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint channels;
     uint out_height;
@@ -87,7 +87,7 @@ void main() {
             point = point + load(bottom + left) * c;
             point = point + load(bottom + right) * d;
 #endif
-#ifdef FOURS_ANY
+#ifdef VEC4S_ANY
             bvec4 has = bvec4(uvec4(lessThan(ivec4(row), ratio_y)) & uvec4(lessThan(ivec4(column), ratio_x)));
             point = mix(ACC4(0), point, has);
 #endif

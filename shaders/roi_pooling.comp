@@ -17,7 +17,7 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint regions_offset;
     uint dst_offset;
-    uint count;       // of fours of the output
+    uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint channels;
     uint out_height;
@@ -61,7 +61,7 @@ void main() {
             largest = larger(largest, load(at + max(min(left + column + 3, last_x), 0) * stride_x));
         }
     }
-#ifdef FOURS_CHANNELS
+#ifdef VEC4S_CHANNELS
     if (left >= right || top >= bottom) largest = nothing;
 #else
     bvec4 is_empty = bvec4(uvec4(greaterThanEqual(left, right)) | uvec4(greaterThanEqual(top, bottom)));

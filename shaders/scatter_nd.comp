@@ -1,8 +1,8 @@
 #version 450
 // SCATTER_ND onto what the output is at first. Updates of one slice are combined with it in their order, by the invocations
 // of the first of them, which finds the others behind it: entries are sorted by places (include/sort.glsl). Where only
-// the last one counts, the places of the others were dropped (winners.comp). An invocation writes CHUNK fours of elements
-// that follow each other, or CHUNK elements.
+// the last one counts, the places of the others were dropped (winners.comp). An invocation writes CHUNK vec4s of
+// elements that follow each other, or CHUNK elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -11,7 +11,7 @@
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const bool FOURS = false;    // slices are whole fours
+layout(constant_id = 3) const bool VEC4S = false;    // slices are whole vec4s
 layout(constant_id = 4) const uint CHUNK = 1;
 
 READS(0, Updates, updates)
@@ -74,7 +74,7 @@ void main() {
     if (place == NOWHERE) return;
     for (uint k = 0; k < CHUNK; ++k) {
         uint to = place * size + from + k, at = row * size + from + k;
-        if (FOURS) STORE4(dst, to, LOAD4(updates, at));
+        if (VEC4S) STORE4(dst, to, LOAD4(updates, at));
         else STORE(dst, to, LOAD(updates, at));
     }
 #else
@@ -83,12 +83,12 @@ void main() {
     while (end < rows && entries_at(first + end).x == key) ++end;
     for (uint k = 0; k < CHUNK; ++k) {
         uint to = ~key * size + from + k;
-        ACC4 value = FOURS ? LOAD4(dst, to) : ACC4(LOAD(dst, to));
+        ACC4 value = VEC4S ? LOAD4(dst, to) : ACC4(LOAD(dst, to));
         for (uint entry = row; entry < end; ++entry) {
             uint at = entries_at(first + entry).y * size + from + k;
-            value = combine(value, FOURS ? LOAD4(updates, at) : ACC4(LOAD(updates, at)));
+            value = combine(value, VEC4S ? LOAD4(updates, at) : ACC4(LOAD(updates, at)));
         }
-        if (FOURS) STORE4(dst, to, value);
+        if (VEC4S) STORE4(dst, to, value);
         else STORE(dst, to, value.x);
     }
 #endif

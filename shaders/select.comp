@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
     uint lhs_offset;
     uint rhs_offset;
     uint dst_offset;
-    uint count;    // of fours
+    uint count;    // of vec4s
 };
 
 void main() {

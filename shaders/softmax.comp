@@ -42,7 +42,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint elements;
 #endif
-    uint count;     // of slices, or of fours
+    uint count;     // of slices, or of vec4s
 #ifndef PASS_APPLY
     uint parts;     // of a slice
 #endif

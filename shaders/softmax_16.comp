@@ -36,7 +36,7 @@ layout(push_constant) uniform Push {
     uint magic_inner;
     uint magic_length;
 #endif
-    uint count;     // of slices, or of fours
+    uint count;     // of slices, or of vec4s
     uint length;    // of a slice
     uint inner;     // elements from one of a slice to the next
     int mantissa;   // what differences are multiplied with

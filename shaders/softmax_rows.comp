@@ -1,7 +1,7 @@
 #version 450
 // SOFTMAX along the innermost axis, in one pass over each row, which a workgroup takes or (not WIDE) an invocation. The input
 // may be multiplied by a number (SCALED) and added to a mask that is broadcast (MASKED) before, as attention has it. What is
-// added up is kept in registers where an invocation has few fours, else in the output, and divided by the sum then.
+// added up is kept in registers where an invocation has few vec4s, else in the output, and divided by the sum then.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -16,10 +16,10 @@ layout(constant_id = 4) const uint LOCAL = 64;
 layout(constant_id = 5) const bool SCALED = false;
 layout(constant_id = 6) const bool MASKED = false;
 layout(constant_id = 7) const bool SPREAD = false;    // the mask has one element for a row
-layout(constant_id = 8) const bool FOURS = false;     // rows are whole fours, and the mask's too
-const uint MAX_FOURS = 4;
-// Of a row, that an invocation has. With more than MAX_FOURS they are not kept in registers.
-layout(constant_id = 9) const uint OWN_FOURS = MAX_FOURS + 1;
+layout(constant_id = 8) const bool VEC4S = false;     // rows are whole vec4s, and the mask's too
+const uint MAX_VEC4S = 4;
+// Of a row, that an invocation has. With more than MAX_VEC4S they are not kept in registers.
+layout(constant_id = 9) const uint OWN_VEC4S = MAX_VEC4S + 1;
 
 READS(0, Src, src)
 READS(1, Mask, mask)
@@ -70,7 +70,7 @@ const uint BLOCK = 32;    // sums of sums of few elements lose less than one lon
 struct Share {
     uint lane;
     uint step;
-    uint count;     // elements of the row, or fours
+    uint count;     // elements of the row, or vec4s
     uint first;     // index in src and dst of the row's first element
     uint masked;    // and in the mask
 };
@@ -100,20 +100,20 @@ float element_of(Share row, uint k) { return value(row.first + k, row.masked + k
 float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 
 void through_registers(Share row) {
-    vec4 held[MAX_FOURS], most = vec4(LOWEST), sums = vec4(0.0);
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    vec4 held[MAX_VEC4S], most = vec4(LOWEST), sums = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint k = row.lane + i * row.step;
         held[i] = vec4(LOWEST);
         if (k < row.count) held[i] = four_of(row, k);
         most = max(most, held[i]);
     }
     float less = about(largest_of_row(row.lane, largest_of_four(most)));
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         held[i] = exact_exp4((held[i] - less) * factor);
         if (row.lane + i * row.step < row.count) sums += held[i];
     }
     float sum = sum_of_row(row.lane, sum_of_four(sums));
-    [[unroll]] for (uint i = 0; i < OWN_FOURS; i++) {
+    [[unroll]] for (uint i = 0; i < OWN_VEC4S; i++) {
         uint k = row.lane + i * row.step;
         if (k < row.count) STORE4(dst, row.first / 4 + k, held[i] / sum);
     }
@@ -121,7 +121,7 @@ void through_registers(Share row) {
 
 void through_output(Share row) {
     float largest = LOWEST;
-    if (FOURS) {
+    if (VEC4S) {
         vec4 most = vec4(LOWEST);
         for (uint k = row.lane; k < row.count; k += row.step) most = max(most, four_of(row, k));
         largest = largest_of_four(most);
@@ -132,7 +132,7 @@ void through_output(Share row) {
     for (uint k = row.lane; k < row.count;) {
         vec4 block = vec4(0.0);
         for (uint stop = min(k + BLOCK * row.step, row.count); k < stop; k += row.step) {
-            if (FOURS) {
+            if (VEC4S) {
                 vec4 own = exact_exp4((four_of(row, k) - less) * factor);
                 STORE4(dst, row.first / 4 + k, own);
                 block += own;
@@ -142,11 +142,11 @@ void through_output(Share row) {
                 block.x += own;
             }
         }
-        sum += FOURS ? sum_of_four(block) : block.x;
+        sum += VEC4S ? sum_of_four(block) : block.x;
     }
     sum = sum_of_row(row.lane, sum);
     for (uint k = row.lane; k < row.count; k += row.step) {
-        if (FOURS) {
+        if (VEC4S) {
             STORE4(dst, row.first / 4 + k, LOAD4(dst, row.first / 4 + k) / sum);
         } else {
             STORE(dst, row.first + k, LOAD(dst, row.first + k) / sum);
@@ -161,10 +161,10 @@ void main() {
     Share share;
     share.lane = WIDE ? gl_LocalInvocationID.x : 0;
     share.step = WIDE ? LOCAL : 1;
-    share.count = FOURS ? length / 4 : length;
+    share.count = VEC4S ? length / 4 : length;
     share.first = row * length;
     uvec3 at = uvec3(volume, plane - volume * size_1, row - plane * size_2);
     share.masked = at.x * mask_stride_0 + at.y * mask_stride_1 + at.z * mask_stride_2;
-    if (OWN_FOURS <= MAX_FOURS) through_registers(share);
+    if (OWN_VEC4S <= MAX_VEC4S) through_registers(share);
     else through_output(share);
 }

@@ -28,7 +28,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint indices_offset;
 #endif
-    uint count;       // of elements, or of fours of the output
+    uint count;       // of elements, or of vec4s of the output
     uint length;      // of a row
 #ifdef PASS_TAKE
     uint elements;    // of the output

@@ -16,7 +16,7 @@ layout(push_constant) uniform Push {
     uint src_offset;
     uint dst_offset;
     uint count;    // of vectors of four
-    uint row;          // fours of a row, where tensors are COLUMNS,
+    uint row;          // vec4s of a row, where tensors are COLUMNS,
     uint magic_row;
     uint src_pitch;    // and from a row to the next
     uint dst_pitch;
@@ -24,7 +24,7 @@ layout(push_constant) uniform Push {
     float high;
 };
 
-#include "include/columns.glsl"
+#include "include/strided_view.glsl"
 
 ACC map(ACC x) {
 #if defined(KIND_ABS)
@@ -65,6 +65,6 @@ ACC map(ACC x) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    ACC4 x = LOAD4(src, four_amid(i, src_pitch));
-    STORE4(dst, four_amid(i, dst_pitch), ACC4(map(x.x), map(x.y), map(x.z), map(x.w)));
+    ACC4 x = LOAD4(src, vec4_within(i, src_pitch));
+    STORE4(dst, vec4_within(i, dst_pitch), ACC4(map(x.x), map(x.y), map(x.z), map(x.w)));
 }

@@ -1,6 +1,6 @@
 #version 450
 // The first step of a convolution by Winograd's way (include/winograd.glsl): what tiles see of an NHWC tensor, at the
-// points. dst is [points, tiles, channels padded to fours], of 32-bit floats.
+// points. dst is [points, tiles, channels padded to vec4s], of 32-bit floats.
 //
 // ACROSS invocations go through the channels of a tile together. Sums at the points mix the values of all windows of a
 // tile: a value that is much larger than the others would drown what does not see it. So a tile is marked by a NaN, which
@@ -72,13 +72,13 @@ void main() {
     bool exists = number < tiles;
     if (ACROSS == 1u && !exists) return;
     Tile tile = tile_of(min(number, tiles - 1u), tiles_down, tiles_across);
-    uint fours = divide_up(channels, 4u);
+    uint vec4s = divide_up(channels, 4u);
     uint image = tile.image * height * width * src_pitch;
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
 
     uvec4 found[MOST_CELLS + 1];
     [[unroll]] for (uint i = 0; i <= REST; i++) found[i] = uvec4(0u);
-    for (uint four = lane; four < fours; four += ACROSS) {
+    for (uint four = lane; four < vec4s; four += ACROSS) {
         vec4 values[MOST][MOST];
         [[unroll]] for (uint y = 0; y < TALL; y++) {
             vec4 line[MOST];
@@ -101,14 +101,14 @@ void main() {
             to_six_points(line);
             [[unroll]] for (uint x = 0; x < WIDE; x++) values[y][x] = line[x];
         }
-        uint to = dst_offset / 4u + number * fours + four;
+        uint to = dst_offset / 4u + number * vec4s + four;
         [[unroll]] for (uint x = 0; x < WIDE; x++) {
             vec4 line[MOST];
             [[unroll]] for (uint y = 0; y < TALL; y++) line[y] = values[y][x];
             if (DOWN == 2u) to_four_points(line);
             else to_six_points(line);
             if (ACROSS == 1u || exists) {
-                [[unroll]] for (uint y = 0; y < TALL; y++) dst[to + (y * WIDE + x) * tiles * fours] = line[y];
+                [[unroll]] for (uint y = 0; y < TALL; y++) dst[to + (y * WIDE + x) * tiles * vec4s] = line[y];
             }
         }
     }
@@ -127,5 +127,5 @@ void main() {
     }
     // At a point that counts for all pixels, of channels that this invocation has stored.
     if (all(bvec3(exists, lane == 0u, is_drowned(highest, lowest))))
-        dst[dst_offset / 4u + ((WIDE + 1u) * tiles + number) * fours] = vec4(uintBitsToFloat(0x7fc00000u));
+        dst[dst_offset / 4u + ((WIDE + 1u) * tiles + number) * vec4s] = vec4(uintBitsToFloat(0x7fc00000u));
 }

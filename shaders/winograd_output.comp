@@ -1,7 +1,7 @@
 #version 450
 // The last step of a convolution by Winograd's way (include/winograd.glsl): from sums at the points, [points, tiles, output
-// channels padded to fours], to the pixels of tiles, with the end that products have. An invocation computes four output
-// channels of a tile.
+// channels padded to vec4s], to the pixels of tiles, with the end that products have. An invocation computes four
+// output channels of a tile.
 //
 // Where a sum is no number, because the tile is marked or because of an overflow, the tile is computed directly from
 // `src`, an NHWC tensor, and the weights, [output channels, 3, 3, channels].
@@ -20,8 +20,8 @@ layout(constant_id = 5) const bool VECTOR_STORES = true;
 
 READ_VIEW(0, Sums, sums, vec4)
 READ_VIEW(1, Weights, weights, float)
-READ_VIEW(1, Weights_Fours, weights_fours, vec4)
-#ifdef END_FUSED
+READ_VIEW(1, Weights_Fours, weights_vec4s, vec4)
+#ifdef EPILOGUE_FUSED
 READS(6, Src, src)
 #else
 READS(4, Src, src)
@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
     uint weights_offset;
     uint bias_offset;
     uint dst_offset;
-#ifdef END_FUSED
+#ifdef EPILOGUE_FUSED
     uint extra_offset;
     uint parameters_offset;
 #endif
@@ -65,7 +65,7 @@ vec4 load_channels(uint from, uint c) {
 }
 
 vec4 load_weights(uint from, uint c) {
-    if (VECTORS) return weights_fours_at((from + c) >> 2);
+    if (VECTORS) return weights_vec4s_at((from + c) >> 2);
     uvec4 at = from + min(c + uvec4(0u, 1u, 2u, 3u), uvec4(channels - 1u));
     return vec4(weights_at(at.x), weights_at(at.y), weights_at(at.z), weights_at(at.w));
 }
@@ -88,9 +88,9 @@ vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
 }
 
 void main() {
-    uint fours = divide_up(out_channels, 4u), at = flat_invocation(), number = at / fours;
+    uint vec4s = divide_up(out_channels, 4u), at = flat_invocation(), number = at / vec4s;
     if (number >= tiles) return;
-    uint channel = (at - number * fours) * 4u;
+    uint channel = (at - number * vec4s) * 4u;
     Output target = output_of(channel);
     Tile tile = tile_of(number, tiles_down, tiles_across);
     ivec2 start = ivec2(tile.y, tile.x) - ivec2(pad_top, pad_left);
@@ -100,7 +100,7 @@ void main() {
     [[unroll]] for (uint y = 0; y < TALL; y++) {
         vec4 line[MOST];
         [[unroll]] for (uint x = 0; x < WIDE; x++)
-            line[x] = sums_at(sums_offset / 4u + (y * WIDE + x) * tiles * fours + at);
+            line[x] = sums_at(sums_offset / 4u + (y * WIDE + x) * tiles * vec4s + at);
         from_six_points(line);
         [[unroll]] for (uint x = 0; x < RIGHT; x++) values[y][x] = line[x];
     }

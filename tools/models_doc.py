@@ -22,7 +22,7 @@ from typing import Any
 
 from operations_doc import vulkan_types
 
-from nnvk.importers import dynamic_extents, idioms
+from nnvk.importers import decompositions, dynamic_extents
 from nnvk.importers.onnx import mappers as onnx_mappers
 from nnvk.importers.onnx import registry as onnx_registry
 from nnvk.importers.tflite import mappers as tflite_mappers
@@ -44,7 +44,13 @@ _GLUE = frozenset(
     }
 )
 """Operations that go between others to fit shapes and quantisations; named where nothing else is."""
-_READ = (idioms.__name__, dynamic_extents.__name__, onnx_mappers.__name__, tflite_mappers.__name__, tables.__name__)
+_READ = (
+    decompositions.__name__,
+    dynamic_extents.__name__,
+    onnx_mappers.__name__,
+    tflite_mappers.__name__,
+    tables.__name__,
+)
 """Packages and modules whose functions are looked into."""
 _HELPERS = {
     "reshape": (OperationCode.RESHAPE,),

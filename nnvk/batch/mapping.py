@@ -14,8 +14,8 @@ from nnvk.api import Device, DeviceTypeCode, get_devices
 from nnvk.base.checks import sequence
 from nnvk.batch import threads
 from nnvk.batch.failures import Failure, Failures
+from nnvk.batch.input_rows import Row, find_rows
 from nnvk.batch.results import Results
-from nnvk.batch.rows import Row, find_rows
 from nnvk.batch.task import Task
 
 ENGINES = ("threads", "ray")

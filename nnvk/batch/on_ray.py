@@ -14,7 +14,7 @@ import ray.data
 import ray.exceptions
 
 from nnvk.api import Device, DeviceTypeCode, NnapiError, ResultCode, get_devices
-from nnvk.batch.rows import Row
+from nnvk.batch.input_rows import Row
 from nnvk.batch.task import Answer, Task, Worker
 from nnvk.batch.threads import Batch
 

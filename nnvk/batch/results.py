@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.base.files import replacing
-from nnvk.batch.rows import Rows
+from nnvk.batch.input_rows import Rows
 from nnvk.inputs.arrays import BROKEN
 
 _ABOUT = "map.json"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnvk.api import Device, NnapiError, ResultCode, run
-from nnvk.batch.rows import Reader, Row
+from nnvk.batch.input_rows import Reader, Row
 from nnvk.importers import formats
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.images import Normalization, own_normalizations

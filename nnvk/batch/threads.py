@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
 from nnvk.api import Device
-from nnvk.batch.rows import Row
+from nnvk.batch.input_rows import Row
 from nnvk.batch.task import Answer, Task, Worker
 
 Batch = Sequence[Row]

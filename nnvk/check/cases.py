@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnvk.check.rows import TYPES
+from nnvk.check.model_rows import TYPES
 from nnvk.check.templates import filled, fits, on_all_types
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode

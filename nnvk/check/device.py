@@ -12,7 +12,7 @@ from nnvk.api import Device, ResultCode, get_devices
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status, failure, passed_or
 from nnvk.check.comparison import difference
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.demo.assets import MODELS, DemoModel, pictures
 from nnvk.demo.classify import classify
 from nnvk.demo.run import LEAST_ACCURACY, accuracy

@@ -1,4 +1,4 @@
-"""Rows of text (`nnvk.check.rows`) with a capital letter for whatever depends on the leading type.
+"""Rows of text (`nnvk.check.model_rows`) with a capital letter for whatever depends on the leading type.
 
 ``T`` is that type itself; the others are in `WORDS`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from nnvk.check.rows import code_of
+from nnvk.check.model_rows import code_of
 from nnvk.ops import registry
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode

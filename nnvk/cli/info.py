@@ -22,7 +22,7 @@ from nnvk.driver.vulkan import outline
 from nnvk.driver.vulkan.shaders.passes import DESCRIPTIONS
 from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
-from nnvk.insight.placement import compile_model, device_of_operations, memory_of_steps, strategies_of_operations
+from nnvk.insight.placement import compile_model, device_of_operations, memory_of_partitions, strategies_of_operations
 from nnvk.runtime.graphviz import to_dot
 from nnvk.types.operand import STEP_CODES, Shape
 
@@ -39,7 +39,7 @@ class Placed:
     device: str
     reason: str
     strategy: str
-    """How the device computes it, and by what that was chosen, where there are several ways."""
+    """How the device computes it, and by what that was chosen, where there are several candidates."""
 
 
 @takes_import_options
@@ -88,7 +88,7 @@ def command(
         with working("Compiling"):
             compilation = compile_model(imported.model, None)
             places, ways = device_of_operations(compilation), strategies_of_operations(compilation)
-            memory = memory_of_steps(compilation)
+            memory = memory_of_partitions(compilation)
     else:
         ways, memory = [""] * len(reasons), []
         if not any(reasons):
@@ -135,7 +135,9 @@ def _show_passes(path: Path | None, device: str | None, importing: Importing, js
     if path is not None:
         driver = find_vulkan_device(device)
         model = importing.load(path).model.frozen
-        applied = outline(model, driver.profile, driver.planner.library, driver.planner.winners.known)["passes"]
+        applied = outline(model, driver.profile, driver.planner.library, driver.planner.autotune_results.known)[
+            "passes"
+        ]
     content = [
         {"name": each.value, "description": text, "applied": applied.get(each.value)}
         for each, text in DESCRIPTIONS.items()

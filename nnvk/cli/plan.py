@@ -43,12 +43,12 @@ def command(
         raise ValueError("--profile and --device both say what to plan for: give one")
     check_writable(json_file)
     if profile_file is not None:
-        profile, winners = _read_profile(profile_file), None
+        profile, autotune_results = _read_profile(profile_file), None
     else:
         driver = _vulkan_device(device)
-        profile, winners = driver.profile, driver.planner.winners.known
+        profile, autotune_results = driver.profile, driver.planner.autotune_results.known
     imported = importing.load(path)
-    planned = outline(imported.model.frozen, profile, ShaderLibrary(), winners)
+    planned = outline(imported.model.frozen, profile, ShaderLibrary(), autotune_results)
     content = {"model": str(path), "profile": described(profile), **planned}
     deliver(json_file, content, lambda: _print(path, profile, planned))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnvk.base.text import dimensions, milliseconds, plural
 from nnvk.cli.lines import print_line
 from nnvk.cli.output import print_table
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.insight.profiling import Part, Profile
 
 LONGEST_LAYER = 24
@@ -20,13 +20,19 @@ def print_profiles(profiles: Sequence[Profile]) -> None:
         about = f"{profile.model} on {profile.device}"
         print_line(f"{about}: {milliseconds(profile.mean_ns)} ms of work, the mean of {plural(profile.runs, 'run')}")
         _print_parts(profile.parts)
-        if len(profile.steps) > 1:
+        if len(profile.partitions) > 1:
             rows = [
-                [str(place), step.device, str(len(step.operations)), milliseconds(step.mean_ns), f"{step.share:.1%}"]
-                for place, step in enumerate(profile.steps)
+                [
+                    str(place),
+                    partition.device,
+                    str(len(partition.operations)),
+                    milliseconds(partition.mean_ns),
+                    f"{partition.share:.1%}",
+                ]
+                for place, partition in enumerate(profile.partitions)
             ]
-            columns = ["step", "device", "ops", "ms", "share"]
-            print_table(columns, rows, title="Steps, by the host's clock", right="step ops ms share")
+            columns = ["partition", "device", "ops", "ms", "share"]
+            print_table(columns, rows, title="Partitions, by the host's clock", right="partition ops ms share")
 
 
 def layer_name(layer: Source | None) -> str:
@@ -36,7 +42,7 @@ def layer_name(layer: Source | None) -> str:
 
 
 def _print_parts(parts: Sequence[Part]) -> None:
-    has_steps, has_devices = len({part.step for part in parts}) > 1, len({part.device for part in parts}) > 1
+    has_partitions, has_devices = len({part.partition for part in parts}) > 1, len({part.device for part in parts}) > 1
     rows = [
         [
             "" if part.number is None else str(part.number),
@@ -44,12 +50,12 @@ def _print_parts(parts: Sequence[Part]) -> None:
             layer_name(part.layer),
             dimensions(part.dimensions) if part.number is not None else "",
             part.shader,
-            str(part.step) if has_steps else "",
+            str(part.partition) if has_partitions else "",
             part.device if has_devices else "",
             milliseconds(part.mean_ns),
             f"{part.share:.1%}",
         ]
         for part in parts
     ]
-    columns = ["#", "operation", "layer", "output", "shader", "step", "device", "ms", "share"]
-    print_table(columns, rows, right="# step ms share", optional="layer shader step device")
+    columns = ["#", "operation", "layer", "output", "shader", "partition", "device", "ms", "share"]
+    print_table(columns, rows, right="# partition ms share", optional="layer shader partition device")

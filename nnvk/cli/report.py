@@ -87,7 +87,7 @@ def _as_json(report: ModelReport) -> Mapping[str, Any]:
             {
                 **asdict(one.measurement),
                 "placement": dict(one.placement),
-                "steps": one.steps,
+                "partitions": one.partitions,
                 "memory": dict(one.memory),
                 "profile": asdict(one.profile),
                 "comparison": None if one.comparison is None else as_json(one.comparison),
@@ -103,7 +103,7 @@ def _print(reports: list[ModelReport]) -> None:
             report.title,
             one.measurement.device,
             f"{one.measurement.operations_on_device}/{one.measurement.operations}",
-            str(one.steps),
+            str(one.partitions),
             milliseconds(one.measurement.median_ns),
             megabytes(sum(one.memory.values())) if one.memory else "-",
             "-" if one.comparison is None else "no" if one.comparison.is_off else "yes",
@@ -111,6 +111,6 @@ def _print(reports: list[ModelReport]) -> None:
         for report in reports
         for one in report.devices
     ]
-    columns = ["model", "device", "ops", "steps", "median", "MB", "agrees"]
-    print_table(columns, rows, right="ops steps median MB")
+    columns = ["model", "device", "ops", "partitions", "median", "MB", "agrees"]
+    print_table(columns, rows, right="ops partitions median MB")
     print_line("Times in ms. agrees: with the CPU device's results, inside too.")

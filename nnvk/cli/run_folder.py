@@ -45,7 +45,7 @@ def run_folder(
             else:
                 places = Counter(device_of_operations(compilation))
                 row = {"model": name, "placement": dict(places), "first_execution_ns": elapsed}
-                done.append({**row, "steps": len(compilation.plan.steps)})
+                done.append({**row, "partitions": len(compilation.plan.partitions)})
             advance(name)
     failed = [{"model": what, "why": why} for what, why in failures.lines]
     deliver(json_file, {"seed": seed, "models": done, "failures": failed}, lambda: _print(done, failures))
@@ -57,9 +57,9 @@ def _print(done: Sequence[dict[str, Any]], failures: Failures) -> None:
         [
             one["model"],
             ", ".join(f"{count} on {name}" for name, count in one["placement"].items()),
-            str(one["steps"]),
+            str(one["partitions"]),
             milliseconds(one["first_execution_ns"]),
         ]
         for one in done
     ]
-    print_table(["model", "operations", "steps", "first ms"], rows, right="steps first_ms")
+    print_table(["model", "operations", "partitions", "first ms"], rows, right="partitions first_ms")

@@ -90,7 +90,9 @@ def _with_fallback(device: nnvk.Device) -> list[nnvk.Device]:
 def _placements(compilation: nnvk.Compilation) -> tuple[Placement, ...]:
     """Where each operation runs, in the model's order."""
     model = compilation.model
-    device_of = {number: step.device.name for step in compilation.steps for number in step.operations}
+    device_of = {
+        number: partition.device.name for partition in compilation.partitions for number in partition.operations
+    }
     return tuple(
         Placement(operation.code.name, model.operands[operation.outputs[0]].type.dimensions, device_of[number])
         for number, operation in enumerate(model.operations)

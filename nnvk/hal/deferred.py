@@ -68,7 +68,8 @@ _workers = _Workers()
 def in_background(work: Callable[[], None]) -> None:
     """Call ``work``, which must not raise, on a thread of its own; returns at once.
 
-    Not from finalisers: `nnvk.hal.leave_dropped` is for them. RESOURCE_EXHAUSTED_TRANSIENT: no thread can be started.
+    Not from finalisers: `nnvk.hal.leave_detached_work` is for them. RESOURCE_EXHAUSTED_TRANSIENT: no thread can be
+    started.
     """
     _workers.submit(work)
 

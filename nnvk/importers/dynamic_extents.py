@@ -16,10 +16,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Value
-from nnvk.importers.idioms.moving import axis_of
+from nnvk.importers.graph_builder import MAX_RANK, Value
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.operand import Shape
 

@@ -1,4 +1,4 @@
-"""The emitter that mappers of all formats add operations with, and idioms that many of them share."""
+"""The emitter that mappers of all formats add operations with, and decompositions that many of them share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.importers.bounds import INT32, of_array, within
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
+from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ranks import add
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.constant import Constant, QuantisedConstant

@@ -14,7 +14,7 @@ from nnvk.base.checks import sequence
 from nnvk.base.errors import bad_data
 from nnvk.base.text import printable
 from nnvk.importers.errors import NAME_SHOWN
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.runtime.inputs import Inputs, as_array, in_order
 from nnvk.types.operand import STEP_CODES, Shape

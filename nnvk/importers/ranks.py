@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value
+from nnvk.importers.graph_builder import MAX_RANK, Argument, Graph, Value
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 from nnvk.types.operand import OperandType, Shape

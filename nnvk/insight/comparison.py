@@ -10,7 +10,7 @@ import numpy as np
 
 from nnvk.api import Device
 from nnvk.base.errors import bad_data
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.importers.ports import ImportedModel
 from nnvk.inputs.randoms import random_ports
 from nnvk.insight.engines import Engine, OnDevice, Values

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, tostring
 from nnvk import __version__
 from nnvk.api import Device
 from nnvk.base.text import dimensions, megabytes, milliseconds, plural, printable
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.insight.comparison import Comparison, Difference
 from nnvk.insight.drawing import Bar, Chart
 from nnvk.insight.profiling import Profile
@@ -79,7 +79,7 @@ def _summary(models: Sequence[ModelReport]) -> Element:
         "model",
         "device",
         "ops on it",
-        "steps",
+        "partitions",
         "compile ms",
         "median ms",
         "90 % ms",
@@ -92,7 +92,7 @@ def _summary(models: Sequence[ModelReport]) -> Element:
             _tag("a", printable(model.title, _LONGEST), href=f"#model-{number}"),
             one.measurement.device,
             f"{one.measurement.operations_on_device}/{one.measurement.operations}",
-            str(one.steps),
+            str(one.partitions),
             milliseconds(one.measurement.compile_ns),
             milliseconds(one.measurement.median_ns),
             milliseconds(one.measurement.p90_ns),
@@ -154,13 +154,19 @@ def _times(key: str, profile: Profile) -> Iterator[Element]:
     rows = [(_layer(layer), milliseconds(time), f"{share:.1%}") for layer, time, share in layers]
     table = _table(f"layers-{key}", "Time by layer", ["layer", "ms", "share"], rows, numbers=(1, 2))
     yield _tag("details", _tag("summary", plural(len(layers), "layer")), table)
-    if len(profile.steps) > 1:
-        steps = [
-            (str(place), step.device, str(len(step.operations)), milliseconds(step.mean_ns), f"{step.share:.1%}")
-            for place, step in enumerate(profile.steps)
+    if len(profile.partitions) > 1:
+        partitions = [
+            (
+                str(place),
+                partition.device,
+                str(len(partition.operations)),
+                milliseconds(partition.mean_ns),
+                f"{partition.share:.1%}",
+            )
+            for place, partition in enumerate(profile.partitions)
         ]
-        columns = ["step", "device", "ops", "ms", "share"]
-        yield _table(f"steps-{key}", "Steps, by the host's clock", columns, steps, numbers=(0, 2, 3, 4))
+        columns = ["partition", "device", "ops", "ms", "share"]
+        yield _table(f"partitions-{key}", "Partitions, by the host's clock", columns, partitions, numbers=(0, 2, 3, 4))
 
 
 def _accuracy(key: str, comparison: Comparison) -> Iterator[Element]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Step, get_devices
+from nnvk.api import Compilation, Device, DeviceTypeCode, Model, Partition, get_devices
 from nnvk.base.text import plural
 from nnvk.hal import MemoryUse
 
@@ -34,9 +34,11 @@ def prepare(model: Model, device: Device) -> tuple[Compilation, bool]:
 def device_of_operations(compilation: Compilation) -> list[str]:
     """The name of the device that runs each operation of the model."""
     names = {
-        number: step.device.name if isinstance(step, Step) else "runtime"  # control flow whose models are shared out
-        for step in compilation.plan.steps
-        for number in step.operations
+        number: partition.device.name
+        if isinstance(partition, Partition)
+        else "runtime"  # control flow whose models are shared out
+        for partition in compilation.plan.partitions
+        for number in partition.operations
     }
     return [names[number] for number in range(len(compilation.model.operations))]
 
@@ -44,24 +46,24 @@ def device_of_operations(compilation: Compilation) -> list[str]:
 def strategies_of_operations(compilation: Compilation) -> list[str]:
     """How devices run each operation of the model, as far as they say."""
     described = [""] * len(compilation.model.operations)
-    for step in compilation.plan.steps:
-        if isinstance(step, Step):
-            said = step.device.driver.describe_operations(step.part.model)
-            for number, description in zip(step.operations, said, strict=True):
+    for partition in compilation.plan.partitions:
+        if isinstance(partition, Partition):
+            said = partition.device.driver.describe_operations(partition.part.model)
+            for number, description in zip(partition.operations, said, strict=True):
                 described[number] = description
     return described
 
 
-def memory_of_steps(compilation: Compilation) -> list[tuple[str, MemoryUse]]:
-    """The devices of the steps that say what an execution needs for activations, and that."""
+def memory_of_partitions(compilation: Compilation) -> list[tuple[str, MemoryUse]]:
+    """The devices of the partitions that say what an execution needs for activations, and that."""
     uses = [
-        (step.device.name, step.device.driver.describe_memory(step.part.model))
-        for step in compilation.plan.steps
-        if isinstance(step, Step)
+        (partition.device.name, partition.device.driver.describe_memory(partition.part.model))
+        for partition in compilation.plan.partitions
+        if isinstance(partition, Partition)
     ]
     return [(device, use) for device, use in uses if use is not None]
 
 
 def placement(compilation: Compilation) -> str:
     """Where the operations run, in a few words."""
-    return f"{compilation.plan.summary}, in {plural(len(compilation.steps), 'step')}"
+    return f"{compilation.plan.summary}, in {plural(len(compilation.partitions), 'partition')}"

@@ -1,4 +1,4 @@
-"""Where a model's time goes on a device: by operation, by layer, by step."""
+"""Where a model's time goes on a device: by operation, by layer, by partition."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.api import Compilation, Device, DeviceTypeCode, Step, get_devices
+from nnvk.api import Compilation, Device, DeviceTypeCode, Partition, get_devices
 from nnvk.api import run as run_compilation
 from nnvk.base import tracing
 from nnvk.base.tracing import Span
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.insight.limits import Limits
 
 PARTS = ("gpu", "cpuexe")
@@ -34,23 +34,23 @@ class Part:
     shader: str
     """Empty on the CPU."""
     device: str
-    step: int
-    """Position of the step that it is part of."""
+    partition: int
+    """Position of the partition that it is part of."""
     mean_ns: int
     share: float
     """The share of the time of all parts, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
-    """A step: operations that one device runs together, or an IF or WHILE that the runtime decides on."""
+class PartitionTime:
+    """A partition: operations that one device runs together, or an IF or WHILE that the runtime decides on."""
 
     device: str
     operations: tuple[int, ...]
     mean_ns: int
     """By the host's clock, with what the device does not compute in: copies, and waiting for it."""
     share: float
-    """The share of the time of all steps, 0 to 1."""
+    """The share of the time of all partitions, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Profile:
     """Work on operations in one execution."""
     parts: tuple[Part, ...]
     """Those that take longest first."""
-    steps: tuple[StepTime, ...]
+    partitions: tuple[PartitionTime, ...]
     """In the order of execution."""
 
     def by_layer(self) -> list[tuple[Source | None, int, float]]:
@@ -91,65 +91,65 @@ def take_profile(
     spent: Counter[tuple[int | None, str, tuple[int, ...], Source | None, str, str, int]] = Counter()
     times: Counter[int] = Counter()
     names = _Names(compilation, sources)
-    for place, span, works in _by_step(trace.spans, names):
+    for place, span, works in _by_partition(trace.spans, names):
         times[place] += span.duration_ns
         for work, number, time in works:
             spent[names.key(place, work, number)] += time
-    total, in_steps = sum(spent.values()) or 1, sum(times.values()) or 1
+    total, in_partitions = sum(spent.values()) or 1, sum(times.values()) or 1
     parts = tuple(
         Part(*key, time // runs, time / total) for key, time in sorted(spent.items(), key=lambda item: -item[1])
     )
-    steps = tuple(
-        StepTime(names.device(place), step.operations, times[place] // runs, times[place] / in_steps)
-        for place, step in enumerate(compilation.plan.steps)
+    partitions = tuple(
+        PartitionTime(names.device(place), partition.operations, times[place] // runs, times[place] / in_partitions)
+        for place, partition in enumerate(compilation.plan.partitions)
     )
-    return Profile(title, device.name, runs, total // runs, parts, steps)
+    return Profile(title, device.name, runs, total // runs, parts, partitions)
 
 
 class _Names:
     """The names that a plan has for the numbers of spans."""
 
     def __init__(self, compilation: Compilation, sources: Sequence[Source | None]) -> None:
-        self._steps = compilation.plan.steps
+        self._partitions = compilation.plan.partitions
         self._sources = sources
-        self._places = {step.operations[0]: place for place, step in enumerate(self._steps)}
+        self._places = {partition.operations[0]: place for place, partition in enumerate(self._partitions)}
         cpus = (device.name for device in get_devices() if device.type is DeviceTypeCode.CPU)
         self._cpu = next(cpus, "cpu")
 
     def place(self, first: int) -> int:
-        """The position of the step whose first operation is at ``first``."""
+        """The position of the partition whose first operation is at ``first``."""
         return self._places[first]
 
     def device(self, place: int) -> str:
-        """Who runs a step."""
-        step = self._steps[place]
-        return step.device.name if isinstance(step, Step) else "runtime"
+        """Who runs a partition."""
+        partition = self._partitions[place]
+        return partition.device.name if isinstance(partition, Partition) else "runtime"
 
     def key(
         self, place: int, work: Span, number: int | None
     ) -> tuple[int | None, str, tuple[int, ...], Source | None, str, str, int]:
         """The key that the time of a span is counted under: `Part`'s fields but for times."""
-        step = self._steps[place]
+        partition = self._partitions[place]
         if number is not None:
-            number = step.operations[number] if isinstance(step, Step) else step.operations[0]
+            number = partition.operations[number] if isinstance(partition, Partition) else partition.operations[0]
         layer = self._sources[number] if number is not None and number < len(self._sources) else None
         operation = work.details.get("code", work.name)
         shape = tuple(work.details.get("dimensions", ()))
         if work.category == "gpu":
             return number, operation, shape, layer, work.name, work.lane, place
-        is_cpu = isinstance(step, Step) and step.device.type is DeviceTypeCode.CPU
+        is_cpu = isinstance(partition, Partition) and partition.device.type is DeviceTypeCode.CPU
         return number, operation, shape, layer, "", self.device(place) if is_cpu else self._cpu, place
 
 
 _Work = tuple[Span, int | None, int]
-"""A span, the operation of the step that it is for, and nanoseconds without those of spans inside it."""
+"""A span, the operation of the partition that it is for, and nanoseconds without those of spans inside it."""
 
 
-def _by_step(spans: Sequence[Span], names: _Names) -> Iterator[tuple[int, Span, list[_Work]]]:
-    """For each execution of a step its position, its span and the work in it.
+def _by_partition(spans: Sequence[Span], names: _Names) -> Iterator[tuple[int, Span, list[_Work]]]:
+    """For each execution of a partition its position, its span and the work in it.
 
-    Spans come in the order of their ends, and a step's work before it. A step within control flow of the runtime is a
-    part of that.
+    Spans come in the order of their ends, and a partition's work before it. A partition within control flow of the
+    runtime is a part of that.
     """
     controls = [span for span in spans if span.category == "control"]
     pending: list[Span] = []
@@ -157,7 +157,7 @@ def _by_step(spans: Sequence[Span], names: _Names) -> Iterator[tuple[int, Span, 
     for span in spans:
         if span.category in PARTS:
             pending.append(span)
-        elif span.category == "step":
+        elif span.category == "partition":
             works, pending = list(_own_times(pending)), []
             if any(_contains(control, span) for control in controls):
                 inside += works
@@ -169,7 +169,7 @@ def _by_step(spans: Sequence[Span], names: _Names) -> Iterator[tuple[int, Span, 
 
 
 def _own_times(spans: Sequence[Span]) -> Iterator[_Work]:
-    """Each span of a step with the time that none inside it has; those inside an IF or WHILE belong to that."""
+    """Each span of a partition with the time that none inside it has; those inside an IF or WHILE belong to that."""
     around: list[tuple[Span, int | None]] = []
     own = {id(span): span.duration_ns for span in spans}
     found: list[tuple[Span, int | None]] = []

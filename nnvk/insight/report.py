@@ -25,7 +25,7 @@ class OnDevice:
     profile: Profile
     placement: Mapping[str, int]
     """How many operations each device runs; one that this device does not is run by another."""
-    steps: int
+    partitions: int
     """Parts that devices run in turn."""
     memory: Mapping[str, int]
     """Bytes on the devices, by what they are for; empty where drivers don't say."""
@@ -61,7 +61,7 @@ def examine(title: str, imported: ImportedModel, device: Device, reference: Devi
         measurement,
         profile,
         dict(Counter(device_of_operations(compilation))),
-        len(compilation.plan.steps),
+        len(compilation.plan.partitions),
         memory_of(compilation),
         None if device is reference else compare(imported, device, reference),
     )
@@ -80,8 +80,8 @@ def model_report(title: str, nbytes: int, imported: ImportedModel, devices: Sequ
 
 
 def memory_of(compilation: Compilation) -> dict[str, int]:
-    """Bytes that the steps hold on their devices, by what they are for."""
+    """Bytes that the partitions hold on their devices, by what they are for."""
     total: Counter[str] = Counter()
-    for step in compilation.steps:
-        total.update(step.prepared.memory_bytes())
+    for partition in compilation.partitions:
+        total.update(partition.prepared.memory_bytes())
     return dict(total)

@@ -164,18 +164,18 @@ def _bind_outputs(
 
 
 def _choose(definition: OpDef, operation: Operation, operands: Sequence[Operand]) -> tuple[Signature, OperandCode]:
-    """The first overload that fits, else the complaint of the one that fitted furthest."""
+    """The first overload that fits, else the problem of the one that fitted furthest."""
     count = len(operation.inputs)
     if len(definition.signatures) > 1 and not any(each.takes(count) for each in definition.signatures):
         raise bad_data(f"{operation}: expected {_counts(definition.signatures)} inputs, got {count}")
-    furthest, complaint = -2, ""
+    furthest, problem = -2, ""
     for signature in definition.signatures:
         matched, leading, reason = _match(definition, signature, operation, operands)
         if not reason:
             return signature, leading
         if matched > furthest:
-            furthest, complaint = matched, reason
-    raise bad_data(f"{operation}: {complaint}")
+            furthest, problem = matched, reason
+    raise bad_data(f"{operation}: {problem}")
 
 
 def _match(

@@ -9,7 +9,7 @@ import numpy as np
 from nnvk.base.checks import instance, shown, whole
 from nnvk.base.errors import bad_data
 from nnvk.ops.registry import compatible
-from nnvk.runtime.graph import as_array, check_dtype, check_shape
+from nnvk.runtime.model_checks import as_array, check_dtype, check_shape
 from nnvk.types.operand import OperandType
 from nnvk.types.request import LONGEST_NS
 

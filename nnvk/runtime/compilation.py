@@ -15,7 +15,7 @@ from nnvk.base.settings import settings
 from nnvk.base.text import plural
 from nnvk.runtime.arguments import duration
 from nnvk.runtime.devices import Device, check_distinct, get_devices
-from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Step
+from nnvk.runtime.execution_plan import Cache, ExecutionPlan, ExecutionPlanner, Partition
 from nnvk.runtime.model import Model
 from nnvk.types import model as frozen
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN, DeviceTypeCode, PreferenceCode, PriorityCode
@@ -55,7 +55,7 @@ class Compilation:
     def __repr__(self) -> str:
         if self._plan is None:
             return f"<nnvk.Compilation {'that failed' if self._finish_called else 'not finished'}: {self._model!r}>"
-        return f"<nnvk.Compilation of {plural(len(self._plan.steps), 'step')}: {self._plan.summary}>"
+        return f"<nnvk.Compilation of {plural(len(self._plan.partitions), 'partition')}: {self._plan.summary}>"
 
     # --- before finish -------------------------------------------------------------------------------------------
 
@@ -149,31 +149,31 @@ class Compilation:
 
         (``ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput``.)
         """
-        return self._preferred("input", index, lambda step: step.prepared.preferred_alignment)
+        return self._preferred("input", index, lambda partition: partition.prepared.preferred_alignment)
 
     def get_preferred_memory_alignment_for_output(self, index: int) -> int:
         """Bytes to which output ``index`` is best aligned, a power of 2.
 
         (``ANeuralNetworksCompilation_getPreferredMemoryAlignmentForOutput``.)
         """
-        return self._preferred("output", index, lambda step: step.prepared.preferred_alignment)
+        return self._preferred("output", index, lambda partition: partition.prepared.preferred_alignment)
 
     def get_preferred_memory_padding_for_input(self, index: int) -> int:
         """Bytes of which the size of input ``index`` is best a multiple, a power of 2.
 
         (``ANeuralNetworksCompilation_getPreferredMemoryPaddingForInput``.)
         """
-        return self._preferred("input", index, lambda step: step.prepared.preferred_padding)
+        return self._preferred("input", index, lambda partition: partition.prepared.preferred_padding)
 
     def get_preferred_memory_padding_for_output(self, index: int) -> int:
         """Bytes of which the size of output ``index`` is best a multiple, a power of 2.
 
         (``ANeuralNetworksCompilation_getPreferredMemoryPaddingForOutput``.)
         """
-        return self._preferred("output", index, lambda step: step.prepared.preferred_padding)
+        return self._preferred("output", index, lambda partition: partition.prepared.preferred_padding)
 
-    def _preferred(self, what: str, index: int, of: Callable[[Step], int]) -> int:
-        """The largest that any step with this input or output prefers."""
+    def _preferred(self, what: str, index: int, of: Callable[[Partition], int]) -> int:
+        """The largest that any partition with this input or output prefers."""
         plan, index = self.plan, whole(f"the {what}'s index", index)
         operands = self._model.inputs if what == "input" else self._model.outputs
         if not 0 <= index < len(operands):
@@ -181,9 +181,10 @@ class Compilation:
         operand = operands[index]
         return max(
             (
-                of(step)
-                for step in plan.steps
-                if isinstance(step, Step) and operand in (step.part.inputs if what == "input" else step.part.outputs)
+                of(partition)
+                for partition in plan.partitions
+                if isinstance(partition, Partition)
+                and operand in (partition.part.inputs if what == "input" else partition.part.outputs)
             ),
             default=1,
         )
@@ -201,7 +202,7 @@ class Compilation:
         return self._plan is not None
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def partitions(self) -> tuple[Partition, ...]:
         """The parts of the model that devices have prepared, including those inside control flow."""
         return tuple(self.plan.leaves())
 

@@ -146,7 +146,7 @@ class DeviceMemory(Memory):
     def _allocate(self) -> IBuffer | None:
         """Memory of the one device that all roles are on, or None."""
         singles = [compilation.plan.single for compilation, _ in self._roles.values()]
-        devices = {id(step.device): step.device for step in singles if step is not None}
+        devices = {id(partition.device): partition.device for partition in singles if partition is not None}
         if len(devices) != 1 or None in singles:
             _log.debug("device memory on the host: its roles are on %d devices", len(devices))
             return None

@@ -15,7 +15,7 @@ from nnvk.base.checks import LARGEST_DESCRIPTOR, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
 from nnvk.base.limits import poll
 from nnvk.base.log import logger
-from nnvk.hal import IFencedExecution, expect_dropped, in_background, leave_dropped
+from nnvk.hal import IFencedExecution, expect_detached_work, in_background, leave_detached_work
 from nnvk.types.request import ExecutionResult, is_unlimited
 
 _log = logger("execution")
@@ -46,7 +46,7 @@ class Event:
         self._done = False
         self._error: Exception | None = None
         if not isinstance(fence, _SyncFence):
-            expect_dropped()
+            expect_detached_work()
         self._lock = forks.lock()
 
     @classmethod
@@ -128,7 +128,7 @@ class Event:
             return
         finish = partial(_finish_quietly, self._finish, self.fence)
         # What a fenced one waits for may be anybody's and never come: nothing shall wait for its end.
-        leave_dropped(finish, in_order=not self._has_sync_fence)
+        leave_detached_work(finish, in_order=not self._has_sync_fence)
 
 
 def _finish_quietly(finish: Callable[[IFencedExecution], None], fence: IFencedExecution) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from nnvk.base import forks, tracing
 from nnvk.base.checks import flag, instance, instances, member, whole
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driver_error, op_failed
-from nnvk.hal import IFencedExecution, settle_dropped
+from nnvk.hal import IFencedExecution, settle_detached_work
 from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
 from nnvk.runtime.burst import Burst
@@ -19,7 +19,7 @@ from nnvk.runtime.compilation import Compilation
 from nnvk.runtime.device_memory import DeviceMemory
 from nnvk.runtime.event import Event
 from nnvk.runtime.memory import Memory, check_aligned
-from nnvk.runtime.steps import BoundPlan
+from nnvk.runtime.plan_executor import BoundPlan
 from nnvk.types.codes import DurationCode
 from nnvk.types.operand import OperandType, Shape
 from nnvk.types.request import (
@@ -304,9 +304,9 @@ class Execution:
 
     def _begin(self, turn: object) -> None:
         """Whose turn it is, is known to all from here on, wherever Ctrl-C may come."""
-        settle_dropped(own=True)  # what this thread has started before and let go may write what is read now
+        settle_detached_work(own=True)  # what this thread has started before and let go may write what is read now
         if self._state is _State.COMPUTATION:
-            settle_dropped()
+            settle_detached_work()
         with self._lock:
             if self._state is _State.COMPUTATION:
                 raise bad_state("the execution is under way")
@@ -435,7 +435,7 @@ class Execution:
 
     def _check_completed(self, call: str) -> None:
         if self._state is _State.COMPUTATION:
-            settle_dropped()
+            settle_detached_work()
         if self._state is not _State.COMPLETED:
             raise bad_state(f"{call}: the execution is {self._state.value}")
 

@@ -17,21 +17,21 @@ from nnvk.base.text import plural
 from nnvk.hal import IPreparedModel, Support
 from nnvk.ops.flow import referenced_models
 from nnvk.runtime.devices import Device, supported_operations
-from nnvk.runtime.partitioner import RUNTIME, assign, partition
+from nnvk.runtime.partitioner import RUNTIME, assign, partition_model
 from nnvk.types.extract import Extract, extract
 from nnvk.types.model import Model, Operation
 from nnvk.types.request import PrepareOptions
 
 _log = logger("compilation")
 _SHOWN = 4
-"""Operations that the description of a step names."""
+"""Operations that the description of a partition names."""
 
 Backup = Callable[[], IPreparedModel]
-"""Prepares a step on another device, once."""
+"""Prepares a partition on another device, once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Partition:
     """A part of the model, prepared by one device."""
 
     device: Device
@@ -45,11 +45,11 @@ class Step:
     def __repr__(self) -> str:
         names = [str(operation) for operation in self.part.model.operations]
         shown = ", ".join([*names[:_SHOWN], "..."] if len(names) > _SHOWN else names)
-        return f"<nnvk.Step on {self.device.name}: {plural(len(names), 'operation')} ({shown})>"
+        return f"<nnvk.Partition on {self.device.name}: {plural(len(names), 'operation')} ({shown})>"
 
 
 @dataclass(frozen=True, slots=True)
-class ControlStep:
+class ControlFlowPartition:
     """An IF or WHILE whose models run on other devices than could run it whole: the runtime makes the decisions."""
 
     operations: tuple[int, ...]
@@ -64,43 +64,45 @@ class ControlStep:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """How a model is executed: its steps, in order."""
+    """How a model is executed: its partitions, in order."""
 
     model: Model
-    steps: tuple[Step | ControlStep, ...]
+    partitions: tuple[Partition | ControlFlowPartition, ...]
 
     @property
-    def single(self) -> Step | None:
-        """The step that is the whole model, if it is one."""
-        first = self.steps[0] if len(self.steps) == 1 else None
-        return first if isinstance(first, Step) else None
+    def single(self) -> Partition | None:
+        """The partition that is the whole model, if it is one."""
+        first = self.partitions[0] if len(self.partitions) == 1 else None
+        return first if isinstance(first, Partition) else None
 
     def __repr__(self) -> str:
-        return f"<plan of {plural(len(self.steps), 'step')}: {self.summary}>"
+        return f"<plan of {plural(len(self.partitions), 'partition')}: {self.summary}>"
 
     @property
     def summary(self) -> str:
         """How many operations run where: ``10 operations on vulkan-0, 1 on nnapi-reference``."""
         counts = Counter[str]()
-        for step in self.steps:
-            counts[step.device.name if isinstance(step, Step) else "the runtime"] += len(step.operations)
+        for partition in self.partitions:
+            counts[partition.device.name if isinstance(partition, Partition) else "the runtime"] += len(
+                partition.operations
+            )
         (first, most), *others = counts.most_common() or [("no device", 0)]
         return ", ".join([f"{plural(most, 'operation')} on {first}", *(f"{count} on {name}" for name, count in others)])
 
-    def leaves(self) -> list[Step]:
-        """All prepared steps, those of control flow's models too: of a model that is referred to twice, once."""
-        found: list[Step] = []
+    def leaves(self) -> list[Partition]:
+        """All prepared partitions, those of control flow's models too: of a model that is referred to twice, once."""
+        found: list[Partition] = []
         seen: set[int] = set()
 
         def gather(plan: ExecutionPlan) -> None:
             if id(plan) in seen:
                 return
             seen.add(id(plan))
-            for step in plan.steps:
-                if isinstance(step, Step):
-                    found.append(step)
+            for partition in plan.partitions:
+                if isinstance(partition, Partition):
+                    found.append(partition)
                 else:
-                    for model in step.plans:
+                    for model in partition.plans:
                         gather(model)
 
         gather(self)
@@ -115,7 +117,7 @@ class Cache:
     token: bytes
 
     def entry(self, device: Device, part: Sequence[int], nested: str) -> Path:
-        """The file for one step: another device, driver version or partition is another file."""
+        """The file for one partition: another device, driver version or partition is another file."""
         key = hashlib.sha256(self.token)
         for text in (device.name, device.version, nested, *map(str, part)):
             key.update(text.encode() + b"\0")
@@ -153,13 +155,13 @@ class ExecutionPlanner:
         except NnapiError as error:
             raise NnapiError(error.code, error.reason + self._why(support)) from None
         split = {number for number, assigned in enumerate(device_of) if self._is_split(model, number, assigned)}
-        steps: list[Step | ControlStep] = []
-        for cut in partition(model, device_of, split):
+        partitions: list[Partition | ControlFlowPartition] = []
+        for cut in partition_model(model, device_of, split):
             if cut.operations[0] in split:
-                steps.append(self._control(model, cut.operations[0], nested))
+                partitions.append(self._control(model, cut.operations[0], nested))
             else:
-                steps.append(self._step(model, self.devices[cut.device], cut.operations, nested))
-        return ExecutionPlan(model, tuple(steps))
+                partitions.append(self._partition(model, self.devices[cut.device], cut.operations, nested))
+        return ExecutionPlan(model, tuple(partitions))
 
     def _answers(self, model: Model) -> list[list[Support]]:
         """Return each device's support of each operation."""
@@ -169,7 +171,7 @@ class ExecutionPlanner:
             self._support[model] = known
         return known
 
-    def _step(self, model: Model, device: Device, operations: tuple[int, ...], nested: str) -> Step:
+    def _partition(self, model: Model, device: Device, operations: tuple[int, ...], nested: str) -> Partition:
         whole = len(operations) == len(model.operations)
         part = Extract(model, model.inputs, model.outputs) if whole else extract(model, operations)
         if self.options.deadline_ns is not None and time.monotonic_ns() > self.options.deadline_ns:
@@ -186,7 +188,7 @@ class ExecutionPlanner:
             assert self.fallback is not None
             device, backup = self.fallback, None
         _log.debug("%s runs %s", device.name, [str(operation) for operation in part.model.operations])
-        return Step(device, operations, part, prepared, backup)
+        return Partition(device, operations, part, prepared, backup)
 
     def _backup(self, device: Device, part: Extract) -> Backup | None:
         fallback = self.fallback
@@ -194,13 +196,13 @@ class ExecutionPlanner:
             return None
         return functools.cache(lambda: fallback.driver.prepare_model(part.model, self.options))
 
-    def _control(self, model: Model, number: int, nested: str) -> ControlStep:
+    def _control(self, model: Model, number: int, nested: str) -> ControlFlowPartition:
         operation = model.operations[number]
         first, second = (
             self._plan(referenced, f"{nested}/{number}.{position}")
             for position, referenced in enumerate(referenced_models(model, operation))
         )
-        return ControlStep((number,), operation, (first, second))
+        return ControlFlowPartition((number,), operation, (first, second))
 
     def _is_split(self, model: Model, number: int, assigned: int) -> bool:
         """Whether a control flow operation is taken apart: no device runs it, or a preferred one runs some of it."""
@@ -221,7 +223,7 @@ class ExecutionPlanner:
 
 
 def _taken_over(device: Device, backup: Backup | None, error: Exception) -> IPreparedModel:
-    """The step prepared by another device after ``device`` has failed. Raises the error where there is none."""
+    """The partition prepared by another device after ``device`` has failed. Raises the error where there is none."""
     failure = driver_error(f"{device.name} fails to prepare", error)
     if backup is None:
         raise failure

@@ -12,7 +12,7 @@ from nnvk.base.errors import bad_data, bad_state
 from nnvk.base.log import logger
 from nnvk.base.text import plural
 from nnvk.hal import Support
-from nnvk.runtime import graph
+from nnvk.runtime import model_checks
 from nnvk.runtime.devices import Device, check_distinct, supported_operations
 from nnvk.runtime.memory import Memory, check_aligned
 from nnvk.types import model as frozen
@@ -83,12 +83,12 @@ class Model:
             return
         type_ = self._constant_type(index)
         if isinstance(value, DeferredConstant):
-            self._values[index] = graph.checked(value, type_, f"operand {index}")
+            self._values[index] = model_checks.checked(value, type_, f"operand {index}")
             return
-        data = graph.as_array(value, type_, f"operand {index}")
+        data = model_checks.as_array(value, type_, f"operand {index}")
         if data.nbytes <= MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES:
             data = data.copy()
-        self._values[index] = graph.read_only(data)
+        self._values[index] = model_checks.read_only(data)
 
     def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
         """Make an operand a constant that lies in a memory (``ANeuralNetworksModel_setOperandValueFromMemory``).
@@ -103,7 +103,7 @@ class Model:
         what = f"operand {index}"
         view = memory.slice(offset, length)
         check_aligned(what, type_, offset)
-        self._values[index] = graph.read_only(graph.as_array(view, type_, what))
+        self._values[index] = model_checks.read_only(model_checks.as_array(view, type_, what))
 
     def set_operand_value_from_model(self, index: int, value: Model) -> None:
         """Make an operand refer to a finished model (``ANeuralNetworksModel_setOperandValueFromModel``).
@@ -226,7 +226,7 @@ class Model:
         self._finish_called = True
         if self._inputs is None:
             raise bad_data("a model needs an output: identify_inputs_and_outputs was not called")
-        checked = graph.freeze(
+        checked = model_checks.freeze(
             self._types, self._values, self._subgraphs, self._operations, self._inputs, self._outputs, self._relaxed
         )
         self._frozen = replace(checked, input_names=self._input_names)

@@ -1,4 +1,4 @@
-"""Which device runs which operations: pure functions from a model and the devices' answers to steps."""
+"""Which device runs which operations: pure functions from a model and the devices' answers to partitions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def assign(model: Model, supported: Sequence[Sequence[bool]]) -> list[int]:
     return device_of
 
 
-def partition(model: Model, device_of: Sequence[int], alone: Collection[int] = ()) -> list[Cut]:
-    """Cut a model into as few steps as its graph allows, each operation on its device.
+def partition_model(model: Model, device_of: Sequence[int], alone: Collection[int] = ()) -> list[Cut]:
+    """Cut a model into as few partitions as its graph allows, each operation on its device.
 
-    A step takes everything that is ready on its device before another device comes to turn; operations in ``alone``
-    get steps of their own.
+    A partition takes everything that is ready on its device before another device comes to turn; operations in
+    ``alone`` get partitions of their own.
     """
     starts = sorted(set(device_of))
     plans = [_schedule(model, device_of, alone, start) for start in starts]
@@ -50,7 +50,7 @@ def partition(model: Model, device_of: Sequence[int], alone: Collection[int] = (
 
 
 def _schedule(model: Model, device_of: Sequence[int], alone: Collection[int], current: int) -> list[Cut]:
-    """The steps where device ``current`` has the first turn."""
+    """The partitions where device ``current`` has the first turn."""
     writer = {index: number for number, operation in enumerate(model.operations) for index in operation.outputs}
     missing = [{writer[index] for index in operation.inputs if index in writer} for operation in model.operations]
     readers: list[list[int]] = [[] for _ in model.operations]

@@ -20,8 +20,8 @@ from nnvk.api import (
 )
 from nnvk.base.lanes import OK, SUCCESS, Handler, Reply, Session, failure
 from nnvk.base.packets import Descriptors, Reader, Writer
+from nnvk.serve.function_rows import operand_type, table_handlers
 from nnvk.serve.protocol import Request
-from nnvk.serve.rows import operand_type, table_handlers
 from nnvk.types.codes import BYTE_SIZE_OF_CACHE_TOKEN
 
 _SMALL = failure(NnapiError(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "the output's buffer is too small"))

@@ -8,7 +8,7 @@
 #include "divide.glsl"
 
 layout(constant_id = 3) const bool CONTIGUOUS = true;     // both tensors have the output's shape
-layout(constant_id = 4) const bool ROWS = false;          // the innermost dimension comes in whole fours,
+layout(constant_id = 4) const bool ROWS = false;          // the innermost dimension comes in whole vec4s,
 layout(constant_id = 5) const bool LHS_SPREAD = false;    // through which this tensor has one element
 layout(constant_id = 6) const bool RHS_SPREAD = false;
 

@@ -2,7 +2,7 @@
 // cell makes of its input and of its state. Where BEHIND, a row is of two tensors, one behind the other. A workgroup
 // computes 32 columns of a row, four for each invocation along x; those along y share K out and add up in the end.
 //
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp says: a
 // workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
 //
 // Bytes are multiplied as they are, and zero points come in at the end: sum (a - za) (w - zw) is sum a w - zw sum a +
@@ -57,12 +57,12 @@ struct Raw {
     uvec4 products;
     uint inputs;
     uvec4 weights;    // unless what is due is known
-    uint fours;
+    uint vec4s;
 };
 
 // Less zero points.
 ivec4 settled(Raw raw, uvec4 known) {
-    uvec4 owed = DUE ? known : uint(zero) * (raw.fours * 4u * uint(weight_zero) - raw.weights);
+    uvec4 owed = DUE ? known : uint(zero) * (raw.vec4s * 4u * uint(weight_zero) - raw.weights);
     return ivec4(raw.products - uint(weight_zero) * raw.inputs + owed);
 }
 
@@ -70,18 +70,18 @@ ivec4 settled(Raw raw, uvec4 known) {
 
 // The sums of a row for the four columns of this lane in a block.
 ivec4 sums_of(uint row, uint block) {
-    uint lane = gl_LocalInvocationID.x, fours = divide_up(length, 4u);
-    uint first = (weights_offset >> 2) + block * fours * LANES + lane;
+    uint lane = gl_LocalInvocationID.x, vec4s = divide_up(length, 4u);
+    uint first = (weights_offset >> 2) + block * vec4s * LANES + lane;
     uvec4 known = DUE ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
-    Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), fours);
-    for (uint chunk = 0; chunk < fours; chunk += LANES) {
+    Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), vec4s);
+    for (uint chunk = 0; chunk < vec4s; chunk += LANES) {
         // Each lane loads another four steps of K, and gives them to all; past the last they are nothing.
-        uint mine = mix(0u, load_steps(row, min(chunk + lane, fours - 1u)), chunk + lane < fours);
+        uint mine = mix(0u, load_steps(row, min(chunk + lane, vec4s - 1u)), chunk + lane < vec4s);
         raw.inputs += dot_of_bytes(mine, ONES);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
-            uvec4 words = weights_at(first + min(chunk + from, fours - 1u) * LANES);
+            uvec4 words = weights_at(first + min(chunk + from, vec4s - 1u) * LANES);
             raw.products += dots_of_bytes(subgroupShuffle(mine, from), words);
-            if (!DUE) raw.weights += dots_of_bytes(mix(0u, ONES, chunk + from < fours), words);
+            if (!DUE) raw.weights += dots_of_bytes(mix(0u, ONES, chunk + from < vec4s), words);
         }
     }
     uint inputs = 0u;
@@ -99,17 +99,17 @@ shared ivec4 partial_sums[MAX_SLICES][LANES];
 
 // The sums of a row for the four columns of this invocation in a block; of those along y the first one has them whole.
 ivec4 sums_of(uint row, uint block) {
-    uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, fours = divide_up(length, 4u);
-    uint first = (weights_offset >> 2) + block * fours * LANES + lane;
+    uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, vec4s = divide_up(length, 4u);
+    uint first = (weights_offset >> 2) + block * vec4s * LANES + lane;
     uvec4 known = DUE && slice == 0u ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), 0u);
-    for (uint four = slice; four < fours; four += SLICES) {
+    for (uint four = slice; four < vec4s; four += SLICES) {
         uint steps = load_steps(row, four);
         uvec4 words = weights_at(first + four * LANES);
         raw.products += dots_of_bytes(steps, words);
         raw.inputs += dot_of_bytes(steps, ONES);
         if (!DUE) raw.weights += dots_of_bytes(ONES, words);
-        raw.fours++;
+        raw.vec4s++;
     }
     ivec4 sum = settled(raw, known);
     if (SLICES == 1u) return sum;

@@ -4,7 +4,7 @@
 #ifndef NNVK_DIVIDE_GLSL
 #define NNVK_DIVIDE_GLSL
 
-// n / d, for any n: the product with 2^32 / d, rounded down, may be one too small.
+// n / d, for any n: the GEMM with 2^32 / d, rounded down, may be one too small.
 uint divide(uint n, uint d, uint magic) {
     uint quotient, low;
     umulExtended(n, magic, quotient, low);

@@ -1,6 +1,6 @@
 // 64-bit floats in integer arithmetic, rounded to nearest, ties to even, for sums whose sign hangs on the last bit; no device
-// needs to have them. A number is its bits in two words. There are no subnormal ones, and none overflows: a product is of a
-// 64-bit integer and a 32-bit float.
+// needs to have them. A number is its bits in two words. There are no subnormal ones, and none overflows: a GEMM is of
+// a 64-bit integer and a 32-bit float.
 
 #ifndef NNVK_DOUBLE_GLSL
 #define NNVK_DOUBLE_GLSL
@@ -36,7 +36,7 @@ DOUBLE double_of(WIDE integer) {
     return rounded(sign, top, shift_left(integer, uint(63 - top)));
 }
 
-// The product of a finite number and of a 32-bit float, given by its bits.
+// The GEMM of a finite number and of a 32-bit float, given by its bits.
 DOUBLE product(DOUBLE a, uint b) {
     uint sign = (a.y ^ b) & 0x80000000u, exponent = (b >> 23) & 0xffu, mantissa = b & 0x7fffffu;
     bool is_zero = exponent_of(a) == 0u;

@@ -1,6 +1,7 @@
-// Element-wise operations by number, so that several of them can follow each other in one shader. Each gives the same bits
-// as in a shader of its own, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been stored. Numbers
-// are those of nnvk/ops/traits.py; which operations there are is in specialisation constants, so that no branch is left.
+// elementwise operations by number, so that several of them can follow each other in one shader. Each gives the same
+// bits as in a shader of its own, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been
+// stored. Numbers are those of nnvk/ops/traits.py; which operations there are is in specialisation constants, so that
+// no branch is left.
 
 #ifndef NNVK_ELEMENTWISE_GLSL
 #define NNVK_ELEMENTWISE_GLSL

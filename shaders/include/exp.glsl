@@ -53,7 +53,7 @@ float rounded_exp(float x) {
     if (is_nan(x)) return x;
     bool negative = (bits >> 31) != 0u;
     if (exponent >= 134u) return negative ? 0.0 : uintBitsToFloat(0x7f800000u);    // from 128 on
-    // |x| times 2^57, times log2(e) times 2^63: the product times 2^56.
+    // |x| times 2^57, times log2(e) times 2^63: the GEMM times 2^56.
     WIDE size = WIDE(exponent == 0u ? 0u : (bits & 0x7fffffu) | 0x800000u, 0u);
     size = exponent >= 93u ? shift_left(size, exponent - 93u) : shift_right(size, min(93u - exponent, 63u));
     WIDE power = multiply_high(size, LOG2_E);

@@ -26,7 +26,7 @@ ROUNDS(dst)
 // Four mantissas and four shifts for each four channels; before them what an end needs.
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(4, Multipliers_Words, multipliers_words, int)
-#ifndef END_FUSED
+#ifndef EPILOGUE_FUSED
 const uint END_WORDS = 0;
 #endif
 #endif
@@ -40,12 +40,12 @@ layout(constant_id = 17) const bool NONNEGATIVE = false;
 // Results, as they are in 16 bits, are stored as 32-bit floats.
 layout(constant_id = 38) const bool TO_FLOATS = false;
 layout(set = 0, binding = 3) writeonly buffer Dst_Floats { float dst_floats[]; };
-layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats_fours[]; };
+layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats_vec4s[]; };
 #else
 const bool TO_FLOATS = false;
 #endif
-#ifdef END_FUSED
-#include "output_end.glsl"
+#ifdef EPILOGUE_FUSED
+#include "epilogue.glsl"
 #endif
 // What sums are in the end, with_total is the sum of two, TOTAL_FROM what none come to.
 #ifdef DTYPE_Q16
@@ -66,7 +66,7 @@ const bool TO_FLOATS = false;
 // them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
 struct Output {
     uint stored;    // how many of the four exist
-    uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to fours
+    uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to vec4s
     uint stride;    // from a pixel to the next
     ACC4 bias;
 #ifdef ARITHMETIC_INT8
@@ -86,16 +86,16 @@ struct Output {
 #ifdef DTYPE_Q16
     ivec4 bias_high;    // words, of biases of 64 bits
 #endif
-#ifdef END_FUSED
+#ifdef EPILOGUE_FUSED
     uint first;           // of the other tensor in pixel 0, in the unit of `base`
     uint extra_stride;    // and from a pixel to the next
-    End end;
+    Epilogue end;
 #endif
 };
 
 // Of the channels from one on of a part.
 Output output_of(uint part, uint channel) {
-    uint last = out_channels - 1u, fours = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
+    uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
     uvec4 from = own * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
 #ifdef DTYPE_Q16
     if (WIDE_BIAS) from *= 2u;
@@ -117,12 +117,12 @@ Output output_of(uint part, uint channel) {
     uint dense = PIXEL_PARTS * out_channels, stride = larger == 0u ? dense : larger;
     uint extra_stride = larger_extra == 0u ? dense : larger_extra;
 #else
-    uint first = part * fours + (channel >> 2), base = dst_offset / FOUR_WORDS + first;
-    uint dense = PIXEL_PARTS * fours, stride = larger == 0u ? dense : larger >> 2;
+    uint first = part * vec4s + (channel >> 2), base = dst_offset / FOUR_WORDS + first;
+    uint dense = PIXEL_PARTS * vec4s, stride = larger == 0u ? dense : larger >> 2;
     uint extra_stride = larger_extra == 0u ? dense : larger_extra >> 2;
 #endif
 #ifdef IS_QUANTISED
-    uint at = (multipliers_offset + END_WORDS >> 2) + (own * fours + (min(channel, last) >> 2) << 1);
+    uint at = (multipliers_offset + END_WORDS >> 2) + (own * vec4s + (min(channel, last) >> 2) << 1);
     ivec4 mantissa = multipliers_at(at), shift = multipliers_at(at + 1u);
 #endif
 #ifdef DTYPE_Q8
@@ -143,8 +143,8 @@ Output output_of(uint part, uint channel) {
 #ifdef DTYPE_Q16
         , start_high
 #endif
-#ifdef END_FUSED
-        , first, extra_stride, end_of(part * out_channels + channel, part * out_channels + last)
+#ifdef EPILOGUE_FUSED
+        , first, extra_stride, epilogue_of(part * out_channels + channel, part * out_channels + last)
 #endif
     );
 }
@@ -158,7 +158,7 @@ bool exists_in(uint pixel, Output to) { return all(bvec2(to.stored > 0u, pixel !
 // Of the tensor that an end reads one for one, where there is one, the elements of four results; anything where there are
 // none. Who has several results, and waits for loads, has all loaded before the first is stored.
 ACC4 other_of(uint pixel, Output to) {
-#ifdef END_FUSED
+#ifdef EPILOGUE_FUSED
     if (EXTRA == OF_EACH) {
         uint at = mix(0u, to.first + pixel * to.extra_stride, exists_in(pixel, to));
 #ifdef STORED_ALONE
@@ -175,7 +175,7 @@ ACC4 other_of(uint pixel, Output to) {
     return ACC4(0);
 }
 
-// Parts of pixels whose elements are packed in words are padded to fours. There is but one branch, which NO_PIXEL
+// Parts of pixels whose elements are packed in words are padded to vec4s. There is but one branch, which NO_PIXEL
 // leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
 // mix is none.
 void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
@@ -194,10 +194,10 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     ACC4 result = activate(sum, to.low, to.high);
 #endif
     if (exists_in(pixel, to)) {
-#if defined(END_FUSED) && defined(IS_QUANTISED)
-        result = ended(to.end, result, other, to.sign_mask);
-#elif defined(END_FUSED)
-        result = ended(to.end, ROUNDED(result), other);
+#if defined(EPILOGUE_FUSED) && defined(IS_QUANTISED)
+        result = with_epilogue(to.end, result, other, to.sign_mask);
+#elif defined(EPILOGUE_FUSED)
+        result = with_epilogue(to.end, ROUNDED(result), other);
 #endif
 #ifdef STORED_ALONE
         if (!VECTOR_STORES) {
@@ -210,18 +210,18 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
 #ifdef MAY_WIDEN
         if (TO_FLOATS) {
             result = ROUNDED(result);
-            if (VECTOR_STORES) dst_floats_fours[at >> 2] = result;
+            if (VECTOR_STORES) dst_floats_vec4s[at >> 2] = result;
             else [[unroll]] for (uint i = 0; i < 4u; i++) dst_floats[each[i]] = result[i];
         } else
 #endif
-        if (VECTOR_STORES) dst_fours[at >> 2] = ENCODE4_WITH(result, 0u);
+        if (VECTOR_STORES) dst_vec4s[at >> 2] = ENCODE4_WITH(result, 0u);
         else [[unroll]] for (uint i = 0; i < 4u; i++) STORE_FROM(dst, each[i], result[i]);
 #elif defined(DTYPE_Q16)
-        dst_fours[at] = ENCODE4_WITH(result & 0xffff, 0u);
+        dst_vec4s[at] = ENCODE4_WITH(result & 0xffff, 0u);
 #elif defined(DTYPE_Q8)
-        dst_fours[at] = ENCODE4_WITH(result, to.sign_mask);
+        dst_vec4s[at] = ENCODE4_WITH(result, to.sign_mask);
 #else
-        dst_fours[at] = ENCODE4_WITH(result, 0u);
+        dst_vec4s[at] = ENCODE4_WITH(result, 0u);
 #endif
     }
 }

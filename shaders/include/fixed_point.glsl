@@ -24,7 +24,7 @@ int scaled(int x, int mantissa, int shift) {
                                   max(-shift, 0));
 }
 
-// The product, with the sum of both integer bits: half away from zero.
+// The GEMM, with the sum of both integer bits: half away from zero.
 int multiply(int a, int b) {
     int product = a * b;
     int total = product + (product >= 0 ? 1 << 14 : 1 - (1 << 14));

@@ -1,5 +1,5 @@
-// Complaints about data: a shader that meets what breaks a rule goes on with something harmless, and says so. The host
-// reads the flag with the outputs, and the execution fails with the complaint that `Lowering.flag` was given.
+// Device assertions about data: a shader that meets what breaks a rule goes on with something harmless, and says so.
+// The host reads the flag with the outputs, and the execution fails with the assertion that `Lowering.flag` was given.
 //
 // FLAG(binding) declares the tensor `flag`; the push constants must have a `flag_offset`. A shader with several rules
 // has a FLAG_AS(binding, Block, name) for each.
@@ -10,7 +10,7 @@
 #define FLAG(BINDING) FLAG_AS(BINDING, Flag, flag)
 #define FLAG_AS(BINDING, Block, name) layout(set = 0, binding = BINDING) buffer Block { uint name[]; };
 
-// Whether a complaint is the first one, of which the numbers are reported.
+// Whether an assertion is the first one, of which the numbers are reported.
 #define IS_FIRST_COMPLAINT(name) (atomicCompSwap(name[name##_offset], 0u, 1u) == 0u)
 
 // Complain of an integer at an index.

@@ -1,5 +1,5 @@
-// Elements that are folded into fours of results: LANES invocations of a workgroup fold the same four together, each its
-// share, beside others that fold the neighbouring fours (lowering/folds.py). To be included after the number of the
+// Elements that are folded into vec4s of results: LANES invocations of a workgroup fold the same four together, each
+// its share, beside others that fold the neighbouring vec4s (lowering/folds.py). To be included after the number of the
 // specialisation constant FOLD_LANES_ID, which LOCAL follows.
 
 #ifndef NNVK_FOLD_GLSL
@@ -18,8 +18,9 @@ uint own_lane() { return gl_LocalInvocationID.x / ACROSS; }
 
 shared ACC4 shares[LOCAL];
 
-// The first of the elements that are this invocation's, of which every LANES-th is; none where it has none of so many fours.
-uint own_share(uint fours) { return own_four() < fours ? own_lane() : 0x80000000u; }
+// The first of the elements that are this invocation's, of which every LANES-th is; none where it has none of so many
+// vec4s.
+uint own_share(uint vec4s) { return own_four() < vec4s ? own_lane() : 0x80000000u; }
 
 // Fold what all lanes have: the first one has it all then. To be called by whole workgroups.
 #define FOLD_LANES(result, FOLD)                                                                   \

@@ -1,5 +1,5 @@
 // a b + c, rounded once where the device has an instruction for it. Compilers make one operation of two nowhere else
-// (tools/spirv_contraction.py), so that sums of products say here that they want it.
+// (tools/spirv_contraction.py), so that sums of GEMMs say here that they want it.
 
 #ifndef NNVK_MULTIPLY_ADD_GLSL
 #define NNVK_MULTIPLY_ADD_GLSL

@@ -159,7 +159,7 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
-// A multiplier for numbers below 2^29, with a shift in -29..0, by one product. Of t = floor(x mantissa / 2^30) both
+// A multiplier for numbers below 2^29, with a shift in -29..0, by one GEMM. Of t = floor(x mantissa / 2^30) both
 // roundings make floor((t + 1 + 2^e) / 2^(e + 1)), where e = -shift, and floor((t - 1 + 2^e) / 2^(e + 1)) for t < 0; where
 // e is 0 there is but one, and they make floor((t + 1) / 2).
 struct Multiplier {
@@ -183,7 +183,7 @@ ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
 }
 
 // The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties. What is left
-// of `a` is exact: the product is taken by halves (Dekker), because fma need not be one rounding.
+// of `a` is exact: the GEMM is taken by halves (Dekker), because fma need not be one rounding.
 vec4 exact_quotient(vec4 a, vec4 b) {
     vec4 quotient = a / b;
     vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;

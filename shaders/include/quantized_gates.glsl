@@ -1,4 +1,4 @@
-// The gates of QUANTIZED_LSTM, four of a unit side by side: from sums of products to the new cell state and the output.
+// The gates of QUANTIZED_LSTM, four of a unit side by side: from sums of GEMMs to the new cell state and the output.
 //
 // To be included after fixed_point.glsl and the push constants (cell_bits, cell_low, cell_high, mantissa, shift,
 // output_zero), and where `ivec4 multiplier(uint)` is declared: mantissas of the four gates, and shifts, by turns, of sums

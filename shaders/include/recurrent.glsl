@@ -4,7 +4,7 @@
 // Weights are packed as filters are (lowering/filters.py): in blocks of 32 columns, eight lanes of four columns each. A
 // four of an LSTM's columns are the gates of one unit: input, forget, cell, output. With CIFG the first is not used.
 //
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as product.comp says: a
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp says: a
 // workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
 //
 // To be included after the push constants (low, high; cell_clip of an LSTM) and specialisation constants (ACTIVATION;
@@ -22,9 +22,9 @@ const uint LANES = 8u;      // of a block of packed weights, four columns each
 #define PACKED(BINDING, Block, name) READ_VIEW(BINDING, Block, name, vec4)
 
 // The weights of four steps of K for the four columns of a lane.
-#define LOAD_WEIGHTS(name, block, fours, four, lane, steps)                                                       \
+#define LOAD_WEIGHTS(name, block, vec4s, four, lane, steps)                                                       \
     {                                                                                                             \
-        uint place = (name##_offset >> 2) + (((block) * (fours) + (four)) * 2u * LANES + (lane)) * 2u;            \
+        uint place = (name##_offset >> 2) + (((block) * (vec4s) + (four)) * 2u * LANES + (lane)) * 2u;            \
         steps = vec4[](name##_at(place), name##_at(place + 1u), name##_at(place + 2u * LANES),                    \
                        name##_at(place + 2u * LANES + 1u));                                                       \
     }

@@ -1,7 +1,7 @@
 // Four consecutive elements of the output of ROI_ALIGN and ROI_POOLING: which bins of which regions they are.
 //
-// FOURS_CHANNELS: four channels of one bin, so that what belongs to a bin is one number. FOURS_ANY: four bins, perhaps of
-// several regions; there is a vec4 of everything.
+// VEC4S_CHANNELS: four channels of one bin, so that what belongs to a bin is one number. VEC4S_ANY: four bins, perhaps
+// of several regions; there is a vec4 of everything.
 
 #ifndef NNVK_REGIONS_GLSL
 #define NNVK_REGIONS_GLSL
@@ -9,7 +9,7 @@
 #include "indexing.glsl"
 #include "tensors.glsl"
 
-#ifdef FOURS_CHANNELS
+#ifdef VEC4S_CHANNELS
 #define REAL float
 #define INT int
 #define ANY(x) (x)
@@ -39,14 +39,14 @@ struct Sizes {
     bool nchw;
 };
 
-#ifdef FOURS_CHANNELS
+#ifdef VEC4S_CHANNELS
 #define SET(to, value) to = value
 #else
 #define SET(to, value) to[n] = value
 #endif
 
 void find_bins(uint i, Sizes sizes, uint regions_offset) {
-#ifdef FOURS_ANY
+#ifdef VEC4S_ANY
     for (int n = 0; n < 4; ++n) {
         uint index = min(4 * i + uint(n), sizes.elements - 1);    // the last four may be more than there are
 #else
@@ -75,7 +75,7 @@ void find_bins(uint i, Sizes sizes, uint regions_offset) {
     }
 }
 
-#ifdef FOURS_CHANNELS
+#ifdef VEC4S_CHANNELS
 #define LOAD_ELEMENTS(name, at) LOAD4(name, uint(at) / 4u)
 #else
 #define LOAD_ELEMENTS(name, at) GATHER4(name, uvec4(at))

@@ -11,7 +11,7 @@
 //
 // READS(binding, Block, name) declares a tensor that is read, WRITES one that is written, and CHANGES one that is both;
 // the push constant <name>_offset says, in words, where it begins. Elements of less than 32 bits are dense in words, so
-// that no storage feature is needed, and every tensor is padded to whole fours. Where NATIVE_16 is defined, those of 16
+// that no storage feature is needed, and every tensor is padded to whole vec4s. Where NATIVE_16 is defined, those of 16
 // bits can be stored one by one besides:
 //
 //   LOAD(name, at)         an element, as ACC
@@ -42,15 +42,15 @@
 
 #define TENSOR_VIEWS(ACCESS, BINDING, Block, name)                             \
     layout(set = 0, binding = BINDING) ACCESS buffer Block { WORD name[]; };   \
-    layout(set = 0, binding = BINDING) ACCESS buffer Block##_Fours { FOUR name##_fours[]; };
+    layout(set = 0, binding = BINDING) ACCESS buffer Block##_Fours { FOUR name##_vec4s[]; };
 #define READS(BINDING, Block, name)        \
     READ_VIEW(BINDING, Block, name, WORD)  \
-    READ_VIEW(BINDING, Block##_Fours, name##_fours, FOUR)
+    READ_VIEW(BINDING, Block##_Fours, name##_vec4s, FOUR)
 #define WRITES(BINDING, Block, name) ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(writeonly, BINDING, Block, name)
 #define CHANGES(BINDING, Block, name)                                                            \
     ELEMENT_VIEW(BINDING, Block, name) TENSOR_VIEWS(, BINDING, Block, name)                      \
     WORD name##_at(uint at) { return name[at]; }                                                 \
-    FOUR name##_fours_at(uint at) { return name##_fours[at]; }
+    FOUR name##_vec4s_at(uint at) { return name##_vec4s[at]; }
 
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
 #define IS_FLOAT
@@ -205,8 +205,8 @@
 #define GATHER4_WITH(name, at, mask)                                                            \
     ACC4(LOAD_WITH(name, (at).x, mask), LOAD_WITH(name, (at).y, mask), LOAD_WITH(name, (at).z, mask), \
          LOAD_WITH(name, (at).w, mask))
-#define LOAD4_WITH(name, i, mask) DECODE4_WITH(name##_fours_at(name##_offset / FOUR_WORDS + (i)), mask)
-#define STORE4_WITH(name, i, v, mask) name##_fours[name##_offset / FOUR_WORDS + (i)] = ENCODE4_WITH(v, mask)
+#define LOAD4_WITH(name, i, mask) DECODE4_WITH(name##_vec4s_at(name##_offset / FOUR_WORDS + (i)), mask)
+#define STORE4_WITH(name, i, v, mask) name##_vec4s[name##_offset / FOUR_WORDS + (i)] = ENCODE4_WITH(v, mask)
 
 #define DECODE4(four) DECODE4_WITH(four, sign_mask)
 #define ENCODE4(v) ENCODE4_WITH(v, sign_mask)

@@ -1,6 +1,6 @@
-// Winograd's way to convolve by 3 x 3: a tile of DOWN x 4 output pixels is seen at (DOWN + 2) x 6 points, where each product
-// of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels the points
-// are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along one of two 0, +-1 and infinity.
+// Winograd's way to convolve by 3 x 3: a tile of DOWN x 4 output pixels is seen at (DOWN + 2) x 6 points, where each
+// GEMM of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels
+// the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along one of two 0, +-1 and infinity.
 
 #ifndef NNVK_WINOGRAD_GLSL
 #define NNVK_WINOGRAD_GLSL

@@ -21,8 +21,8 @@ import nnvk
 from nnvk import NnapiError, ResultCode
 from nnvk.batch import map_files, mapping, read_results, results
 from nnvk.batch.failures import KEPT
+from nnvk.batch.input_rows import Rows
 from nnvk.batch.results import Results
-from nnvk.batch.rows import Rows
 from nnvk.batch.task import Worker
 
 CPU = [nnvk.get_device("nnapi-reference")]

@@ -158,7 +158,7 @@ def test_limits_that_are_not_kept() -> None:
 def test_kernels(benchmark: Benchmark) -> None:
     figures = benchmark("kernels.py", DATA / "digits_int8.tflite")
     commands = figures["digits_int8"]
-    assert any(command["shader"].startswith("product.q8") for command in commands)
+    assert any(command["shader"].startswith("gemm.q8") for command in commands)
     assert all(command["ms"] >= 0 for command in commands)
 
 

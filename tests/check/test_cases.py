@@ -10,7 +10,7 @@ from profiles import EIGHT_LANES, GPU, SMALLEST
 
 from nnvk.check.cases import Case, cases
 from nnvk.check.device import shaders_of
-from nnvk.check.rows import Row, parse
+from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.assumptions import ASSUMPTIONS
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
@@ -104,9 +104,9 @@ def test_every_variant_is_met_on_some_device(dispatched: dict[str, set[str]]) ->
         variant.name
         for shader in declared_shaders()
         for variant in shader.variants
-        if shader.name not in ("product", ASSUMPTIONS.name) and variant.name not in met
+        if shader.name not in ("gemm", ASSUMPTIONS.name) and variant.name not in met
     }
-    assert missing - {twin for name in NOT_MET for twin in (name, f"{name}.native")} == set()
+    assert missing - {native_variant for name in NOT_MET for native_variant in (name, f"{name}.native")} == set()
     tiles = {tuple(name.split(".")[1:4]) for name in met if name.startswith("product.")}
     assert {tile for _, tile, _ in tiles} == {"subgroup", "shared", "register", "quads"}
     assert {arithmetic for *_, arithmetic in tiles} == {"none", "float", "dot", "half", "int8"}

@@ -18,7 +18,7 @@ from nnvk.check import device as check_device
 from nnvk.check.cases import Case, cases
 from nnvk.check.checks import Check, Kind, Outcome, Status
 from nnvk.check.device import shaders_of
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.cli import check as command
 from nnvk.driver.vulkan import VulkanDevice
 
@@ -102,7 +102,7 @@ def test_another_variant_takes_the_place_of_one_that_is_avoided(
     assert report["counts"]["unsupported"] == 0
     (found,) = (check for check in report["checks"] if check["name"] == "FULLY_CONNECTED")
     assert found["status"] == "passed"
-    assert variant not in found["shaders"] and found["shaders"][0].partition(".")[0] in ("product", "fully_connected")
+    assert variant not in found["shaders"] and found["shaders"][0].partition(".")[0] in ("gemm", "fully_connected")
 
 
 def test_without_another_variant_an_operation_is_left_to_the_cpu(

@@ -67,8 +67,8 @@ class Device:
         return bytes(100)
 
 device = find_devices()[0][0]
-device.planner.winners.add({"question": "answer"})
-assert device.planner.winners.known == {"question": "answer"}
+device.planner.autotune_results.add({"question": "answer"})
+assert device.planner.autotune_results.known == {"question": "answer"}
 cache = PipelineCache(device.gpu._described)
 cache.keep(Device())
 assert cache.load() == b""

@@ -65,7 +65,7 @@ def test_the_first_gpu_is_planned_for(nnvk_command: Any) -> None:
         pytest.skip("there is no Vulkan device")
     result = nnvk_command("plan", MODEL)
     assert result.exit_code == 0, result.output
-    assert "CONV_2D" in result.stdout and "product.q8" in result.stdout
+    assert "CONV_2D" in result.stdout and "gemm.q8" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_tables_are_the_json(nnvk_command: Any, tmp_path: Path) -> None:
             memory = f"{sum(one['memory'].values()) / 1e6:.2f}" if one["memory"] else "-"
             agrees = ["-", "reference"] if worst is None else [f"{worst:.2g}", "yes"]
             whole = f"{one['operations_on_device']}/{one['operations']}"
-            expected.append([model["model"], one["device"], whole, str(one["steps"]), *times, memory, *agrees])
+            expected.append([model["model"], one["device"], whole, str(one["partitions"]), *times, memory, *agrees])
             layers = page.tables[f"layers-{key}"][1:]
             parts = one["profile"]["parts"]
             names = [f"{each['layer']['operator']} {each['layer']['name']}" for each in parts if each["layer"]]

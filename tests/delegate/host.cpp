@@ -23,7 +23,7 @@ using Destroy = void (*)(TfLiteDelegate*);
 
 Create create;
 Destroy destroy;
-std::string device, complaint;
+std::string device, data_error;
 
 void expect(bool is_right, const char* what) {
   if (!is_right) {
@@ -225,8 +225,8 @@ TfLiteDelegate* made(const std::vector<std::pair<const char*, const char*>>& opt
     keys.push_back(key);
     values.push_back(value);
   }
-  complaint.clear();
-  return create(keys.data(), values.data(), keys.size(), [](const char* text) { complaint = text; });
+  data_error.clear();
+  return create(keys.data(), values.data(), keys.size(), [](const char* text) { data_error = text; });
 }
 
 TfLiteDelegate* delegate() {
@@ -238,7 +238,7 @@ TfLiteDelegate* delegate() {
 void wrongOptions() {
   for (const auto& [key, value] : std::vector<std::pair<const char*, const char*>>{
            {"devise", "x"}, {"device", "no such"}, {"relaxed", ""}, {"verbosity", "9"}, {nullptr, "x"}, {"device", nullptr}}) {
-    expect(made({{key, value}}) == nullptr && complaint.find("nnvk: ") == 0, "a wrong option's complaint");
+    expect(made({{key, value}}) == nullptr && data_error.find("nnvk: ") == 0, "a wrong option's complaint");
   }
   expect(create(nullptr, nullptr, 1, nullptr) == nullptr, "options that are not there");
   destroy(nullptr);

@@ -33,7 +33,7 @@ else:
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "data_error"),
     [
         ({"devise": "x"}, "there is no option 'devise'; there are device, no_fallback, relaxed"),
         ({"": ""}, "there is no option ''"),
@@ -49,8 +49,8 @@ else:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_options_are_checked(options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_options_are_checked(options: dict[str, object], data_error: str) -> None:
+    with pytest.raises(ValueError, match=data_error):
         Delegated(chain("NEG"), **options)
 
 

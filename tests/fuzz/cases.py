@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 from execution import compile_and_run, devices_for
-from recipes import Arg, Case, Draw, draw_case, recipes
-from recipes.build import build, with_arg, with_output
-from recipes.empty import EmptyDraw, build_empty, has_empty
+from generators import Arg, Case, Draw, draw_case, generators
+from generators.build import build, with_arg, with_output
+from generators.empty import EmptyDraw, build_empty, has_empty
 
 from nnvk.api import Device, NnapiError, OperandCode
 from nnvk.types.operand import OperandType
@@ -20,7 +20,7 @@ NUMBERS = (0, 1, 2, 3, -1, 4, 5, 7, -2, 100, -100, 2**31 - 1, -(2**31), 65536)
 def execute(data: bytes, device: Device) -> str:
     """Build and execute the case of a seed. Says how far that got; raises what is a bug."""
     d = Draw(np.random.default_rng(list(data)))
-    case = draw_case(d, d.pick(list(recipes())))
+    case = draw_case(d, d.pick(list(generators())))
     for _ in range(d.integer(0, 3)):
         case = d.pick(_DAMAGES)(d, case)
     try:
@@ -34,7 +34,7 @@ def execute(data: bytes, device: Device) -> str:
 def execute_empty(data: bytes, device: Device) -> str:
     """The same with tensors that have no elements."""
     d = EmptyDraw(np.random.default_rng(list(data)))
-    case = draw_case(d, d.pick(list(recipes())))
+    case = draw_case(d, d.pick(list(generators())))
     for _ in range(d.integer(0, 1)):
         case = d.pick(_DAMAGES)(d, case)
     if not has_empty(case):

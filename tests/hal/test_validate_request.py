@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.hal import IBuffer, IDevice, IPreparedModel
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation

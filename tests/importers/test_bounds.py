@@ -11,7 +11,7 @@ from nnvk.importers import bounds
 from nnvk.importers.budget import Budget
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Graph, Value
+from nnvk.importers.graph_builder import Graph, Value
 from nnvk.types.codes import OperationCode as Op
 
 INTERVALS = [(low, high) for low in range(-4, 5) for high in range(low, 5)]

@@ -24,7 +24,7 @@ from nnvk.importers.dynamic_extents import (
 )
 from nnvk.importers.emitter import I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 
 COUNT, OTHER = Value(I32.with_dimensions((1,))), Value(I32.with_dimensions((1,)))
 Given = tuple[tuple[int, ...], int | None]

@@ -11,7 +11,7 @@ import pytest
 from nnvk import Compilation, ExtendedOperationCode, OperandCode, OperandType, OperationCode, get_device, run
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MAX_RANK, Argument, Graph, Value
+from nnvk.importers.graph_builder import MAX_RANK, Argument, Graph, Value
 from nnvk.importers.ranks import add
 
 Op = OperationCode

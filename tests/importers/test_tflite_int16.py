@@ -303,7 +303,7 @@ def on_gpu(imported: ImportedModel) -> nnvk.Compilation:
     """The model compiled, in one step, for a Vulkan device."""
     compilation = nnvk.Compilation(imported.model, [nnvk.get_device("vulkan-0")])
     compilation.finish()
-    assert len(compilation.steps) == 1
+    assert len(compilation.partitions) == 1
     return compilation
 
 

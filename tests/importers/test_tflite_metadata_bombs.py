@@ -124,11 +124,11 @@ def test_what_several_records_name_is_read_once(monkeypatch: pytest.MonkeyPatch)
     real = zipfile.ZipFile
     data = archive(b"cat\r\ndog\n")
 
-    def counted(*arguments: Any) -> zipfile.ZipFile:
+    def dynamic_extent(*arguments: Any) -> zipfile.ZipFile:
         opened.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr(zipfile, "ZipFile", counted)
+    monkeypatch.setattr(zipfile, "ZipFile", dynamic_extent)
     found = read_metadata(described(labelled), data)
     assert len(found.outputs) == MANY
     assert all(one.labels == ("cat", "dog") for one in found.outputs)

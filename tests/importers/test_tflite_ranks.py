@@ -14,7 +14,7 @@ from tflite_net import DTYPES, Net, T, write
 from tflite_oracle import boolean, check, f32, i32, i32c, out, q8, scalar
 
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Graph, Value
+from nnvk.importers.graph_builder import Graph, Value
 from nnvk.importers.tflite import partition
 from nnvk.importers.tflite.schema import File
 

@@ -131,7 +131,7 @@ def test_like_tflite_micro(name: str) -> None:
     compilations = [nnvk.Compilation(imported.model, [device]) for device in nnvk.get_devices()]
     for compilation in compilations:
         compilation.finish()
-        assert len(compilation.steps) == 1
+        assert len(compilation.partitions) == 1
     for feed, want in zip(feeds, computed(cell, feeds), strict=True):
         given, states = imported.encode([feed], state), []
         for compilation in compilations:

@@ -47,7 +47,7 @@ def profile(
 
 def check_sums(found: Profile) -> None:
     assert sum(part.share for part in found.parts) == pytest.approx(1)
-    assert sum(step.share for step in found.steps) == pytest.approx(1)
+    assert sum(partition.share for partition in found.partitions) == pytest.approx(1)
     assert sum(share for _, _, share in found.by_layer()) == pytest.approx(1, abs=0.01)
 
 
@@ -59,17 +59,19 @@ def test_operations_have_their_numbers_where_a_model_is_cut(name: str, seed: int
     compilation, found = profile(imported, [first, nnvk.get_device("nnapi-reference")])
     operations = compilation.model.operations
     places = device_of_operations(compilation)
-    steps = {number: place for place, step in enumerate(compilation.plan.steps) for number in step.operations}
-    assert len(found.steps) > 1, "the seed cuts it"
+    partitions = {
+        number: place for place, partition in enumerate(compilation.plan.partitions) for number in partition.operations
+    }
+    assert len(found.partitions) > 1, "the seed cuts it"
     for part in found.parts:
         if part.number is not None:
             assert operations[part.number].code.name in part.operation.split(" + ")  # of what a device fuses
             assert part.layer == imported.sources[part.number]
-            assert part.step == steps[part.number]
-            assert found.steps[part.step].device == places[part.number]
+            assert part.partition == partitions[part.number]
+            assert found.partitions[part.partition].device == places[part.number]
     moved = {number for number, operation in enumerate(operations) if operation.code is OperationCode.RESHAPE}
     assert {part.number for part in found.parts} >= set(range(len(operations))) - moved
-    assert all(step.mean_ns > 0 for step in found.steps)
+    assert all(partition.mean_ns > 0 for partition in found.partitions)
     check_sums(found)
 
 
@@ -102,7 +104,7 @@ def test_what_a_loop_runs_is_the_loops(name: str, split: bool) -> None:
     device = nnvk.Device(Leaves(driver) if split else Decorated(driver))
     compilation, found = profile(counter(driver), [device], [np.ones((2, 2), np.float32)])
     assert compilation.model.operations[2].code is OperationCode.WHILE
-    assert len(found.steps) == (3 if split else 1)
+    assert len(found.partitions) == (3 if split else 1)
     inside = {part.operation for part in found.parts if part.number == 2}
     assert {"LESS", "REDUCE_ANY", "ADD"} <= inside
     assert {part.operation for part in found.parts if part.number == 3} == {"ADD"}
@@ -111,11 +113,11 @@ def test_what_a_loop_runs_is_the_loops(name: str, split: bool) -> None:
     check_sums(found)
 
 
-def test_a_step_has_the_time_of_what_it_waits_for() -> None:
+def test_a_partition_has_the_time_of_what_it_waits_for() -> None:
     compilation, found = profile(increment(1000), DEVICES[:1])
-    (step,) = found.steps
-    assert step.operations == tuple(range(len(compilation.model.operations)))
-    assert step.mean_ns >= found.mean_ns * 0.5
+    (partition,) = found.partitions
+    assert partition.operations == tuple(range(len(compilation.model.operations)))
+    assert partition.mean_ns >= found.mean_ns * 0.5
 
 
 def test_memory_of_what_is_prepared() -> None:

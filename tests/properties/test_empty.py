@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recipes import draw_case
-from recipes.empty import EmptyDraw, build_empty, has_empty
+from generators import draw_case
+from generators.empty import EmptyDraw, build_empty, has_empty
 
 import nnvk
 from nnvk.base.errors import NnapiError, ResultCode
@@ -22,10 +22,10 @@ SEEDS, MOST_SEEDS = 12, 60
 """As many cases of each type; more until one is valid."""
 _TILED = registry.lookup(Op.TILE).types
 _NEVER = {
-    Op.BOX_WITH_NMS_LIMIT: "its recipe has boxes; tests of the operation have none, too",
-    Op.DETECTION_POSTPROCESSING: "its recipe has anchors; tests of the operation have none, too",
-    Op.HEATMAP_MAX_KEYPOINT: "its recipe has boxes; tests of the operation have none, too",
-    Op.QUANTIZED_LSTM: "its recipe has batches; tests of the operation have none, too",
+    Op.BOX_WITH_NMS_LIMIT: "its generator has boxes; tests of the operation have none, too",
+    Op.DETECTION_POSTPROCESSING: "its generator has anchors; tests of the operation have none, too",
+    Op.HEATMAP_MAX_KEYPOINT: "its generator has boxes; tests of the operation have none, too",
+    Op.QUANTIZED_LSTM: "its generator has batches; tests of the operation have none, too",
     Op.FILL: "its input is a shape",
     Op.SELECT: "TILE has no BOOL8",
 }

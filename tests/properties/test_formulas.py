@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from drawn import HypothesisDraw
+from generators import Case, draw_case, run_case
 from hypothesis import given
 from hypothesis import strategies as st
-from recipes import Case, draw_case, run_case
 
 from nnvk.ops import registry
 from nnvk.ops.signature import BOOL8, F32, I32

@@ -1,13 +1,13 @@
-"""Element-wise operations against LiteRT: broadcasting, all activations, extreme scales and zero points."""
+"""Elementwise operations against LiteRT: broadcasting, all activations, extreme scales and zero points."""
 
 from __future__ import annotations
 
 import pytest
 import tflite
+from generators.elementwise import broadcasting
 from hypothesis import given
 from hypothesis import strategies as st
 from litert_check import FUSED, Tensors
-from recipes.elementwise import broadcasting
 from tflite_net import T
 
 REAL, INT = "FLOAT32", "INT32"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tflite
+from generators.draw import SCALES
 from hypothesis import given
 from hypothesis import strategies as st
 from litert_check import Tensors
-from recipes.draw import SCALES
 from tflite_net import T
 
 REAL, INT = "FLOAT32", "INT32"

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from recipes import Case
-from recipes.build import build, names, with_arg
+from generators import Case
+from generators.build import build, names, with_arg
 from refusals import CPU, base, refused
 from samples import compiled
 

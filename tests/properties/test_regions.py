@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import regions
 from drawn import HypothesisDraw
+from generators import draw_case, run_case
+from generators.build import names
+from generators.draw import Case, i32, ints
+from generators.draw import given as fixed
 from hypothesis import given
 from hypothesis import strategies as st
-from recipes import draw_case, run_case
-from recipes.build import names
-from recipes.draw import Case, i32, ints
-from recipes.draw import given as fixed
 
 from nnvk.ops.signature import F32, I32
 from nnvk.types.codes import OperationCode as Op

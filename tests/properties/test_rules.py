@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recipes import Case
-from recipes.build import build, names, with_arg, with_output, with_value
+from generators import Case
+from generators.build import build, names, with_arg, with_output, with_value
 from refusals import CPU, base, refused
 from samples import compiled
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recipes.build import build, names, with_arg, with_output
-from recipes.draw import Arg, omitted
+from generators.build import build, names, with_arg, with_output
+from generators.draw import Arg, omitted
 from refusals import CPU, base, refused
 from samples import compiled
 

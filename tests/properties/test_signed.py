@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from drawn import HypothesisDraw
+from generators import Arg, Case, draw_case, run_case
 from hypothesis import given
 from hypothesis import strategies as st
-from recipes import Arg, Case, draw_case, run_case
 
 from nnvk.ops import registry
 from nnvk.ops.signature import Q8, Q8S

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn import HypothesisDraw
+from generators import Arg, Case, draw_case, run_case
+from generators.draw import SCALES
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from recipes import Arg, Case, draw_case, run_case
-from recipes.draw import SCALES
 
 from nnvk.ops import registry
 from nnvk.ops.quant import is_quantised, limits

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 from drawn import HypothesisDraw
+from generators import Case, Draw, draw_case, run_case
+from generators.draw import boolean, i32
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recipes import Case, Draw, draw_case, run_case
-from recipes.draw import boolean, i32
 
 from nnvk.ops import window
 from nnvk.ops.signature import F32

@@ -72,7 +72,7 @@ def test_what_needs_a_finished_compilation(device: nnvk.Device) -> None:
         for use in (
             nnvk.Execution,
             nnvk.Burst,
-            lambda compilation: compilation.steps,
+            lambda compilation: compilation.partitions,
             lambda compilation: compilation.get_preferred_memory_alignment_for_input(0),
             lambda compilation: compilation.get_preferred_memory_padding_for_output(0),
         ):
@@ -93,14 +93,14 @@ def test_devices_must_be_named_once(cpu: nnvk.Device) -> None:
 def test_only_named_devices_are_used(device: nnvk.Device) -> None:
     compilation = nnvk.Compilation.create_for_devices(chain_model([OperationCode.NEG, OperationCode.ABS]), [device])
     compilation.finish()
-    assert [step.device for step in compilation.steps] == [device]
+    assert [partition.device for partition in compilation.partitions] == [device]
     assert compilation.devices == (device,)
 
 
 def test_by_default_the_fastest_device_is_used(gpu: nnvk.Device) -> None:
     compilation = compiled(add_model())
     assert compilation.devices is None
-    assert [step.device for step in compilation.steps] == [gpu]
+    assert [partition.device for partition in compilation.partitions] == [gpu]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_preference_chooses_among_devices(cpu: nnvk.Device, preference: Pref
     compilation = nnvk.Compilation(add_model(), devices)
     compilation.set_preference(preference)
     compilation.finish()
-    assert [step.device.name for step in compilation.steps] == [expected]
+    assert [partition.device.name for partition in compilation.partitions] == [expected]
 
 
 def test_drivers_hear_of_preference_and_priority(cpu: nnvk.Device) -> None:
@@ -249,7 +249,7 @@ def test_preferred_alignment_and_padding_are_powers_of_two(device: nnvk.Device) 
                 of(index)
 
 
-def test_what_is_preferred_is_what_the_step_prefers(cpu: nnvk.Device) -> None:
+def test_what_is_preferred_is_what_the_partition_prefers(cpu: nnvk.Device) -> None:
     """Of two devices only the second one sees the output."""
 
     class Wide(Decorated):

@@ -28,22 +28,22 @@ def test_models(imported: tflite.ImportedModel) -> None:
     assert repr(failed) == "<nnvk.Model that failed: 1 operand, 0 operations>"
 
 
-def test_compilations_and_steps(imported: tflite.ImportedModel) -> None:
+def test_compilations_and_partitions(imported: tflite.ImportedModel) -> None:
     compilation = nnvk.Compilation(imported.model, [CPU])
     assert repr(compilation) == (
         "<nnvk.Compilation not finished: <model of 11 operations: int8 1x16x16x1 -> int8 1x10>>"
     )
     compilation.finish()
-    assert repr(compilation) == "<nnvk.Compilation of 1 step: 11 operations on nnapi-reference>"
-    assert repr(compilation.plan) == "<plan of 1 step: 11 operations on nnapi-reference>"
-    assert repr(compilation.steps) == (
-        "(<nnvk.Step on nnapi-reference: 11 operations (CONV_2D, DEPTHWISE_CONV_2D, CONV_2D, MAX_POOL_2D, ...)>,)"
+    assert repr(compilation) == "<nnvk.Compilation of 1 partition: 11 operations on nnapi-reference>"
+    assert repr(compilation.plan) == "<plan of 1 partition: 11 operations on nnapi-reference>"
+    assert repr(compilation.partitions) == (
+        "(<nnvk.Partition on nnapi-reference: 11 operations (CONV_2D, DEPTHWISE_CONV_2D, CONV_2D, MAX_POOL_2D, ...)>,)"
     )
 
 
 def test_everything_is_short(imported: tflite.ImportedModel) -> None:
     compilation = compiled(increment_model(), CPU)
-    (step,) = compilation.steps
-    assert repr(step) == "<nnvk.Step on nnapi-reference: 1 operation (ADD)>"
-    for thing in (step.part, compilation.model.operands, add_model(), imported):
+    (partition,) = compilation.partitions
+    assert repr(partition) == "<nnvk.Partition on nnapi-reference: 1 operation (ADD)>"
+    for thing in (partition.part, compilation.model.operands, add_model(), imported):
         assert len(repr(thing)) < 1000

@@ -155,7 +155,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return add
 
 
-def complaints() -> list[str]:
+def data_errors() -> list[str]:
     """What is said of drivers, other than that this machine has no GPU."""
     return [text for text in nnvk.unavailable() if "no GPU is found" not in text]
 
@@ -164,7 +164,7 @@ def test_a_driver_of_another_package(install: Install) -> None:
     install("example", "example_driver:drivers")
     names = [device.name for device in nnvk.get_devices()]
     assert names[-2:] == ["example-one", "nnapi-reference"]
-    assert not complaints()
+    assert not data_errors()
     (output,) = nnvk.run(compiled(add_model(), nnvk.get_device("example-one")), [np.ones((2, 2), np.float32)] * 2)
     assert (output == 2).all()
 
@@ -185,7 +185,7 @@ def test_a_driver_that_fails_is_reported(install: Install, target: str, reason: 
     install("bad", target)
     install("good", "example_driver:drivers")
     assert "example-one" in [device.name for device in nnvk.get_devices()]
-    (text,) = complaints()
+    (text,) = data_errors()
     assert "driver bad" in text
     assert reason in text
 
@@ -193,7 +193,7 @@ def test_a_driver_that_fails_is_reported(install: Install, target: str, reason: 
 def test_two_drivers_that_fail(install: Install) -> None:
     install("first", "example_driver:broken")
     install("second", "example_driver:wrong")
-    text = "; ".join(complaints())
+    text = "; ".join(data_errors())
     assert "driver first" in text
     assert "driver second" in text
 
@@ -202,4 +202,4 @@ def test_two_drivers_with_the_same_device(install: Install) -> None:
     install("first", "example_driver:drivers")
     install("second", "example_driver:again")
     assert [device.name for device in nnvk.get_devices()].count("example-one") == 1
-    assert "example-one" in complaints()[0]
+    assert "example-one" in data_errors()[0]

@@ -17,7 +17,7 @@ from waiting import eventually
 
 import nnvk
 from nnvk import DurationCode, ResultCode
-from nnvk.hal import FinishedExecution, deferred, dropped
+from nnvk.hal import FinishedExecution, deferred, detached_work
 from nnvk.runtime.event import Event
 from nnvk.types.request import ExecutionResult
 
@@ -43,7 +43,12 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("fenced", [False, True], ids=["start_compute", "fenced"])
 def test_a_finaliser_waits_for_no_lock(fenced: bool) -> None:
     """The garbage collector may come while this very thread holds what the end of the execution needs."""
-    locks = [threading.Lock(), deferred._workers._lock, dropped._dropped._starting, dropped._dropped._serving]
+    locks = [
+        threading.Lock(),
+        deferred._workers._lock,
+        detached_work._dropped._starting,
+        detached_work._dropped._serving,
+    ]
     for lock in locks:
         ended = threading.Event()
 
@@ -173,7 +178,7 @@ def test_the_interpreter_exits_though_a_fence_never_signals(device: nnvk.Device)
 
 def test_no_thread_for_what_is_dropped(gpu: nnvk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the next computation ends it."""
-    monkeypatch.setattr(dropped, "_dropped", dropped._Dropped())
+    monkeypatch.setattr(detached_work, "_dropped", detached_work._DetachedWork())
     compilation = compiled(increment_model(), gpu)
     output = np.zeros(4, np.float32)
     run = execution(compilation, [output + 1], [output], reusable=True)
@@ -184,7 +189,7 @@ def test_no_thread_for_what_is_dropped(gpu: nnvk.Device, monkeypatch: pytest.Mon
 
 
 def test_a_fenced_one_that_is_dropped_waits_for_a_thread(cpu: nnvk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dropped, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(detached_work, "_RETRY_SECONDS", 0.01)
     ended = threading.Event()
     event = Event(DONE, lambda fence: ended.set(), has_sync_fence=True)
     with no_more_threads(monkeypatch):

@@ -176,7 +176,7 @@ def test_an_operation_that_the_extension_s_device_does_not_have(filters: nnvk.De
 @pytest.mark.parametrize("others", [["nnapi-reference"], ["vulkan-0"], ["vulkan-0", "nnapi-reference"]], ids="+".join)
 def test_a_model_on_the_vendor_s_device_and_others(filters: nnvk.Device, others: list[str]) -> None:
     compilation = compiled(filter_model(around=True), filters, *map(nnvk.get_device, others))
-    assert [step.device.name for step in compilation.steps] == [others[0], filters.name, others[0]]
+    assert [partition.device.name for partition in compilation.partitions] == [others[0], filters.name, others[0]]
     (output,) = nnvk.run(compilation, [SOURCE])
     np.testing.assert_array_equal(output, AROUND)
 

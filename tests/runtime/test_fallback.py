@@ -83,7 +83,7 @@ class CountingCpu(CpuDevice):
 def test_a_device_that_fails_to_prepare(use_devices: Use, reference: CountingCpu, warnings, error) -> None:
     use_devices([Failing(CpuDevice(), "sick", prepare=error), reference])
     compilation = compiled(add_model())
-    assert [step.device.name for step in compilation.steps] == ["nnapi-reference"]
+    assert [partition.device.name for partition in compilation.partitions] == ["nnapi-reference"]
     (output,) = nnvk.run(compilation, [ONES, ONES])
     assert (output == 2).all()
     (message,) = warnings()
@@ -103,7 +103,7 @@ def test_only_the_part_that_failed_is_taken_over(use_devices: Use, reference: Co
 
     use_devices([OnlyNeg(CpuDevice(), "sick", prepare=failure), OnlyAbs(CpuDevice(), "well"), reference])
     compilation = compiled(chain_model([OperationCode.NEG, OperationCode.ABS]))
-    assert [step.device.name for step in compilation.steps] == ["nnapi-reference", "well"]
+    assert [partition.device.name for partition in compilation.partitions] == ["nnapi-reference", "well"]
     (output,) = nnvk.run(compilation, [-ONES])
     assert (output == 1).all()
     assert len(warnings()) == 1
@@ -155,7 +155,7 @@ def test_a_device_that_fails_to_execute(use_devices: Use, reference: CountingCpu
     driver = Failing(CpuDevice(), "sick", execute=error)
     use_devices([driver, reference])
     compilation = compiled(add_model())
-    assert [step.device.name for step in compilation.steps] == ["sick"]
+    assert [partition.device.name for partition in compilation.partitions] == ["sick"]
     assert reference.prepared == 0  # not before it is needed
     output = np.zeros((2, 2), np.float32)
     run = execution(compilation, [ONES, ONES], [output], reusable=True)
@@ -253,7 +253,7 @@ def test_partition_2_still_partitions(use_devices: Use, reference: CountingCpu) 
     with override(partition=2):
         use_devices([OnlyNeg(CpuDevice(), "neg"), reference])
         compilation = compiled(chain_model([OperationCode.NEG, OperationCode.ABS]))
-    assert [step.device.name for step in compilation.steps] == ["neg", "nnapi-reference"]
+    assert [partition.device.name for partition in compilation.partitions] == ["neg", "nnapi-reference"]
 
 
 def test_partition_0_is_the_cpu_alone(use_devices: Use, reference: CountingCpu) -> None:
@@ -261,7 +261,7 @@ def test_partition_0_is_the_cpu_alone(use_devices: Use, reference: CountingCpu) 
         driver = Decorated(CpuDevice())
         use_devices([driver, reference])
         compilation = compiled(add_model())
-    assert [step.device.name for step in compilation.steps] == ["nnapi-reference"]
+    assert [partition.device.name for partition in compilation.partitions] == ["nnapi-reference"]
     assert not driver.prepared
     (output,) = nnvk.run(compilation, [ONES, ONES])
     assert (output == 2).all()

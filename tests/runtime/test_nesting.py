@@ -67,7 +67,7 @@ def test_a_model_that_is_referred_to_often_is_prepared_once(cpu: nnvk.Device) ->
     compilation = compiled(nested(8, 4), nnvk.Device(driver))
     assert driver.asked == 8
     assert len(driver.prepared) == 1
-    assert [step.operations for step in compilation.steps] == [(0,)]
+    assert [partition.operations for partition in compilation.partitions] == [(0,)]
 
 
 def test_models_of_another_relaxed_setting_stay_shared(cpu: nnvk.Device) -> None:

@@ -26,7 +26,7 @@ from samples import (
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
 from nnvk.hal import IDevice, Support
-from nnvk.runtime.execution_plan import ControlStep
+from nnvk.runtime.execution_plan import ControlFlowPartition
 from nnvk.types.model import Lifetime, Model
 
 FOUR = f32(4)
@@ -47,9 +47,9 @@ class Only(Decorated):
         ]
 
 
-def steps(compilation: nnvk.Compilation) -> list[tuple[str, tuple[int, ...]]]:
+def partitions(compilation: nnvk.Compilation) -> list[tuple[str, tuple[int, ...]]]:
     """Which device runs which operations."""
-    return [(step.device.name, step.operations) for step in compilation.steps]
+    return [(partition.device.name, partition.operations) for partition in compilation.partitions]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_chain(
     first: nnvk.Device, second: nnvk.Device, codes: Sequence[OperationCode], expected: list[tuple[str, tuple[int, ...]]]
 ) -> None:
     compilation = compiled(chain_model(codes, FOUR), first, second)
-    assert steps(compilation) == expected
+    assert partitions(compilation) == expected
     (output,) = nnvk.run(compilation, [np.array([1, -2, 3, -4], np.float32)])
     reference = nnvk.run(
         compiled(chain_model(codes, FOUR), nnvk.get_device("nnapi-reference")), [np.array([1, -2, 3, -4], np.float32)]
@@ -90,7 +90,7 @@ def test_a_chain(
 
 
 def test_branches_are_gathered(first: nnvk.Device, second: nnvk.Device) -> None:
-    """Eight branches NEG -> ABS: two steps, not sixteen."""
+    """Eight branches NEG -> ABS: two partitions, not sixteen."""
     build = Builder()
     source = build.operand(FOUR)
     results = []
@@ -98,20 +98,20 @@ def test_branches_are_gathered(first: nnvk.Device, second: nnvk.Device) -> None:
         negated = build.operation(A, [source], FOUR)
         results.append(build.operation(B, [negated], FOUR))
     compilation = compiled(build.finish([source], results), first, second)
-    assert steps(compilation) == [("first", tuple(range(0, 16, 2))), ("second", tuple(range(1, 16, 2)))]
+    assert partitions(compilation) == [("first", tuple(range(0, 16, 2))), ("second", tuple(range(1, 16, 2)))]
     for output in nnvk.run(compilation, [np.array([1, -2, 3, -4], np.float32)]):
         np.testing.assert_array_equal(output, [1, 2, 3, 4])
 
 
 def test_the_order_of_turns_is_chosen_well(first: nnvk.Device, second: nnvk.Device) -> None:
-    """Beginning with the first device takes three steps, with the second one two."""
+    """Beginning with the first device takes three partitions, with the second one two."""
     build = Builder()
     source = build.operand(FOUR)
     alone = build.operation(A, [source], FOUR)  # ready at once, but so is what leads to the other
     positive = build.operation(B, [source], FOUR)
     negated = build.operation(A, [positive], FOUR)
     compilation = compiled(build.finish([source], [alone, negated]), first, second)
-    assert steps(compilation) == [("second", (1,)), ("first", (0, 2))]
+    assert partitions(compilation) == [("second", (1,)), ("first", (0, 2))]
 
 
 def test_the_device_with_most_to_do_comes_next(cpu: nnvk.Device, first: nnvk.Device, second: nnvk.Device) -> None:
@@ -124,10 +124,10 @@ def test_the_device_with_most_to_do_comes_next(cpu: nnvk.Device, first: nnvk.Dev
     rounded = [build.operation(OperationCode.FLOOR, [negated], FOUR) for _ in range(2)]
     last = build.operation(B, [rounded[0]], FOUR)
     compilation = compiled(build.finish([source], [positive, rounded[1], last]), first, second, third)
-    assert steps(compilation) == [("first", (0,)), ("third", (2, 3)), ("second", (1, 4))]
+    assert partitions(compilation) == [("first", (0,)), ("third", (2, 3)), ("second", (1, 4))]
 
 
-def test_operations_that_are_alone_have_a_step_each(cpu: nnvk.Device) -> None:
+def test_operations_that_are_alone_have_a_partition_each(cpu: nnvk.Device) -> None:
     """Two branches that are ready at once, of which the runtime takes the decisions."""
     device = nnvk.Device(Only(cpu.driver, OperationCode.ADD, OperationCode.MUL))
     branches = []
@@ -142,14 +142,14 @@ def test_operations_that_are_alone_have_a_step_each(cpu: nnvk.Device) -> None:
         for models in (branches, branches[::-1])
     ]
     compilation = compiled(build.finish([condition, x, y], results), device)
-    assert [step.operations for step in compilation.plan.steps] == [(0,), (1,)]
+    assert [partition.operations for partition in compilation.plan.partitions] == [(0,), (1,)]
     outputs = nnvk.run(compilation, [np.array([True]), np.full(4, 2, np.float32), np.full(4, 3, np.float32)])
     assert [output.tolist() for output in outputs] == [[5] * 4, [6] * 4]
 
 
 def test_a_device_that_runs_everything_takes_everything(cpu: nnvk.Device, first: nnvk.Device) -> None:
     compilation = compiled(chain_model([A, B, A], FOUR), cpu, first)
-    assert steps(compilation) == [("nnapi-reference", (0, 1, 2))]
+    assert partitions(compilation) == [("nnapi-reference", (0, 1, 2))]
     assert compilation.plan.single is not None
 
 
@@ -169,7 +169,7 @@ def test_parts_get_the_constants_they_need(first: nnvk.Device, cpu: nnvk.Device)
     compilation = compiled(
         model, nnvk.Device(Only(cpu.driver, A, name="neg")), nnvk.Device(Decorated(cpu.driver, "rest"))
     )
-    neg, rest = compilation.steps
+    neg, rest = compilation.partitions
     assert neg.device.name == "neg"
     assert Lifetime.CONSTANT not in {operand.lifetime for operand in neg.part.model.operands}
     values = [operand.value for operand in rest.part.model.operands if operand.lifetime is Lifetime.CONSTANT]
@@ -186,7 +186,7 @@ def test_only_what_is_read_elsewhere_leaves_a_part(first: nnvk.Device, second: n
     two = build.operation(A, [one], FOUR)
     three = build.operation(B, [two], FOUR)
     compilation = compiled(build.finish([source], [three]), first, second)
-    neg, absolute = compilation.steps
+    neg, absolute = compilation.partitions
     assert (neg.part.inputs, neg.part.outputs) == ((source,), (two,))
     assert (absolute.part.inputs, absolute.part.outputs) == ((two,), (three,))
 
@@ -280,7 +280,7 @@ def test_any_cut_gives_the_same(cpu: nnvk.Device, seed: int) -> None:
     reference = nnvk.run(compiled(model, cpu), INPUTS)
     picky = nnvk.Device(Refusing(cpu.driver, seed))
     compilation = compiled(model, picky, cpu)
-    covered = sorted(number for step in compilation.steps for number in step.operations)
+    covered = sorted(number for partition in compilation.partitions for number in partition.operations)
     assert covered == list(range(len(model.frozen.operations)))
     for got, expected in zip(nnvk.run(compilation, INPUTS), reference, strict=True):
         np.testing.assert_array_equal(got, expected)
@@ -291,7 +291,7 @@ def test_any_cut_between_two_kinds_of_devices(cpu: nnvk.Device, gpu: nnvk.Device
     model = network()
     reference = nnvk.run(compiled(model, cpu), INPUTS)
     compilation = compiled(model, nnvk.Device(Refusing(gpu.driver, seed)), cpu)
-    assert len({step.device for step in compilation.steps}) == 2
+    assert len({partition.device for partition in compilation.partitions}) == 2
     run = execution(compilation, INPUTS, [np.zeros((3, 4), np.float32) for _ in range(3)], reusable=True)
     for compute in (
         run.compute,
@@ -308,7 +308,7 @@ def test_three_devices(cpu: nnvk.Device, gpu: nnvk.Device) -> None:
     reference = nnvk.run(compiled(model, cpu), INPUTS)
     devices = [nnvk.Device(Refusing(cpu.driver, 1, 1.5)), nnvk.Device(Refusing(gpu.driver, 2, 1.5)), cpu]
     compilation = compiled(model, *devices)
-    assert len({step.device for step in compilation.steps}) == 3
+    assert len({partition.device for partition in compilation.partitions}) == 3
     for got, expected in zip(nnvk.run(compilation, INPUTS), reference, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
@@ -350,17 +350,17 @@ def test_while(names: list[str], times: int) -> None:
 def test_bodies_are_partitioned(gpu: nnvk.Device, cpu: nnvk.Device) -> None:
     refusing = nnvk.Device(Only(gpu.driver, OperationCode.SUB, OperationCode.GREATER))
     compilation = compiled(while_model(), refusing, cpu)
-    (step,) = compilation.plan.steps
-    assert isinstance(step, ControlStep)
+    (partition,) = compilation.plan.partitions
+    assert isinstance(partition, ControlFlowPartition)
     assert compilation.plan.single is None
-    assert {leaf.device for leaf in compilation.steps} == {refusing, cpu}
+    assert {leaf.device for leaf in compilation.partitions} == {refusing, cpu}
 
 
 def test_a_device_that_runs_all_of_control_flow_runs_it(gpu: nnvk.Device, cpu: nnvk.Device) -> None:
     for make in (if_model, while_model):
         compilation = compiled(make(), gpu, cpu)
         assert compilation.plan.single is not None
-        assert [leaf.device for leaf in compilation.steps] == [gpu]
+        assert [leaf.device for leaf in compilation.partitions] == [gpu]
 
 
 @pytest.mark.parametrize("seed", range(6))

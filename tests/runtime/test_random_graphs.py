@@ -19,7 +19,7 @@ from nnvk.driver.cpu.executor import run
 from nnvk.ops import registry
 from nnvk.ops.check import validate_model
 from nnvk.ops.flow import Clock
-from nnvk.runtime.partitioner import partition
+from nnvk.runtime.partitioner import partition_model
 from nnvk.types.extract import extract
 from nnvk.types.model import Model
 
@@ -71,7 +71,7 @@ def test_cut_between_devices(seed: int) -> None:
     """As the runtime cuts for three devices, each of which has any operations."""
     graph = random_graph(seed)
     rng = np.random.default_rng(seed)
-    cuts = partition(graph.frozen, rng.integers(0, 3, len(graph.frozen.operations)).tolist())
+    cuts = partition_model(graph.frozen, rng.integers(0, 3, len(graph.frozen.operations)).tolist())
     assert_same(run_pieces(graph.frozen, [cut.operations for cut in cuts], graph.inputs), graph.outputs)
 
 

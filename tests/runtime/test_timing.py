@@ -296,7 +296,7 @@ def test_limits_of_loops(cpu: nnvk.Device, monkeypatch: pytest.MonkeyPatch) -> N
     assert 0 < nnvk.get_default_loop_timeout() <= nnvk.get_maximum_loop_timeout()
     compilation = compiled(while_model(), cpu)
     seen = []
-    prepared = compilation.steps[0].prepared
+    prepared = compilation.partitions[0].prepared
     bind = prepared.create_reusable_execution
 
     def spy(request):

@@ -388,7 +388,7 @@ INTERNAL = {
     "Memory.write",
     "OperandType.check",
     "OperandType.check_channels",
-    "Step",
+    "Partition",
 }
 """Calls that nnvk itself makes."""
 

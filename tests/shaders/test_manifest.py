@@ -50,7 +50,7 @@ def test_some_variant_needs_nothing_special(shader: str) -> None:
     assert all(min(counts) == 0 for counts in needs.values()), needs
 
 
-def test_only_twins_use_small_storage() -> None:
+def test_only_native_variants_use_small_storage() -> None:
     for name, entry in VARIANTS.items():
         small = [feature for feature in entry["features"] if "8Bit" in feature or "16Bit" in feature]
         assert not small or (name.endswith(".native") and small == ["storageBuffer16BitAccess"]), name

@@ -7,7 +7,7 @@ from guarded import run_guarded
 
 from nnvk.check.comparison import difference
 from nnvk.check.device import shaders_of
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.conformance.compare import FLOAT16_TOLERANCE, Tolerance, difference_beyond
 from nnvk.driver.vulkan import VulkanDevice
 

@@ -12,7 +12,7 @@ import numpy as np
 from networks import CLASSES, classifier, images
 
 from nnvk.base import files
-from nnvk.check.rows import request
+from nnvk.check.model_rows import request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.plan import Plan

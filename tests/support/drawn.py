@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from generators.draw import SCALES, Draw
 from hypothesis import strategies as st
-from recipes.draw import SCALES, Draw
 
 from nnvk.ops.quant import is_quantised, limits
 from nnvk.types.codes import OperandCode

@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
-from nnvk.driver.vulkan.shaders.commands import Storage, whole_fours
+from nnvk.driver.vulkan.shaders.commands import Storage, whole_vec4s
 from nnvk.types.constant import bytes_of
 from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
@@ -40,7 +40,7 @@ def spread(plan: Plan) -> Plan:
         addresses[number] = Address(storage, count[storage], GUARD, address.nbytes)
         if storage is not Storage.ARENA:  # there, tensors that don't live together may have the same address
             moved[address] = addresses[number]
-        pages[storage] += (2 * GUARD + whole_fours(address.nbytes),)
+        pages[storage] += (2 * GUARD + whole_vec4s(address.nbytes),)
         count[storage] += 1
     for number, whole in plan.parts.items():
         _, before = plan.place_in_whole(number)

@@ -1,13 +1,13 @@
-"""Every kernel of the Vulkan driver on what the recipes draw: the cases of the tests that are the same for all."""
+"""Every kernel of the Vulkan driver on what the generators draw: the cases of the tests that are the same for all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import pytest
-from recipes import Draw, draw_case, drawn
+from generators import Draw, draw_case, drawn
 
-from nnvk.check.rows import Row
+from nnvk.check.model_rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.ops import registry

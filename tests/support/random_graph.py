@@ -1,4 +1,5 @@
-"""Random models of a few operations, from the recipes: small, valid, and connected as far as types and shapes allow."""
+"""Random models of a few operations, from the generators: small, valid, and connected as far as types and shapes
+allow."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from builder import Builder
-from recipes import Arg, Case, Draw, draw_case, run_case
-from recipes.build import add_arg
+from generators import Arg, Case, Draw, draw_case, run_case
+from generators.build import add_arg
 
 import nnvk
 from nnvk.base.errors import NnapiError
@@ -53,7 +54,7 @@ class _Draft:
 
 
 class GraphDraw(Draw):
-    """Gives recipes operands that the graph has already, more often than not."""
+    """Gives generators operands that the graph has already, more often than not."""
 
     def __init__(self, seed: int, values: list[_Value]) -> None:
         super().__init__(seed)

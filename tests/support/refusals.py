@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from recipes import Case, Draw, draw_case
-from recipes.build import names
+from generators import Case, Draw, draw_case
+from generators.build import names
 
 import nnvk
 from nnvk.base.errors import NnapiError, ResultCode

@@ -56,6 +56,6 @@ class Remote:
 
 def remote() -> Remote:
     """The reference device in a new process."""
-    (device,), complaints = process.find_devices(command)
-    assert not complaints
+    (device,), data_errors = process.find_devices(command)
+    assert not data_errors
     return Remote(nnvk.Device(device))

@@ -82,7 +82,7 @@ def test_a_document_selects_the_tests_of_documents(source: SourceMap, file: str)
 
 def test_tests_and_their_helpers(source: SourceMap) -> None:
     assert source.affected([PARTITION]).near == (PARTITION,)
-    assert "tests/driver/vulkan/test_siblings.py" in source.affected(["tests/support/fused.py"]).near
+    assert "tests/driver/vulkan/test_horizontal_fusion.py" in source.affected(["tests/support/fused.py"]).near
     assert PARTITION in source.affected(["tests/runtime/conftest.py"]).related
 
 

@@ -61,9 +61,9 @@ BB0:
 def test_one_of_so_many_pieces_adds_up() -> None:
     code, labels = assembly.parse(PIECES)
     gpu = GPUS["navi21"]
-    whole = assembly.follow_pieces(code, assembly.loops(code, labels), 64, gpu, 1)
+    whole = assembly.follow_split_k(code, assembly.loops(code, labels), 64, gpu, 1)
     assert (whole.products, whole.read, whole.written) == (1, 16, 16 + 4 + 8)
-    shared = assembly.follow_pieces(code, assembly.loops(code, labels), 64, gpu, 4)
+    shared = assembly.follow_split_k(code, assembly.loops(code, labels), 64, gpu, 4)
     assert (shared.products, shared.read, shared.written) == (1, 16 / 4, 16 + 4 + 8 / 4)
     assert shared.alone == whole.alone > gpu.memory_latency
 
@@ -177,11 +177,11 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
     for name in ("RADV_FORCE_FAMILY", "AMDGPU_GPU_ID"):
         monkeypatch.delenv(name, raising=False)
 
-    def make(version: str, variable: str, devices: Mapping[str, str], complaint: str) -> Path:
+    def make(version: str, variable: str, devices: Mapping[str, str], data_error: str) -> Path:
         answers = {name: json.dumps({"device": device, "driver": version}) for name, device in devices.items()}
         cases = "".join(f"{name}) echo '{answer}';;\n" for name, answer in answers.items())
         program = tmp_path / "radv_isa"
-        program.write_text(f'#!/bin/sh\ncase "${variable}" in\n{cases}*) echo "{complaint}" >&2; exit 1;;\nesac\n')
+        program.write_text(f'#!/bin/sh\ncase "${variable}" in\n{cases}*) echo "{data_error}" >&2; exit 1;;\nesac\n')
         program.chmod(0o755)
         return program
 
@@ -207,8 +207,8 @@ def test_the_drm_shim_is_taken_where_mesa_has_no_null_device(
     stand_in: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     devices = {"navi31": "AMD Radeon RX 7900 XTX (RADV NAVI31)", "vega10": "another"}
-    complaint = "MESA: error: Failed to find amdgpu GPU named it"
-    program = stand_in("Mesa 26.2.6", "AMDGPU_GPU_ID", devices, complaint)
+    data_error = "MESA: error: Failed to find amdgpu GPU named it"
+    program = stand_in("Mesa 26.2.6", "AMDGPU_GPU_ID", devices, data_error)
     monkeypatch.setattr(driver, "SHIM", "libc.so.6")  # any library that can be preloaded
     found = driver.find(GPUS["gfx1100"], program, tmp_path)
     assert found.variables["AMDGPU_GPU_ID"] == "navi31" and found.variables["LD_PRELOAD"].startswith("libc.so.6")

@@ -26,7 +26,7 @@ def test_every_combination_is_a_variant() -> None:
     assert names == ["pool2d.avg.f32", "pool2d.avg.q8", "pool2d.max.f32", "pool2d.max.q8"]
 
 
-def test_elements_of_16_bits_bring_a_twin() -> None:
+def test_elements_of_16_bits_bring_a_native_variant() -> None:
     pool = Shader(
         "pool2d", DTYPE=("f32", "f16"), BY=("none", "half"), where=lambda v: tuple(v.values()) != ("f32", "half")
     )

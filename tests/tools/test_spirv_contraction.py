@@ -73,7 +73,7 @@ def test_a_module_that_is_done_stays(module: bytes) -> None:
     assert forbid_contraction(done) == done
 
 
-@pytest.mark.parametrize("name", ["chain.f16.long", "unary.gelu.f32", "product.f32.shared.none.whole.plain"])
+@pytest.mark.parametrize("name", ["fused_elementwise.f16.long", "unary.gelu.f32", "gemm.f32.shared.none.whole.plain"])
 def test_the_shaders_are_made_so(name: str) -> None:
     spirv = (FOLDER / f"{name}.spv").read_bytes()
     assert forbid_contraction(spirv) == spirv

@@ -20,7 +20,7 @@ from nnvk.types.constant import (
 )
 
 
-class Counted:
+class DynamicExtent:
     """Makes the numbers from 5 to 0, and counts how often."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class Counted:
 
 
 def test_nothing_is_made_before_somebody_looks() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = DeferredConstant((2, 3), np.dtype(np.float32), make)
     assert (constant.shape, constant.size, constant.nbytes, make.calls) == ((2, 3), 6, 24, 0)
 
 
 def test_all_who_look_meanwhile_get_one_array_and_nobody_else_keeps_it() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = DeferredConstant((2, 3), np.dtype(np.float32), make)
     first = constant.array
     assert constant.array is first
@@ -57,7 +57,7 @@ def test_all_who_look_meanwhile_get_one_array_and_nobody_else_keeps_it() -> None
 
 
 def test_the_beginning_is_kept() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = DeferredConstant((2, 3), np.dtype(np.int8), make)
     assert beginning(constant) == beginning(constant) == bytes([5, 4, 3, 2, 1, 0])
     assert make.calls == 1
@@ -65,7 +65,7 @@ def test_the_beginning_is_kept() -> None:
 
 
 def test_other_shapes_stay_deferred() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = reshaped(DeferredConstant((2, 3), np.dtype(np.int8), make), (3, 2))
     assert make.calls == 0
     assert elements(constant).tolist() == [[5, 4], [3, 2], [1, 0]]
@@ -73,7 +73,7 @@ def test_other_shapes_stay_deferred() -> None:
 
 
 def test_bytes() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = deferred_bytes(6, make)
     assert make.calls == 0
     assert bytes_of(constant).tolist() == [5, 4, 3, 2, 1, 0]
@@ -109,7 +109,7 @@ def test_scales_that_do_not_fit(count: int) -> None:
 
 
 def test_others_in_another_order_and_in_part_stay_deferred() -> None:
-    make = Counted()
+    make = DynamicExtent()
     constant = DeferredConstant((2, 3), np.dtype(np.int8), make)
     turned, some = transposed(constant, (1, 0)), portion(constant, 1, 1, 2)
     assert (turned.shape, some.shape, make.calls) == ((3, 2), (2, 2), 0)

@@ -209,16 +209,16 @@ def follow(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: G
     return _straight(code, found, first, len(code) - 1, outer, wave, gpu)
 
 
-def follow_pieces(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu, pieces: int) -> Run:
+def follow_split_k(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu, split_k: int) -> Run:
     """The same of a wave whose tile as many share: the last to count goes on behind the counter.
 
     What it uses is the average of them all, and the time alone is that of the last.
     """
     run = follow(code, found, wave, gpu)
-    if pieces == 1:
+    if split_k == 1:
         return run
     alone, behind = run.alone, max(at + 1 for at, one in enumerate(code) if "_atomic_" in one.name)
-    run.add(follow(code, found, wave, gpu, behind), 1 / pieces - 1)
+    run.add(follow(code, found, wave, gpu, behind), 1 / split_k - 1)
     run.alone = alone
     return run
 

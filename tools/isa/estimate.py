@@ -86,10 +86,10 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
     found = assembly.loops(code, labels)
     known = trips.guess(dispatch, found)
     wave, statistics = facts["subgroup"], facts["statistics"]
-    run = assembly.follow_pieces(code, found, wave, gpu, trips.pieces(dispatch))
+    run = assembly.follow_split_k(code, found, wave, gpu, trips.split_k(dispatch))
     hot = max(found, key=lambda loop: (loop.counts["products"], loop.first - loop.last), default=None)
     inner = hot.counts if hot else assembly.count(code)
-    product = trips.multiply_adds(dispatch)
+    gemm = trips.multiply_adds(dispatch)
     seconds, bound = _seconds(dispatch, statistics, run, wave, gpu)
     return {
         "operation": f"{dispatch['operation']} {dispatch['code']}",
@@ -107,14 +107,14 @@ def estimate(dispatch: Mapping[str, Any], facts: Mapping[str, Any], gpu: Gpu) ->
             "instructions": statistics["Instructions"],
             "inner_loop": dict(inner),
         },
-        "multiply_adds": product,
+        "multiply_adds": gemm,
         "loops_known": known,
         "instructions_unknown": dict(assembly.unknown(code)),
         "inner_share": inner["product_instructions"] / inner["valu"] if inner["valu"] else 0.0,
         "microseconds": seconds * 1e6,
         "bound": bound,
         "launch_microseconds": gpu.launch_us if dispatch["barrier"] else 1.0,
-        "ideal_microseconds": product * 2 / gpu.flops * 1e6,
+        "ideal_microseconds": gemm * 2 / gpu.flops * 1e6,
     }
 
 

@@ -49,7 +49,7 @@ _TABLE: Sequence[tuple[str, Sort]] = (
     # Scalar arithmetic: every name with a type in it. v_s_* are transcendental functions of scalars (GFX12).
     (r"s_\w+_([fiub]|bf)(8|16|32|64)", Sort("salu")),
     (r"v_s_(exp|log|rcp|rsq|sqrt)_f(16|32)", Sort("salu")),
-    # Products
+    # GEMMs
     (r"v_(fmac?|fmaak|fmamk|mac|mad|madak|madmk)(_legacy|_dx9_zero)?_f(16|32)", Sort("valu", products=1, dual=True)),
     (r"v_(fma|mad)_mix(_f32|lo_f16|hi_f16)", Sort("valu", products=1)),
     (r"v_pk_fmac?_f16", Sort("valu", products=2)),

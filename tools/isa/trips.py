@@ -10,9 +10,9 @@ from assembly import Loop
 _CARRIED = 64
 """Fours of K after which bytes as floats are carried to integers."""
 _SUMS_TOGETHER = 16
-"""Vectors of what pieces have left that are loaded together."""
+"""Vectors of what K slices have left that are loaded together."""
 _BLOCK = 32
-"""Elements of a row, or fours, that are added up before they are added to others."""
+"""Elements of a row, or vec4s, that are added up before they are added to others."""
 
 
 def _up(a: float, b: float) -> int:
@@ -20,9 +20,9 @@ def _up(a: float, b: float) -> int:
 
 
 def multiply_adds(dispatch: Mapping[str, Any]) -> int:
-    """What the operation itself asks for; 0 of what is no product."""
+    """What the operation itself asks for; 0 of what is no GEMM."""
     name, push = dispatch["shader"].split(".")[0], dispatch["push_constants"]
-    if name == "product":
+    if name == "gemm":
         return push["parts"] * push["rows"] * push["out_channels"] * _steps(dispatch) * 4
     if name == "fully_connected":
         return dispatch["groups"][0] * push["inputs"] * push["out_channels"]
@@ -33,9 +33,9 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
     return 0
 
 
-def pieces(dispatch: Mapping[str, Any]) -> int:
+def split_k(dispatch: Mapping[str, Any]) -> int:
     """Workgroups that share a tile, of which the last one adds up what the others have left."""
-    return int(dispatch["constants"].get("PIECES", 1))
+    return int(dispatch["constants"].get("SPLIT_K", 1))
 
 
 def unread(dispatch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
     name, push, constants = dispatch["shader"].split(".")[0], dispatch["push_constants"], dispatch["constants"]
     outer = [loop for loop in found if loop.parent is None]
     inner = [loop for loop in found if loop.parent is not None]
-    if name == "product":
+    if name == "gemm":
         _guess_product(dispatch, found)
     elif name == "fully_connected":
         slices = dispatch["local"][1]
@@ -86,14 +86,14 @@ def guess(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> bool:
 
 def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
     _, _, tile, way, sums = dispatch["shader"].split(".")[:5]
-    steps = _up(_steps(dispatch), pieces(dispatch))
+    steps = _up(_steps(dispatch), split_k(dispatch))
     outer = [loop for loop in found if loop.parent is None]
     main = outer
-    if sums == "split":  # the last piece adds up, in a loop that follows the main one and multiplies nothing
+    if sums == "split":  # the last K slice adds up, in a loop that follows the main one and multiplies nothing
         main = [loop for loop in outer if loop.counts["products"] or loop.counts["integer_products"]][:1] or outer[:1]
-        of_piece = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile == "shared" else 1)
-        at_once = max(1, _SUMS_TOGETHER // (of_piece * dispatch["constants"]["FOURS"]))
-        _set([loop for loop in outer if loop not in main], pieces(dispatch) // at_once)
+        of_k_slice = dispatch["constants"]["ROWS"] // (dispatch["local"][1] if tile == "shared" else 1)
+        at_once = max(1, _SUMS_TOGETHER // (of_k_slice * dispatch["constants"]["VEC4S"]))
+        _set([loop for loop in outer if loop not in main], split_k(dispatch) // at_once)
     within = [loop for loop in found if loop.parent is not None]
     if tile == "shared":
         _set(main, _up(steps, dispatch["constants"]["STAGE"]) - 1)  # the last stage is behind the loop
@@ -116,7 +116,7 @@ def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -
 
 def _set_rows(found: Sequence[Loop], constants: Mapping[str, int], length: int) -> None:
     """Of those who go through what an invocation has of a row, at once or in blocks."""
-    own = _up(length, (4 if constants["FOURS"] else 1) * (constants["LOCAL"] if constants["WIDE"] else 1))
+    own = _up(length, (4 if constants["VEC4S"] else 1) * (constants["LOCAL"] if constants["WIDE"] else 1))
     in_blocks = {loop.parent for loop in found}
     for number, loop in enumerate(found):
         if loop.parent is not None:

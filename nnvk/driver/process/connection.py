@@ -28,7 +28,7 @@ from nnvk.base.log import logger
 from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
 from nnvk.driver.process.protocol import UNFIT, fingerprint
-from nnvk.hal import settle_dropped
+from nnvk.hal import settle_detached_work
 
 _log = logger("driver")
 SLICE_SECONDS = 0.25
@@ -532,6 +532,6 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 def _end() -> None:
     """No process stays behind; what was dropped under way comes to its end first."""
     if _connections:
-        settle_dropped()
+        settle_detached_work()
     for connection in list(_connections):
         connection.close()

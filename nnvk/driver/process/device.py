@@ -29,8 +29,8 @@ def find_devices(command: Command) -> tuple[list[RemoteDevice], str]:
         reader = process.running().ask(Writer(Request.DEVICES))
     except NnapiError as error:
         return [], error.reason
-    complaints = reader.string()
-    return [RemoteDevice(process, _read_description(reader)) for _ in range(reader.u32())], complaints
+    problems = reader.string()
+    return [RemoteDevice(process, _read_description(reader)) for _ in range(reader.u32())], problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,14 @@ _EXECUTE = struct.Struct("<" + EXECUTE.format[2:])
 """The fields that follow the request's number."""
 
 
-def serve(devices: Sequence[IDevice], complaints: str, control: socket.socket) -> None:
+def serve(devices: Sequence[IDevice], problems: str, control: socket.socket) -> None:
     """Serve the process at the other end of ``control`` until it has gone."""
-    lanes.serve(control, new_session(devices, complaints), fingerprint())
+    lanes.serve(control, new_session(devices, problems), fingerprint())
 
 
-def new_session(devices: Sequence[IDevice], complaints: str) -> Session:
-    """A session that answers requests; ``complaints`` say why devices are missing."""
-    return _Session(_handlers({device.name: device for device in devices}, complaints))
+def new_session(devices: Sequence[IDevice], problems: str) -> Session:
+    """A session that answers requests; ``problems`` say why devices are missing."""
+    return _Session(_handlers({device.name: device for device in devices}, problems))
 
 
 class _Session(Session):
@@ -73,7 +73,7 @@ class _Bound:
 # --- devices -------------------------------------------------------------------------------------------------------
 
 
-def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Handler]:
+def _handlers(devices: Mapping[str, IDevice], problems: str) -> dict[int, Handler]:
     """The function that answers each request."""
 
     def device(reader: Reader) -> IDevice:
@@ -84,7 +84,7 @@ def _handlers(devices: Mapping[str, IDevice], complaints: str) -> dict[int, Hand
 
     def list_devices(session: Session, reader: Reader, descriptors: Descriptors) -> Reply:
         reader.end()
-        writer = Writer().string(complaints).u32(len(devices))
+        writer = Writer().string(problems).u32(len(devices))
         for each in devices.values():
             writer.string(each.name).string(each.version).i32(each.type).u32(each.feature_level)
             writer.f64(each.capabilities.relative_time).f64(each.capabilities.relative_power)

@@ -12,7 +12,7 @@ if find_spec("onnx") is None:
     raise ModuleNotFoundError("models in ONNX need the onnx package: pip install 'nnvk[onnx]'")
 
 from nnvk.importers.errors import Problem
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx import backend
 from nnvk.importers.onnx.errors import OnnxImportError

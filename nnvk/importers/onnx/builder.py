@@ -12,11 +12,11 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from nnvk.api import Model
 from nnvk.base.text import printable
 from nnvk.importers.budget import PART_COST, Budget
+from nnvk.importers.decompositions.int64 import together
 from nnvk.importers.dynamic_extents import cut
 from nnvk.importers.emitter import Emitter
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
-from nnvk.importers.graph import Graph, Value, at_least_1d
-from nnvk.importers.idioms.int64 import together
+from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx import extent_rules, int64
 from nnvk.importers.onnx import mappers as mappers  # registers them
 from nnvk.importers.onnx.context import Context, NotConstant

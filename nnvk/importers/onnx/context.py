@@ -9,12 +9,12 @@ import numpy as np
 from onnx import GraphProto
 
 from nnvk.importers.bounds import INT32, of_array, of_dtype, within
+from nnvk.importers.decompositions.arithmetic import with_number
+from nnvk.importers.decompositions.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
+from nnvk.importers.decompositions.int64 import constant as int64_constant
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, Emitter, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Graph, Value, at_least_1d
-from nnvk.importers.idioms.elementwise import with_number
-from nnvk.importers.idioms.int64 import Number, Words, bounded, low, moved, narrowed, unsigned
-from nnvk.importers.idioms.int64 import constant as int64_constant
+from nnvk.importers.graph_builder import Graph, Value, at_least_1d
 from nnvk.importers.onnx.node import Node
 from nnvk.importers.onnx.tensors import F16, Tensor, carrier
 from nnvk.types.codes import OperationCode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnvk.importers.decompositions.moving import axis_of
 from nnvk.importers.dynamic_extents import (
     DynamicExtent,
     Extent,
@@ -22,7 +23,6 @@ from nnvk.importers.dynamic_extents import (
     transposition,
 )
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.idioms.moving import axis_of
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.tensors import Tensor
 

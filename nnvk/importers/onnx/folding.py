@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import SMALL
+from nnvk.importers.graph_builder import SMALL
 from nnvk.importers.onnx.node import Node, domain_of
 from nnvk.importers.onnx.tensors import Tensor, constant
 from nnvk.types.constant import Constant, DeferredConstant, elements, transposed

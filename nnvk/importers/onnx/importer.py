@@ -18,7 +18,7 @@ from nnvk.importers import errors
 from nnvk.importers.bounds import INT32, Bounds, of_dtype
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Unmapped
-from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
+from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.onnx.builder import DAMAGE, NO_COUNTERPART, Builder, Shared, made_of
 from nnvk.importers.onnx.context import NotConstant
@@ -52,7 +52,7 @@ def load(
 
     INT64 and other whole numbers are INT32 in NNAPI, FLOAT64 is FLOAT32, and so is FLOAT16 between operators. Inputs
     and outputs keep the file's types. Results of INT64 and UINT32 that may need more than 32 bits are two words
-    (`nnvk.importers.idioms.int64`).
+    (`nnvk.importers.decompositions.int64`).
 
     Raises `OnnxImportError` where the file is malformed, or has operators that NNAPI can't express, or that would
     make more of a small file than its size warrants (`nnvk.importers.budget`): it then lists them all. Raises OSError

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from nnvk.importers import bounds
+from nnvk.importers.decompositions import int64
+from nnvk.importers.decompositions.cumulative import cumulative_exactly
+from nnvk.importers.decompositions.int64 import Number, Words
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value, at_least_1d
-from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.cumulative import cumulative_exactly
-from nnvk.importers.idioms.int64 import Number, Words
-from nnvk.importers.idioms.moving import axis_of
-from nnvk.importers.idioms.reductions import folded_exactly
+from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.elementwise import COMPARISONS
 from nnvk.importers.onnx.mappers.reduction import axes_of

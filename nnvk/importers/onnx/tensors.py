@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from nnvk.importers.decompositions.int64 import Words
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import MaybeConstant, Value
-from nnvk.importers.idioms.int64 import Words
+from nnvk.importers.graph_builder import MaybeConstant, Value
 from nnvk.types.codes import OperandCode
 from nnvk.types.constant import Constant
 from nnvk.types.operand import OperandType, Shape

@@ -8,7 +8,7 @@ leave to TFLite's own kernels but a few NNAPI operations express is mapped too; 
 from __future__ import annotations
 
 from nnvk.importers.errors import Problem
-from nnvk.importers.graph import Source
+from nnvk.importers.graph_builder import Source
 from nnvk.importers.metadata import Metadata, TensorMetadata
 from nnvk.importers.ports import ImportedModel, Port, Signature, State
 from nnvk.importers.tflite.errors import TfliteImportError

@@ -1,4 +1,4 @@
-"""A mapper's view of the operator that it maps, and idioms that many mappers share."""
+"""A mapper's view of the operator that it maps, and decompositions that many mappers share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import tflite
 
 from nnvk.api import FuseCode, Model, OperandType, OperationCode
+from nnvk.importers.decompositions.int64 import Number, Words
 from nnvk.importers.dynamic_extents import DynamicExtent
 from nnvk.importers.emitter import F32, Emitter
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Argument, Graph, Value, at_least_1d
-from nnvk.importers.idioms.int64 import Number, Words
+from nnvk.importers.graph_builder import Argument, Graph, Value, at_least_1d
 from nnvk.importers.ports import COMPLEX
 from nnvk.importers.tflite.operands import operand_type
 from nnvk.importers.tflite.schema import Operator, Tensor

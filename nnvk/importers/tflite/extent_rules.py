@@ -17,7 +17,7 @@ from nnvk.importers.dynamic_extents import (
     transposition,
 )
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 
 _ELEMENTWISE = (

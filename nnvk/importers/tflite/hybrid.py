@@ -13,7 +13,7 @@ import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import F32, NONE, is_quantised
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 
 Op = OperationCode

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnvk.api import OperationCode
+from nnvk.importers.decompositions.arithmetic import with_number
+from nnvk.importers.decompositions.moving import unpacked
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import with_number
-from nnvk.importers.idioms.moving import unpacked
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import Rounding, rounded
 

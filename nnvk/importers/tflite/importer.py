@@ -16,11 +16,11 @@ from nnvk.api import Model
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
+from nnvk.importers.decompositions.int64 import Number, Words, low, narrowed, together
 from nnvk.importers.dynamic_extents import DynamicExtent, cut
 from nnvk.importers.emitter import Emitter, same_quantisation
 from nnvk.importers.errors import NAME_SHOWN, OverBudget, Problem, Unmapped
-from nnvk.importers.graph import Graph, Source, Value, at_least_1d, edge_shape
-from nnvk.importers.idioms.int64 import Number, Words, low, narrowed, together
+from nnvk.importers.graph_builder import Graph, Source, Value, at_least_1d, edge_shape
 from nnvk.importers.metadata import Metadata
 from nnvk.importers.ports import COMPLEX, ImportedModel, Port, Signature, Signatures, State
 from nnvk.importers.recovery import Damage, Recovery

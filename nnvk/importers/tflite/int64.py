@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nnvk.api import FuseCode, OperandCode, OperationCode
 from nnvk.importers import bounds
+from nnvk.importers.decompositions import int64
+from nnvk.importers.decompositions.cumulative import cumulative_exactly
+from nnvk.importers.decompositions.int64 import Number, Words
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.decompositions.reductions import folded_exactly
 from nnvk.importers.emitter import BOOL8, F32, I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.cumulative import cumulative_exactly
-from nnvk.importers.idioms.int64 import Number, Words
-from nnvk.importers.idioms.moving import axis_of
-from nnvk.importers.idioms.reductions import folded_exactly
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import Mapper, find

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import at_least_1d
+from nnvk.importers.graph_builder import at_least_1d
 from nnvk.importers.ports import COMPLEX, DTYPES
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.importers.tflite.sparse import densified

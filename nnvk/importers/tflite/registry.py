@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.registry import Mappers
 from nnvk.importers.tflite.context import Context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnvk.importers.graph import at_least_1d
+from nnvk.importers.graph_builder import at_least_1d
 from nnvk.importers.tflite.schema import Subgraph
 from nnvk.types.operand import Shape
 

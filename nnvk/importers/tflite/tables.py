@@ -13,7 +13,7 @@ import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
 from nnvk.importers.emitter import NONE, same_quantisation
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.ops.interpolated import interpolated, interpolation_table
 from nnvk.ops.quant import float32, limits, multiply_by_quantized_multiplier, quantize_multiplier, round_half_away

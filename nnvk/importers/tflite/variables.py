@@ -14,7 +14,7 @@ import numpy as np
 from nnvk.base.text import printable
 from nnvk.importers.budget import Budget
 from nnvk.importers.errors import NAME_SHOWN, Unmapped
-from nnvk.importers.graph import Graph, Value
+from nnvk.importers.graph_builder import Graph, Value
 from nnvk.importers.tflite.schema import Tensor
 from nnvk.types.operand import OperandType
 

@@ -15,8 +15,8 @@ import tflite
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.base.errors import bad_data
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.moving import unpacked
+from nnvk.importers.decompositions.moving import unpacked
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.types.operand import ChannelQuant
 

@@ -160,8 +160,8 @@ define(
 )
 
 
-def complaint(call: Call) -> str:
-    """The complaint of INT64_TO_INT32: the number goes in as one before 2^32 and a rest of 32 bits with a sign."""
+def assertion(call: Call) -> str:
+    """The assertion of INT64_TO_INT32: the number goes in as one before 2^32 and a rest of 32 bits with a sign."""
     least = 0 if call.is_unsigned else _INT32.min
     return f"a number must be in [{least}, {_INT32.max}], got {{}} * 2^32 + {{}}"
 
@@ -174,7 +174,7 @@ def _narrow_shape(call: Call) -> list[Shape]:
         wrong = numbers[(numbers < least) | (numbers > _INT32.max)]
         if wrong.size:
             rest = int(wrong[:1].astype(np.int32)[0])
-            raise bad_data(complaint(call).format((int(wrong[0]) - rest) >> 32, rest))
+            raise bad_data(assertion(call).format((int(wrong[0]) - rest) >> 32, rest))
     return shapes
 
 

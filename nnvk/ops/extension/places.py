@@ -16,8 +16,8 @@ ELEMENTS = dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q16_SYMM), EXTENSIONS_S
 """Leading types of operations that move elements."""
 
 
-def complaint(sizes: Sequence[int], first: int) -> str:
-    """The complaint of indices into axes of these sizes, from ``first`` on: the wrong one and its axis go in."""
+def assertion(sizes: Sequence[int], first: int) -> str:
+    """The assertion of indices into axes of these sizes, from ``first`` on: the wrong one and its axis go in."""
     ranges = ", ".join(f"[{-size}, {size}) along axis {first + axis}" for axis, size in enumerate(sizes))
     return f"indices must be in {ranges}, got {{}} along axis {{}}"
 
@@ -38,7 +38,7 @@ def check_places(indices: Tensor, sizes: Sequence[int], first: int = 0) -> None:
     wrong = np.argwhere((indices.data < -limits) | (indices.data >= limits))
     if wrong.size:
         where = tuple(wrong[0])
-        raise bad_data(complaint(sizes, first).format(int(indices.data[where]), first + int(where[-1])))
+        raise bad_data(assertion(sizes, first).format(int(indices.data[where]), first + int(where[-1])))
 
 
 def flat_places(indices: np.ndarray, sizes: Sequence[int], batches: int = 1) -> np.ndarray:

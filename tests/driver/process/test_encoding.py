@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builder import Builder
-from recipes import Draw, draw_case, frozen, recipes
+from generators import Draw, draw_case, frozen, generators
 from samples import if_model, while_model
 
 from nnvk.base.errors import NnapiError, ResultCode
@@ -60,7 +60,7 @@ def check_same(one: Model, other: Model) -> None:
             check_same(first.subgraph, second.subgraph)
 
 
-@pytest.mark.parametrize("code", recipes(), ids=lambda code: code.name)
+@pytest.mark.parametrize("code", generators(), ids=lambda code: code.name)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_model_of_each_operation(code: OperationCode, seed: int) -> None:
     model = frozen(draw_case(Draw(seed), code))

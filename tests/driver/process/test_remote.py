@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_library import await_that
-from recipes import Draw, draw_case, drawn, recipes
+from generators import Draw, draw_case, drawn, generators
 from remote import Remote
 from samples import (
     F32,
@@ -30,7 +30,7 @@ from samples import (
 import nnvk
 from nnvk import OperandType, OperationCode, ResultCode
 from nnvk.base.errors import UnfitData
-from nnvk.check.rows import empty_like, execute
+from nnvk.check.model_rows import empty_like, execute
 from nnvk.types.codes import ExtensionCode
 from nnvk.types.model import Lifetime, Model, Operand, Operation
 from nnvk.types.request import ExecuteOptions, InputArgument, OutputArgument, PrepareOptions, Request
@@ -41,7 +41,7 @@ def test_it_describes_itself_as_the_driver_does(shared: Remote, cpu: nnvk.Device
         assert getattr(shared.device, what) == getattr(cpu, what)
 
 
-@pytest.mark.parametrize("code", recipes(), ids=lambda code: code.name)
+@pytest.mark.parametrize("code", generators(), ids=lambda code: code.name)
 def test_each_operation(shared: Remote, cpu: nnvk.Device, code: OperationCode) -> None:
     for seed in range(2):
         row = drawn(draw_case(Draw(seed), code))

@@ -47,7 +47,7 @@ def test_the_driver_is_not_in_this_process() -> None:
         assert name == "vulkan-0" and nnvk.get_devices()[-1].name == "nnapi-reference"
         compilation = compiled(name, 100)
         add(name, 100, compilation)
-        assert compilation.steps[0].prepared.memory_bytes()["staging"] > 0
+        assert compilation.partitions[0].prepared.memory_bytes()["staging"] > 0
         assert "libvulkan" not in open("/proc/self/maps").read()
         assert "libvulkan" in open(f"/proc/{pid()}/maps").read()
     """)
@@ -80,7 +80,7 @@ def test_the_cpu_takes_over() -> None:
         model.finish()
         compilation = nnvk.Compilation(model)
         compilation.finish()
-        assert compilation.steps[0].device.name == "vulkan-0"
+        assert compilation.partitions[0].device.name == "vulkan-0"
         end(signal.SIGKILL)
         (result,) = nnvk.run(compilation, [np.array([-1, 0, 1, 2], np.float32)])
         assert result.tolist() == [0, 0, 1, 2]

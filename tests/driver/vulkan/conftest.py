@@ -12,7 +12,7 @@ import pytest
 
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
@@ -59,10 +59,10 @@ def fresh() -> VulkanDevice:
 
 @pytest.fixture
 def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products are added up one by one as 32-bit floats, whatever the size of a product: to the same bits."""
+    """GEMMs are added up one by one as 32-bit floats, whatever the size of a product: to the same bits."""
 
     def alike(work: Work, device: DeviceProfile) -> list[Strategy]:
-        ways = [way for way in ranked(work, device) if way.pieces == 1 and way.arithmetic == "none"]
+        ways = [way for way in ranked(work, device) if way.split_k == 1 and way.arithmetic == "none"]
         return [way for way in ways if way.tile in ("register", "shared")]
 
-    monkeypatch.setattr(product, "ranked", alike)
+    monkeypatch.setattr(gemm, "ranked", alike)

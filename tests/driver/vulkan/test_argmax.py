@@ -3,7 +3,7 @@
 import pytest
 from against_reference import check_like_the_reference
 
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan.kernels.argmax import LONGEST
 
 # A type and its quantisation; few different elements, so that many are equal.

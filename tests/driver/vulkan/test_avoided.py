@@ -12,7 +12,7 @@ from profiles import EIGHT_LANES, GPU
 import nnvk
 from nnvk.base.settings import override
 from nnvk.check.device import shaders_of
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.planning.cache import key_of
 from nnvk.driver.vulkan.planning.planner import Planner
@@ -128,7 +128,7 @@ def test_the_cpu_runs_what_is_refused() -> None:
     cpu = nnvk.get_devices()[-1]
     compilation = nnvk.Compilation.create_for_devices(model, [nnvk.Device(found[0]), cpu])
     compilation.finish()
-    assert [step.device.name for step in compilation.steps] == [cpu.name]
+    assert [step.device.name for step in compilation.partitions] == [cpu.name]
     (sums,) = nnvk.run(compilation, [np.ones(3, np.float32), np.ones(3, np.float32)])
     assert sums.tolist() == [2, 2, 2]
 
@@ -144,7 +144,7 @@ def test_plans_are_kept_for_what_they_avoid() -> None:
     model = parse("ADD f32[3] f32[3] NONE").model
     profile = replace(NATIVE, avoided=frozenset({"lookup"}))
     assert key_of("", NATIVE, LIBRARY, model) != key_of("", profile, LIBRARY, model)
-    assert Planner(NATIVE, LIBRARY, "").winners.path != Planner(profile, LIBRARY, "").winners.path
+    assert Planner(NATIVE, LIBRARY, "").autotune_results.path != Planner(profile, LIBRARY, "").autotune_results.path
 
 
 def test_a_profile_says_what_it_avoids() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from complaints import complaint
+from data_errors import data_error
 
-from nnvk.check.rows import execute, parse, reference
+from nnvk.check.model_rows import execute, parse, reference
 
 # The leading type, boxes beside it, its numbers, and scores, deltas and anchors.
 FLOATS = {"f32": "f", "f16": "h"}
@@ -100,9 +100,9 @@ def test_boxes_that_are_turned_over_are_refused(vulkan, text):
     row = parse(text)
     rois = next(array for array in row.inputs[:2] if array.shape[1] in (4, 12))
     rois[3, :4] = [3, 1, 2, 2]
-    refused = complaint(lambda: reference(row))
+    refused = data_error(lambda: reference(row))
     assert refused is not None
-    assert complaint(lambda: execute(vulkan, row, [np.zeros(10**4, np.int32)] * len(row.model.outputs))) == refused
+    assert data_error(lambda: execute(vulkan, row, [np.zeros(10**4, np.int32)] * len(row.model.outputs))) == refused
 
 
 def test_anchors_of_empty_maps_are_checked(vulkan):
@@ -112,6 +112,6 @@ def test_anchors_of_empty_maps_are_checked(vulkan):
     )
     check_like_the_reference(vulkan, row)
     row.inputs[2][1] = [3, 1, 2, 2]
-    refused = complaint(lambda: reference(row))
+    refused = data_error(lambda: reference(row))
     assert refused is not None
-    assert complaint(lambda: execute(vulkan, row, [np.zeros(0, np.int32)] * 3)) == refused
+    assert data_error(lambda: execute(vulkan, row, [np.zeros(0, np.int32)] * 3)) == refused

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from builder import Builder
-from recipes import Draw, draw_case, drawn, run_case
+from generators import Draw, draw_case, drawn, run_case
 from samples import (
     BOOL8,
     COUNTER,
@@ -25,7 +25,7 @@ from samples import (
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode, ResultCode
-from nnvk.check.rows import empty_like, request
+from nnvk.check.model_rows import empty_like, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.running import resident_plan
 from nnvk.types.codes import OperationCode as Op

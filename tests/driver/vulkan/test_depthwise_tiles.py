@@ -8,20 +8,20 @@ import pytest
 from against_reference import check_like_the_reference
 from profiles import DEVICES, EIGHT_LANES, GPU
 
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import depthwise_conv2d
 from nnvk.driver.vulkan.kernels.depthwise_conv2d import Tile, tiles
-from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.lowering.gemm import Gemm
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import PaddingCode
 
 
-def product_of(size: int, channels: int, *, stride: int = 1, dilation: int = 1) -> Product:
+def product_of(size: int, channels: int, *, stride: int = 1, dilation: int = 1) -> Gemm:
     """Windows of 3 x 3 on square images."""
     each = axis("height", size, 3, stride, PaddingCode.SAME, dilation=dilation)
-    return Product((1, size, size, channels), (1, each.out, each.out, channels), each, each)
+    return Gemm((1, size, size, channels), (1, each.out, each.out, channels), each, each)
 
 
 def test_a_window_is_held_in_registers_if_it_fits() -> None:
@@ -40,8 +40,8 @@ def test_a_gpu_with_more_units_than_work_gets_smaller_tiles(kind: str) -> None:
 
 
 def test_halves_are_multiplied_as_such_on_gpus_where_they_may() -> None:
-    def chosen(device: DeviceProfile, halves: bool) -> str:
-        return tiles(product_of(14, 384), "f16", device, halves)[0].arithmetic
+    def chosen(device: DeviceProfile, float16: bool) -> str:
+        return tiles(product_of(14, 384), "f16", device, float16)[0].arithmetic
 
     assert chosen(GPU, True) == "half"
     assert chosen(GPU, False) == chosen(EIGHT_LANES, True) == "none"
@@ -73,8 +73,8 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text:
     """Whichever is chosen, on whatever device."""
     every: list[Tile] = []
 
-    def record(product: Product, kind: str, device: object, halves: bool) -> list[Tile]:
-        every.extend(tile for profile in DEVICES.values() for tile in tiles(product, kind, profile, halves))
+    def record(gemm: Gemm, kind: str, device: object, float16: bool) -> list[Tile]:
+        every.extend(tile for profile in DEVICES.values() for tile in tiles(gemm, kind, profile, float16))
         return every
 
     model = parse(text).model

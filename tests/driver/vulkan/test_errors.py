@@ -18,7 +18,7 @@ from samples import f32
 from nnvk import _native
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.base.settings import override
-from nnvk.check.rows import empty_like, execute, parse, reference, request
+from nnvk.check.model_rows import empty_like, execute, parse, reference, request
 from nnvk.driver import vulkan as driver
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering import kernel

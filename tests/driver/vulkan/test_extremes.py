@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from against_reference import sums_in_16_bits
+from generators import Case, Draw, draw_case, drawn, run_case
 from kernel_cases import KERNELS
-from recipes import Case, Draw, draw_case, drawn, run_case
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import empty_like, execute
+from nnvk.check.model_rows import empty_like, execute
 from nnvk.conformance.compare import FLOAT16_TOLERANCE
 
 pytestmark = pytest.mark.numbers

@@ -15,7 +15,7 @@ from nnvk import Model, OperandCode, OperandType, OperationCode
 from nnvk.base.settings import override
 from nnvk.driver.vulkan import find_devices
 from nnvk.driver.vulkan.lowering.filters import pack
-from nnvk.driver.vulkan.lowering.product import refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import refuse_long_sums
 from nnvk.runtime.devices import Device
 from nnvk.types.codes import PaddingCode
 from nnvk.types.extension import EXTENSION, ExtendedOperationCode, KnownCode
@@ -57,7 +57,7 @@ CASES = {
     # Rows and output channels around the tiles, channels for loads by one, four and eight.
     "one of each": Filter(CONV, (1, 1, 1, 1), 1),
     "1x1, eights": Filter(CONV, (1, 9, 7, 16), 40),
-    "1x1, fours": Filter(CONV, (2, 5, 7, 12), 32),
+    "1x1, vec4s": Filter(CONV, (2, 5, 7, 12), 32),
     "1x1, ones": Filter(CONV, (1, 11, 3, 13), 7),
     "one row over a tile": Filter(CONV, (1, 1, 65, 8), 65),
     "first layer": Filter(CONV, (1, 23, 25, 3), 32, (3, 3), (2, 2), activation=3),

@@ -11,9 +11,9 @@ from fused import F16, F32, I8, U8, Net, Op, byte_conv, families, plans, run_bot
 from tflite_net import Net as TfliteNet
 from tflite_net import T, write
 
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
@@ -23,7 +23,7 @@ from nnvk.types.codes import FuseCode, OperandCode
 from nnvk.types.extension import ExtendedOperationCode
 from nnvk.types.operand import OperandType
 
-# --- element-wise operations -------------------------------------------------------------------------------------
+# --- elementwise operations -------------------------------------------------------------------------------------
 
 
 def swish(net: Net, x: int) -> int:
@@ -79,14 +79,14 @@ CHAINS: dict[str, Callable[[Net, int], int]] = {
 def test_chains(vulkan: VulkanDevice, real: OperandCode, name: str, shape: tuple[int, ...]) -> None:
     net = Net(real=real)
     model = net.finish(CHAINS[name](net, net.input(*shape)))
-    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise"
 
 
 @pytest.mark.parametrize("name", ["swish", "gelu", "elu", "layers"])
 def test_chains_of_odd_sizes(vulkan: VulkanDevice, real: OperandCode, name: str) -> None:
     net = Net(real=real)
     model = net.finish(CHAINS[name](net, net.input(3, 7)))
-    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise"
 
 
 def test_special_values(vulkan: VulkanDevice, real: OperandCode) -> None:
@@ -106,7 +106,7 @@ def test_rows_and_columns_are_repeated(vulkan: VulkanDevice, real: OperandCode) 
     rows, columns, middle = net.input(4, 6, 1), net.input(8), net.input(4, 1, 8)
     y = net.op(Op.MUL, net.op(Op.ADD, x, rows), columns)
     model = net.finish(net.op(Op.TANH, net.op(Op.ADD, y, middle)))
-    assert families(run_both(vulkan, model, net.arrays)) == "chain binary unary"
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise binary unary"
 
 
 def test_values_that_others_read_are_written(vulkan: VulkanDevice, real: OperandCode) -> None:
@@ -119,7 +119,7 @@ def test_values_that_others_read_are_written(vulkan: VulkanDevice, real: Operand
     c = net.op(Op.ADD, b, x)
     model = net.finish(a, net.op(Op.ABS, c), pooled)
     plan = run_both(vulkan, model, net.arrays)
-    assert families(plan).replace("pool2d", "").split() == ["chain", "chain"]
+    assert families(plan).replace("pool2d", "").split() == ["fused_elementwise", "fused_elementwise"]
 
 
 def test_a_reader_in_between_keeps_a_chain_apart(vulkan: VulkanDevice, real: OperandCode) -> None:
@@ -129,7 +129,7 @@ def test_a_reader_in_between_keeps_a_chain_apart(vulkan: VulkanDevice, real: Ope
     a = net.op(Op.TANH, net.op(Op.ABS, x))
     b = net.conv(a, 8, 8)
     model = net.finish(net.op(Op.MUL, net.op(Op.ADD, a, b), net.scalar(3.0)))
-    assert families(run_both(vulkan, model, net.arrays)) == "chain product end"
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise gemm end"
 
 
 def test_limits_leave_what_others_take_as_it_was_stored(vulkan: VulkanDevice, real: OperandCode) -> None:
@@ -137,7 +137,7 @@ def test_limits_leave_what_others_take_as_it_was_stored(vulkan: VulkanDevice, re
     x = net.input(4, 5, 8)
     y = net.op(Op.MUL, x, net.weights(8))
     model = net.finish(net.op(Op.ADD, net.op(Op.RELU6, y), net.op(Op.MUL, y, x)))
-    assert families(run_both(vulkan, model, net.arrays)) == "chain"
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise"
 
 
 def test_long_chains_are_cut(vulkan: VulkanDevice, real: OperandCode) -> None:
@@ -146,12 +146,12 @@ def test_long_chains_are_cut(vulkan: VulkanDevice, real: OperandCode) -> None:
     for number in range(60):
         y = net.op((Op.ABS, Op.TANH, Op.SQRT, Op.NEG)[number % 4], y)
     plan = run_both(vulkan, net.finish(y), net.arrays)
-    assert set(families(plan).split()) == {"chain"}
+    assert set(families(plan).split()) == {"fused_elementwise"}
     assert len(plan.commands) <= 6
 
 
 def test_lstm_gates(vulkan: VulkanDevice, real: OperandCode) -> None:
-    """A cell as TensorFlow Lite's converter unrolls it: a product, SPLIT, and one dispatch for all gates."""
+    """A cell as TensorFlow Lite's converter unrolls it: a GEMM, SPLIT, and one dispatch for all gates."""
     net = Net(real=real)
     x, state, cell = net.input(1, 12), net.input(1, 16), net.input(1, 16)
     joined = net.build.operation(Op.CONCATENATION, [x, state, net.code(1)], net.real)
@@ -162,7 +162,7 @@ def test_lstm_gates(vulkan: VulkanDevice, real: OperandCode) -> None:
     new = net.op(Op.ADD, kept, net.op(Op.MUL, net.op(Op.LOGISTIC, i), net.op(Op.TANH, j)))
     out = net.op(Op.MUL, net.op(Op.TANH, new), net.op(Op.LOGISTIC, o))
     plan = run_both(vulkan, net.finish(new, out), net.arrays)
-    assert families(plan).replace("fully_connected", "product").split()[-2:] == ["product", "chain"]
+    assert families(plan).replace("fully_connected", "gemm").split()[-2:] == ["gemm", "fused_elementwise"]
 
 
 # --- products ----------------------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ PRODUCTS: dict[str, Callable[[Net], int]] = {
 }
 
 
-def has_end(plan: Plan) -> bool:
-    """Whether nothing follows the product of a plan; but where its pixels are padded, they are made dense before."""
+def has_epilogue(plan: Plan) -> bool:
+    """Whether nothing follows the GEMM of a plan; but where its pixels are padded, they are made dense before."""
     *_, before, last = ("", *families(plan).replace(" end", "-end").split())
     return last.endswith("-end") or before == "arrange"
 
@@ -191,20 +191,20 @@ def test_activations_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str
     for code in (Op.RELU, Op.RELU6, Op.LOGISTIC, Op.TANH, Op.HARD_SWISH):
         net = Net(real=real)
         model = net.finish(net.op(code, PRODUCTS[name](net)))
-        # SwiftShader's compiler divides before it multiplies where both follow a product, `precise` or not.
+        # SwiftShader's compiler divides before it multiplies where both follow a GEMM, `precise` or not.
         plan = run_both(vulkan, model, net.arrays, ulps=2 if code is Op.HARD_SWISH else 0)
-        assert has_end(plan), code
+        assert has_epilogue(plan), code
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_swish_and_prelu_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str) -> None:
     net = Net(real=real)
     y = PRODUCTS[name](net)
-    assert has_end(run_both(vulkan, net.finish(swish(net, y)), net.arrays))
+    assert has_epilogue(run_both(vulkan, net.finish(swish(net, y)), net.arrays))
     net = Net(real=real)
     y = net.op(Op.PRELU, PRODUCTS[name](net), net.weights(channels(name)))
     plan = run_both(vulkan, net.finish(y), net.arrays)
-    assert has_end(plan) or channels(name) % 4
+    assert has_epilogue(plan) or channels(name) % 4
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -216,20 +216,20 @@ def test_residuals_are_ends(vulkan: VulkanDevice, real: OperandCode, name: str, 
     other = net.input(*(shape or ((1, 40) if name == "vector" else (41, 40))))
     pair = (other, y) if swapped else (y, other)
     y = net.build.operation(Op.SUB, [*pair, net.code(FuseCode.RELU)], net.real)
-    assert has_end(run_both(vulkan, net.finish(net.op(Op.TANH, y)), net.arrays))
+    assert has_epilogue(run_both(vulkan, net.finish(net.op(Op.TANH, y)), net.arrays))
 
 
 def test_a_product_that_others_read_keeps_its_result(vulkan: VulkanDevice, real: OperandCode) -> None:
     net = Net(real=real)
     y = net.conv(net.input(1, 6, 6, 8), 8, 8)
-    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y), y), net.arrays)) == "product unary"
+    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y), y), net.arrays)) == "gemm unary"
 
 
 def test_two_products_are_added(vulkan: VulkanDevice, real: OperandCode) -> None:
     net = Net(real=real)
     x = net.input(1, 6, 6, 8)
     y = net.op(Op.ADD, net.conv(x, 8, 8), net.conv(x, 8, 8, 1))
-    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y)), net.arrays)) == "product product end"
+    assert families(run_both(vulkan, net.finish(net.op(Op.RELU, y)), net.arrays)) == "gemm gemm end"
 
 
 # --- bytes -------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_bytes_are_combined(vulkan: VulkanDevice, code: OperandCode, kind: Op, s
     pair = (other, y) if swapped else (y, other)
     out = OperandType(code, (), scale, middle + 9)
     y = net.build.operation(kind, [*pair, net.code(FuseCode.RELU)], out)
-    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "gemm end"
 
 
 @pytest.mark.parametrize("code", [I8, U8], ids=lambda code: code.name)
@@ -263,7 +263,7 @@ def test_bytes_are_looked_up(vulkan: VulkanDevice, code: OperandCode) -> None:
     y = byte_conv(net, code, x, 8, 8, OperandType(code, (), 0.11, middle - 20))
     y = net.op(Op.ADD, y, x, type_=OperandType(code, (), 0.2, middle))
     y = net.op(Op.LOGISTIC, y, type_=OperandType(code, (), 1 / 256, middle - 128))
-    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "gemm end"
 
 
 @pytest.mark.parametrize("tile", ["register", "quads", "shared"])
@@ -275,9 +275,9 @@ def test_sums_in_pieces_have_ends(
 
     def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
         ways = [way for way in candidates(work, device) if way.tile == tile] or pytest.skip(f"there is no {tile}")
-        return [replace(way, pieces=3) for way in ways]
+        return [replace(way, split_k=3) for way in ways]
 
-    monkeypatch.setattr(product, "ranked", ranked)
+    monkeypatch.setattr(gemm, "ranked", ranked)
     if code in (F32, F16):
         net = Net(real=code)
         x = net.input(1, 5, 7, 12)
@@ -289,7 +289,7 @@ def test_sums_in_pieces_have_ends(
         y = net.op(Op.ADD, y, x, type_=OperandType(code, (), 0.2, middle))
         y = net.op(Op.LOGISTIC, y, type_=OperandType(code, (), 1 / 256, middle - 128))
     plan = run_both(vulkan, net.finish(y), net.arrays)
-    assert families(plan) == "product end"
+    assert families(plan) == "gemm end"
     assert any(".split." in command.shader.name for command in plan.commands if isinstance(command, Dispatch))
 
 
@@ -298,7 +298,7 @@ def test_bytes_whose_pixels_are_padded_stay_apart(vulkan: VulkanDevice) -> None:
     x = net.input(1, 5, 7, 7, code=I8, scale=0.05, zero=3)
     y = byte_conv(net, I8, x, 7, 7, OperandType(I8, (), 0.11, -20))
     model = net.finish(net.op(Op.ADD, y, x, type_=OperandType(I8, (), 0.2, 0)))
-    assert families(run_both(vulkan, model, net.arrays)) == "product arrange binary"
+    assert families(run_both(vulkan, model, net.arrays)) == "gemm arrange binary"
 
 
 # --- paddings ----------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_pads_of_bytes(vulkan: VulkanDevice) -> None:
             type_ = OperandType(code, (), 0.05, zero)
             padded = net.op(Op.PAD, x, np.array(PADS["around"], np.int32), type_=type_)
             y = byte_conv(net, code, padded, 8, channels, OperandType(code, (), 0.3, zero))
-            assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product"
+            assert families(run_both(vulkan, net.finish(y), net.arrays)) == "gemm"
 
 
 @pytest.mark.parametrize("what", ["channels", "batches", "another value"])
@@ -346,14 +346,14 @@ def test_other_pads_stay(vulkan: VulkanDevice, what: str) -> None:
         pads = [[0, 0], [0, 0], [0, 0], [0, 4]] if what == "channels" else [[1, 0], [0, 0], [0, 0], [0, 0]]
         padded = net.op(Op.PAD, x, np.array(pads, np.int32))
         model = net.finish(net.conv(padded, 4, 12 if what == "channels" else 8))
-    assert families(run_both(vulkan, model, net.arrays)) == "pad product"
+    assert families(run_both(vulkan, model, net.arrays)) == "pad gemm"
 
 
 def test_a_pad_that_others_read_stays(vulkan: VulkanDevice) -> None:
     net = Net()
     padded = net.op(Op.PAD, net.input(1, 6, 5, 8), np.array(PADS["around"], np.int32))
     model = net.finish(net.conv(padded, 4, 8), net.op(Op.ABS, padded))
-    assert families(run_both(vulkan, model, net.arrays)) == "pad product unary"
+    assert families(run_both(vulkan, model, net.arrays)) == "pad gemm unary"
 
 
 @pytest.mark.parametrize("pads", PADS)
@@ -375,7 +375,7 @@ def test_gelu_is_the_end_of_a_product(vulkan: VulkanDevice, real: OperandCode, a
     net = Net(real=real)
     x = net.conv(net.input(1, 5, 6, 8), 12, 8)
     y = net.op(ExtendedOperationCode.GELU, x, net.build.value(approximate))
-    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "product end"
+    assert families(run_both(vulkan, net.finish(y), net.arrays)) == "gemm end"
 
 
 @pytest.mark.parametrize("kind", [F16, I8, U8], ids=lambda code: code.name)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from complaints import complaint
+from data_errors import data_error
 
-from nnvk.check.rows import Row, execute, parse, reference
+from nnvk.check.model_rows import Row, execute, parse, reference
 
 TYPES = [
     ("f32{}", "f32[{},4]^50x40", "f32 f32"),
@@ -48,7 +48,7 @@ def test_maps_of_one_number(vulkan, value):
 def test_boxes_that_are_turned_over_are_refused(vulkan):
     row = parse("HEATMAP_MAX_KEYPOINT f32[3,5,5,3] f32[3,4]^50x40 nhwc -> f32 f32")
     row.inputs[1][1] = [3, 1, 2, 2]
-    refused = complaint(lambda: reference(row))
+    refused = data_error(lambda: reference(row))
     assert refused is not None
     outputs = [np.zeros((3, 3), np.float32), np.zeros((3, 3, 2), np.float32)]
-    assert complaint(lambda: execute(vulkan, row, outputs)) == refused
+    assert data_error(lambda: execute(vulkan, row, outputs)) == refused

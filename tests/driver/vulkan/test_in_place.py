@@ -48,12 +48,12 @@ def test_concatenation(vulkan: VulkanDevice, kind: str, axis: int, shapes: Seque
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_parts_that_end_amid_fours_are_copied_but_for_the_last(vulkan: VulkanDevice, kind: str) -> None:
+def test_parts_that_end_amid_vec4s_are_copied_but_for_the_last(vulkan: VulkanDevice, kind: str) -> None:
     net = Net()
     y = joined(net, 0, *(made(net, kind, rows, 5) for rows in (16, 3, 16, 7)), kind=kind)
     model = net.finish(net.build.operation(Op.TILE, [y, net.build.value(np.array([2, 1], np.int32))], TYPES[kind]))
     names = families(run_both(vulkan, model, net.arrays)).split()
-    # 16 rows of 5 are whole fours of any type; 3 rows are none, and what follows them begins amid a four.
+    # 16 rows of 5 are whole vec4s of any type; 3 rows are none, and what follows them begins amid a four.
     assert names == [*["arrange"] * 4, *["move"] * 3, "arrange"]
 
 
@@ -65,7 +65,7 @@ def test_other_scales_are_looked_up_in_place(vulkan: VulkanDevice, code: Operand
     parts = [byte_conv(net, code, x, 8, 8, OperandType(code, (), scale, middle - 9)) for scale in (0.11, 0.2)]
     y = net.build.operation(Op.CONCATENATION, [*parts, net.code(1)], OperandType(code, (), 0.11, middle - 9))
     plan = run_both(vulkan, net.finish(y), net.arrays)
-    assert families(plan) == "product product end"
+    assert families(plan) == "gemm gemm end"
 
 
 def test_what_is_there_twice_is_copied_once(vulkan: VulkanDevice) -> None:
@@ -73,7 +73,7 @@ def test_what_is_there_twice_is_copied_once(vulkan: VulkanDevice) -> None:
     x = net.conv(net.input(1, 4, 4, 4), 8, 4)
     y = joined(net, 1, x, x)
     plan = run_both(vulkan, net.finish(y, maximum(net, x)), net.arrays)
-    assert sorted(families(plan).split()) == ["move", "pool2d", "product"]
+    assert sorted(families(plan).split()) == ["move", "pool2d", "gemm"]
 
 
 def test_two_wholes(vulkan: VulkanDevice) -> None:
@@ -100,7 +100,7 @@ def test_wholes_in_wholes(vulkan: VulkanDevice) -> None:
     for _ in range(4):
         x = joined(net, 1, x, net.conv(x, 8, 8))
     plan = run_both(vulkan, net.finish(maximum(net, x)), net.arrays)
-    assert families(plan) == " ".join([*["product"] * 5, "pool2d"])
+    assert families(plan) == " ".join([*["gemm"] * 5, "pool2d"])
 
 
 def test_pack(vulkan: VulkanDevice) -> None:
@@ -161,7 +161,7 @@ def test_parts_that_are_outputs_are_copied(vulkan: VulkanDevice) -> None:
     assert families(plan) == ("arrange arrange arrange" if vulkan.profile.unified_memory else "arrange")
 
 
-def test_parts_that_begin_amid_fours_are_copied(vulkan: VulkanDevice) -> None:
+def test_parts_that_begin_amid_vec4s_are_copied(vulkan: VulkanDevice) -> None:
     net = Net()
     x = made(net, "float32", 1, 4, 3, 3)
     parts = [
@@ -172,7 +172,7 @@ def test_parts_that_begin_amid_fours_are_copied(vulkan: VulkanDevice) -> None:
 
 
 def test_products_read_eights(vulkan: VulkanDevice) -> None:
-    """Some load eight floats at once, which must be aligned: the second part is not, but for fours."""
+    """Some load eight floats at once, which must be aligned: the second part is not, but for vec4s."""
     net = Net()
     x = made(net, "float32", 13, 8)
     part = net.op(Op.SLICE, x, np.array([1, 0], np.int32), np.array([12, 8], np.int32))

@@ -9,7 +9,7 @@ import pytest
 from against_reference import check_like_the_reference
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.ops.extension.int64 import parted
 
@@ -51,9 +51,9 @@ def test_from_floats(vulkan: VulkanDevice) -> None:
 
 def test_to_floats(vulkan: VulkanDevice) -> None:
     """Numbers half-way between two floats, and next to that, go to the nearest and to the even one."""
-    halves = (np.arange(2**24 - 3, 2**24 + 6) * 2**9)[:, np.newaxis] + np.array([-1, 0, 1])
+    float16 = (np.arange(2**24 - 3, 2**24 + 6) * 2**9)[:, np.newaxis] + np.array([-1, 0, 1])
     numbers = np.concatenate(
-        [EDGES, halves.reshape(-1), -halves.reshape(-1), np.arange(2**24, 2**24 + 9), halves[:, 1] * 2**28]
+        [EDGES, float16.reshape(-1), -float16.reshape(-1), np.arange(2**24, 2**24 + 9), float16[:, 1] * 2**28]
     )
     row = parse(f"INT64_TO_FLOAT i32[{numbers.size}] i32[{numbers.size}] -> f32")
     check_like_the_reference(vulkan, replace(row, inputs=tuple(parted(numbers))))

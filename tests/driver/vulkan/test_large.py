@@ -9,7 +9,7 @@ from samples import compiled
 
 import nnvk
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import empty_like, execute, parse, reference, request
+from nnvk.check.model_rows import empty_like, execute, parse, reference, request
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.request import ExecuteOptions, PrepareOptions

@@ -10,7 +10,7 @@ from builder import Builder
 from samples import INT, f32
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import Row, empty_like, execute, parse, reference, request
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.types.codes import FuseCode, OperandCode, OperationCode
 from nnvk.types.model import Lifetime, Model, Operand
@@ -100,10 +100,10 @@ def test_a_wrong_value_fails_that_execution_alone(vulkan: VulkanDevice) -> None:
 def computed_shape() -> Model:
     """[2, 3, 5] and two halves of a shape -> the first in the shape that is their sum, and twice that."""
     build, unknown = Builder(), OperandType(OperandCode.TENSOR_FLOAT32)
-    data, *halves = [build.operand(type_) for type_ in (f32(2, 3, 5), VECTOR, VECTOR)]
-    same = build.operation(OperationCode.RESHAPE, [data, build.operation(OperationCode.ADD, halves, VECTOR)], unknown)
+    data, *float16 = [build.operand(type_) for type_ in (f32(2, 3, 5), VECTOR, VECTOR)]
+    same = build.operation(OperationCode.RESHAPE, [data, build.operation(OperationCode.ADD, float16, VECTOR)], unknown)
     twice = build.operation(OperationCode.ADD, [same, same], unknown)
-    return build.finish([data, *halves], [same, twice]).frozen
+    return build.finish([data, *float16], [same, twice]).frozen
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (30, 1), (1, 30), (6, 5)], ids=str)
@@ -165,13 +165,13 @@ def test_an_input_that_may_be_omitted(vulkan: VulkanDevice, perm: np.ndarray | N
 # --- data that breaks a rule -------------------------------------------------------------------------------------
 
 
-def fails(device: VulkanDevice, row: Row, complaint: str) -> None:
+def fails(device: VulkanDevice, row: Row, data_error: str) -> None:
     prepared = device.prepare_model(row.model, PrepareOptions())
     outputs = [OutputArgument(np.zeros(4096, np.uint8)) for _ in row.model.outputs]
-    with pytest.raises(NnapiError, match=complaint) as error:
+    with pytest.raises(NnapiError, match=data_error) as error:
         prepared.execute(Request([InputArgument(array) for array in row.inputs], outputs), OPTIONS)
     assert error.value.code is ResultCode.OP_FAILED
-    with pytest.raises(NnapiError, match=complaint) as error:
+    with pytest.raises(NnapiError, match=data_error) as error:
         reference(row)
 
 

@@ -94,11 +94,11 @@ def test_tensors_that_no_binding_holds(g: Lowering) -> None:
 
 
 def test_features_that_the_device_lacks(g: Lowering) -> None:
-    shader = next(shader for shader in declared_shaders() if shader.name == "product")
-    lacking = r"product\.f32\.subgroup\.none\.whole\.plain needs \[.*'subgroupShuffle'\], which the device lacks"
+    shader = next(shader for shader in declared_shaders() if shader.name == "gemm")
+    lacking = r"gemm\.f32\.subgroup\.none\.whole\.plain needs \[.*'subgroupShuffle'\], which the device lacks"
     with pytest.raises(NnapiError, match=lacking):
         g.dispatch(
-            shader.variant(DTYPE="f32", TILE="subgroup", ARITHMETIC="none", SUMS="whole", END="plain"),
+            shader.variant(DTYPE="f32", TILE="subgroup", ARITHMETIC="none", SUMS="whole", EPILOGUE="plain"),
             groups=(1,),
             tensors={},
         )
@@ -120,13 +120,13 @@ def test_a_choice_has_the_commands_that_came_of_it(g: Lowering) -> None:
     g.operation += 1
     g.copy(source, target, 20)
     first, second = g.choices
-    assert (first.ways, first.chosen, first.operation) == (("a way", "another"), "a way", 0)
+    assert (first.candidates, first.chosen, first.operation) == (("a way", "another"), "a way", 0)
     sizes = [command.nbytes if isinstance(command, Copy) else 0 for command in g.commands]
     assert [[sizes[position] for position in choice.commands] for choice in (first, second)] == [[8, 12], [16]]
 
 
 def test_what_was_measured_is_chosen_where_there_is_such_a_way(library: ShaderLibrary) -> None:
-    g = Lowering(DISCRETE, library, winners={"a question": "another", "another question": "what is gone"})
+    g = Lowering(DISCRETE, library, autotune_results={"a question": "another", "another question": "what is gone"})
     assert g.choose("a question", ["a way", "another"]) == "another"
     assert g.choose("another question", ["a way", "another"]) == "a way"
 

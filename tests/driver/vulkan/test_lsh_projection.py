@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 
-from nnvk.check.rows import Row, parse
+from nnvk.check.model_rows import Row, parse
 
 SPARSE_DEPRECATED, DENSE, SPARSE = 1, 2, 3
 # Bytes of an item: a key has 4 more.

@@ -26,9 +26,9 @@ from fused import (
 )
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates, ranked
-from nnvk.driver.vulkan.planning.plausible import check
+from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.types.codes import FuseCode
 
@@ -61,7 +61,7 @@ def test_left_matrices(vulkan: VulkanDevice, size: Sequence[int], kind: str) -> 
     net = net_of(kind)
     plan = run_both(vulkan, net.finish(scores(net, kind, size)), net.arrays)
     if all(each % 4 == 0 for each in size[3:]):
-        assert without_packing(plan) == ["product"]
+        assert without_packing(plan) == ["gemm"]
 
 
 @kinds
@@ -70,7 +70,7 @@ def test_right_matrices_and_results(vulkan: VulkanDevice, size: Sequence[int], k
     net = net_of(kind)
     plan = run_both(vulkan, net.finish(mixed(net, kind, size)), net.arrays)
     if size[-1] % 4 == 0:
-        assert without_packing(plan) == ["product"]
+        assert without_packing(plan) == ["gemm"]
 
 
 TILES = ("register", "quads", "shared", "subgroup")
@@ -82,15 +82,15 @@ def test_every_tile(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, tile:
     """Also with weights in order, and with K in pieces."""
 
     def forced(work: Work, device: DeviceProfile, in_order: bool, way: str, pieces: int) -> list[Strategy]:
-        ways = [each for each in candidates(work, device) if each.tile == tile and each.pieces == 1]
+        ways = [each for each in candidates(work, device) if each.tile == tile and each.split_k == 1]
         found = [each for each in ways if each.arithmetic in ("none", way)]
         found.sort(key=lambda each: each.packed == in_order)
-        split = [replace(each, pieces=pieces) for each in found]
+        split = [replace(each, split_k=pieces) for each in found]
         return [each for each in split if each.is_busy(work)][:1] or list(candidates(work, device))[:1]
 
     pieces = (1, 2) if tile != "subgroup" else (1,)
     for wanted in itertools.product((False, True), ("float", "dot") if kind == "signed" else ("none",), pieces):
-        monkeypatch.setattr(product, "ranked", lambda work, device, wanted=wanted: forced(work, device, *wanted))
+        monkeypatch.setattr(gemm, "ranked", lambda work, device, wanted=wanted: forced(work, device, *wanted))
         net = net_of(kind)
         size = 2, 3, 9, 34, 8
         run_both(vulkan, net.finish(scores(net, kind, size), mixed(net, kind, size)), net.arrays)
@@ -105,7 +105,7 @@ def test_heads_of_one_product(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPa
         ways = list(candidates(work, device))
         return sorted(ways, key=lambda way: (way.tile != tile, way.packed)) if tile != "any" else ranked(work, device)
 
-    monkeypatch.setattr(product, "ranked", forced)
+    monkeypatch.setattr(gemm, "ranked", forced)
     net = net_of(kind)
     whole = typed(net, kind, 2, 6, 3 * 5 * 8)
     query, key, value = (heads(net, kind, each, 2, 5, 6, 8) for each in split(net, whole, 2, 3, kind))
@@ -114,7 +114,7 @@ def test_heads_of_one_product(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPa
     model = net.finish(y)
     plan = run_both(vulkan, model, net.arrays)
     if tile == "shared" and kind == "float32":
-        assert families(plan) == "product product"
+        assert families(plan) == "gemm gemm"
     shapes = [array.shape for array in net.arrays]
     check(plan, model, shapes, replace(vulkan.profile, barriers_by_buffer=False))
 
@@ -129,7 +129,7 @@ def test_right_matrices_turned_over(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch, size: Sequence[int], kind: str
 ) -> None:
     """With steps of K outside where output channels are wanted there, and the other way round."""
-    monkeypatch.setattr(product, "ranked", lambda work, device: [next(_shared(work, device))])
+    monkeypatch.setattr(gemm, "ranked", lambda work, device: [next(_shared(work, device))])
     net = net_of(kind)
     batches, count, rows, others, columns = size
     results = []
@@ -139,7 +139,7 @@ def test_right_matrices_turned_over(
         results.append(multiplied(net, kind, left, transposed(net, right, 0, 2, 3, 1, kind=kind), adj_y))
     plan = run_both(vulkan, net.finish(*results), net.arrays)
     if kind == "float32" and all(each % 4 == 0 for each in size[3:]):
-        assert families(plan) == "product product"
+        assert families(plan) == "gemm gemm"
 
 
 @kinds
@@ -166,7 +166,7 @@ def test_what_follows_is_the_products_end(vulkan: VulkanDevice, end: str, kind: 
     plan = run_both(vulkan, net.finish(x), net.arrays)
     if kind == "float32" or end != "both":
         assert "binary" not in families(plan)
-    assert "product" in families(plan)
+    assert "gemm" in families(plan)
 
 
 @kinds

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from guarded import run_guarded
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 
 CASES = """
 [7] (0) 0

@@ -7,7 +7,7 @@ import pytest
 from against_reference import check_like_the_reference
 from builder import Builder
 
-from nnvk.check.rows import Row
+from nnvk.check.model_rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering.quantised import SMALL
 from nnvk.driver.vulkan.planning.planner import lower
@@ -47,7 +47,7 @@ def row_of(
     result: int = -128,
     late: bool = False,
 ) -> Row:
-    """A product whose sums are taken by these multipliers in turn; FULLY_CONNECTED has the first one alone.
+    """A GEMM whose sums are taken by these multipliers in turn; FULLY_CONNECTED has the first one alone.
 
     ``zero`` and ``result`` are the zero points of input and output; ``late``: the bias comes with the execution.
     """

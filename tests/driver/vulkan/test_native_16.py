@@ -10,14 +10,14 @@ import pytest
 from kernel_cases import KERNELS, supported
 
 from nnvk.base.settings import override
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import NATIVE_16
 from nnvk.types.codes import OperandCode, OperationCode
 
-HALVES = [case for case in KERNELS if case.values[1] is OperandCode.TENSOR_FLOAT16]
+FLOAT16 = [case for case in KERNELS if case.values[1] is OperandCode.TENSOR_FLOAT16]
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 """Every 16-bit float: both zeros, subnormal numbers, 65504, infinities and all that are none."""
 NUMBERS = EVERY[np.isfinite(EVERY)]
@@ -68,14 +68,18 @@ def same_numbers(got: np.ndarray, want: np.ndarray) -> None:
 # --- which shaders run -------------------------------------------------------------------------------------------
 
 
-def test_twins_need_these_features_and_no_others() -> None:
+def test_native_variants_need_these_features_and_no_others() -> None:
     library = ShaderLibrary()
-    twins = [variant for shader in declared_shaders() for variant in shader.variants if variant.is_native]
-    assert len(twins) > 60
-    for twin in twins:
-        features = library[twin].features
-        others = library[replace(twin, is_native=False)].features if not twin.needs_native else frozenset()
-        assert features <= NATIVE_16 | others, twin.name
+    native_variants = [variant for shader in declared_shaders() for variant in shader.variants if variant.is_native]
+    assert len(native_variants) > 60
+    for native_variant in native_variants:
+        features = library[native_variant].features
+        others = (
+            library[replace(native_variant, is_native=False)].features
+            if not native_variant.needs_native
+            else frozenset()
+        )
+        assert features <= NATIVE_16 | others, native_variant.name
 
 
 def test_the_device_decides(native: VulkanDevice, packed: VulkanDevice) -> None:
@@ -95,7 +99,7 @@ def test_pixels_need_no_padding_where_elements_are_stored_alone(native: VulkanDe
 # --- the same numbers --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("code", "leading"), HALVES)
+@pytest.mark.parametrize(("code", "leading"), FLOAT16)
 def test_bit_by_bit_as_packed(
     native: VulkanDevice, packed: VulkanDevice, code: OperationCode, leading: OperandCode
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from against_reference import check_like_the_reference
 
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import non_max_suppression
 
@@ -29,7 +29,7 @@ def test_like_the_reference(vulkan: VulkanDevice, size: tuple[str, int], options
 
 
 def test_turns_that_a_dispatch_does_not_come_to(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(non_max_suppression, "MOST_COUNTED_ROUNDS", 40)
+    monkeypatch.setattr(non_max_suppression, "MOST_DYNAMIC_ROUNDS", 40)
     row = "NON_MAX_SUPPRESSION f32[1,101,4]^31x23 f32[1,2,101] 71 f32[1]=0.75 f32[1]=0 0 false 0.5f -> i32 f32 i32"
     check_like_the_reference(vulkan, row)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from against_reference import agree, check_like_the_reference
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 
 FLOATS = {"f32{}": "f", "f16{}": "h"}
 STEPS = {"u8{}*0.5+120": " -> u8*0.0078125+128", "i8{}*0.25-7": " -> i8*0.0078125+0"}
-# Shapes and axes: short slices and long ones that are taken in parts, side by side or not, whole fours or not. Then a
+# Shapes and axes: short slices and long ones that are taken in parts, side by side or not, whole vec4s or not. Then a
 # beta of LOG_SOFTMAX, and a radius and a beta of LOCAL_RESPONSE_NORMALIZATION.
 AXES = [
     line.split()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernel_cases import KERNELS, supported
 
-from nnvk.check.rows import empty_like, reference, request
+from nnvk.check.model_rows import empty_like, reference, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.hal import IPreparedModel
 from nnvk.types.codes import OperandCode, OperationCode

@@ -1,6 +1,6 @@
 """Every kernel on option rows, against the reference: results, and that nothing else in memory is touched.
 
-A test's name is the row: ``nnvk/check/rows.py`` says how to read it.
+A test's name is the row: ``nnvk/check/model_rows.py`` says how to read it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from guarded import run_guarded, run_plan_guarded
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.ops.quant import is_quantised

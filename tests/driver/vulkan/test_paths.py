@@ -15,7 +15,7 @@ from networks import CLASSES, classifier, images, increment, random_graph
 from waiting import eventually
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.cpu import CpuDevice
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.running.execution import SubmittedExecution
@@ -23,7 +23,7 @@ from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.running.resident_plan import LEAST_IDLE, MAX_BOUND, MOST_IDLE
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.running.segment import MAX_PLANS
-from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel, expect_dropped
+from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel, expect_detached_work
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
 from nnvk.types.request import (
@@ -170,7 +170,7 @@ def test_work_that_outlasts_its_deadline_when_no_thread_is_left(
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    expect_dropped()
+    expect_detached_work()
     with monkeypatch.context() as patch:
         patch.setattr(fence, "wait", lambda timeout_ns: False)
         patch.setattr(threading.Thread, "start", refuse)

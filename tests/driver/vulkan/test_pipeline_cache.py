@@ -17,7 +17,7 @@ from networks import increment
 from nnvk import _native
 from nnvk.base.errors import ResultCode
 from nnvk.base.settings import override, settings
-from nnvk.check.rows import request
+from nnvk.check.model_rows import request
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.running.pipeline_cache import KIND, MOST_BYTES, PipelineCache
 from nnvk.types.request import ExecuteOptions, PrepareOptions

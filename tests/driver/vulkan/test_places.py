@@ -7,7 +7,7 @@ import pytest
 from against_reference import check_like_the_reference
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels.scatter_nd import MOST
 

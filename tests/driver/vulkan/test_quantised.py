@@ -67,12 +67,12 @@ def test_activations_clamp_alike(activation: FuseCode, steps: tuple[int, int], r
 @pytest.mark.parametrize("source", [UNSIGNED, SIGNED], ids=lambda tensor: tensor.name)
 @pytest.mark.parametrize("result", [UNSIGNED, SIGNED], ids=lambda tensor: tensor.name)
 def test_lookup_tables_are_indexed_by_bytes(source: Tensor, result: Tensor) -> None:
-    def halved(every: Tensor) -> np.ndarray:
+    def in_float16(every: Tensor) -> np.ndarray:
         assert every.type == source.type
         assert every.data.dtype == source.dtype
         return np.asarray(every.data.astype(int) // 2).clip(0, 127)
 
-    table = lookup_table(source, result, halved)
+    table = lookup_table(source, result, in_float16)
     assert table.dtype == np.uint8
     for value in np.arange(256).astype(np.uint8).view(source.dtype):
         byte = int(np.array(value).view(np.uint8))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from complaints import complaint
+from data_errors import data_error
 
-from nnvk.check.rows import Row, empty_like, execute, parse, reference, request
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan.kernels import random_multinomial
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 
@@ -60,9 +60,9 @@ def test_logits_of_all_sizes(vulkan, logits):
 def test_batches_without_a_finite_logit_are_refused(vulkan):
     row = parse("RANDOM_MULTINOMIAL f32[3,7] 2 (5,6) -> i32")
     row.inputs[0][1] = [np.nan, np.inf, -np.inf] * 2 + [np.nan]
-    refused = complaint(lambda: reference(row))
+    refused = data_error(lambda: reference(row))
     assert refused is not None
-    assert complaint(lambda: execute(vulkan, row, [np.zeros((3, 2), np.int32)])) == refused
+    assert data_error(lambda: execute(vulkan, row, [np.zeros((3, 2), np.int32)])) == refused
 
 
 @pytest.mark.parametrize("seeds", ["(0,0)", "@(0,0)"])

@@ -1,10 +1,10 @@
-"""Kernels that move elements, on rows that meet every path: by single elements, by fours of a row, by whole vectors."""
+"""Kernels that move elements, on rows that meet every path: by single elements, by vec4s of a row, by whole vectors."""
 
 import numpy as np
 import pytest
 from guarded import run_guarded
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 
 TEMPLATES = """
 TRANSPOSE T[7] (0)

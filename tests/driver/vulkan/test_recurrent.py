@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from against_reference import agree, check_like_the_reference
-from recipes import Case, Draw, draw_case, drawn, frozen
-from recipes.draw import Arg, boolean, i32, omitted, real
+from generators import Case, Draw, draw_case, drawn, frozen
+from generators.draw import Arg, boolean, i32, omitted, real
 
 from nnvk.base.errors import NnapiError
-from nnvk.check.rows import empty_like, request
+from nnvk.check.model_rows import empty_like, request
 from nnvk.driver.cpu.executor import Clock, run
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels import recurrent

@@ -16,13 +16,13 @@ from networks import classifier, images
 
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.base.settings import override
-from nnvk.check.rows import Row, empty_like, execute, reference
+from nnvk.check.model_rows import Row, empty_like, execute, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.lowering import product
+from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import ranked
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.relaxed import FLOATS, HALVES, halves
+from nnvk.driver.vulkan.planning.relaxed import FLOAT16, FLOATS, float16
 from nnvk.driver.vulkan.running import tuning
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.extension import AnyCode, ExtendedOperationCode
@@ -56,7 +56,7 @@ class Net:
         operands = [each if isinstance(each, int) else self.build.value(each) for each in inputs]
         return self.build.operation(code, [*operands, *map(self.build.value, parameters)], OperandType(F32))
 
-    def product(self, source: int, outputs: int, depth: int, size: float = 0.1) -> int:
+    def gemm(self, source: int, outputs: int, depth: int, size: float = 0.1) -> int:
         weights, bias = self.weights(outputs, depth, size=size), self.weights(outputs)
         return self.apply(OperationCode.FULLY_CONNECTED, source, weights, bias, parameters=(NONE,))
 
@@ -77,13 +77,13 @@ def residual() -> Model:
     both = net.apply(OperationCode.ADD, first, second, parameters=(NONE,))
     pooled = net.apply(OperationCode.MAX_POOL_2D, both, parameters=(SAME, 2, 2, 2, 2, NONE))
     flat = net.apply(OperationCode.RESHAPE, pooled, np.array([-1, 220], np.int32))
-    return net.finish(both, net.product(flat, 13, 220))
+    return net.finish(both, net.gemm(flat, 13, 220))
 
 
 def normalised() -> Model:
-    """A product, and what divides it by the root of its mean square, in which squares are large."""
+    """A GEMM, and what divides it by the root of its mean square, in which squares are large."""
     net = Net(3, 17)
-    values = net.product(net.source, 29, 17, size=100)
+    values = net.gemm(net.source, 29, 17, size=100)
     squares = net.apply(OperationCode.MUL, values, values, parameters=(NONE,))
     means = net.apply(OperationCode.MEAN, squares, np.array([1], np.int32), parameters=(1,))
     factors = net.apply(OperationCode.RSQRT, means)
@@ -91,13 +91,13 @@ def normalised() -> Model:
 
 
 def transformer(scale_first: bool = False, size: float = 1.0) -> Model:
-    """A product, what normalises its rows in either way that models compose it in, and one with GELU behind it."""
+    """A GEMM, what normalises its rows in either way that models compose it in, and one with GELU behind it."""
     net = Net(7, 24)
 
     def combined(code: OperationCode, left: int | np.ndarray, right: int | np.ndarray) -> int:
         return net.apply(code, left, right, parameters=(NONE,))
 
-    rows = combined(OperationCode.ADD, net.product(net.source, 32, 24), net.weights(7, 32))
+    rows = combined(OperationCode.ADD, net.gemm(net.source, 32, 24), net.weights(7, 32))
     mean = net.apply(OperationCode.MEAN, rows, np.array([1], np.int32), parameters=(1,))
     less = combined(OperationCode.SUB, rows, mean)
     variance = net.apply(
@@ -112,8 +112,8 @@ def transformer(scale_first: bool = False, size: float = 1.0) -> Model:
     else:
         normal = combined(OperationCode.MUL, combined(OperationCode.MUL, less, inverse), weights)
         normal = combined(OperationCode.ADD, normal, bias)
-    hidden = net.apply(ExtendedOperationCode.GELU, net.product(normal, 24, 32), parameters=(False,))
-    return net.finish(net.product(hidden, 5, 24))
+    hidden = net.apply(ExtendedOperationCode.GELU, net.gemm(normal, 24, 32), parameters=(False,))
+    return net.finish(net.gemm(hidden, 5, 24))
 
 
 def inputs_of(model: Model) -> list[np.ndarray]:
@@ -147,7 +147,7 @@ def test_results_are_close_and_nothing_else_is_written(gpu: VulkanDevice, name: 
     outputs, guarded = empty_like(expected), empty_like(expected)
     execute(gpu, Row(model, inputs), outputs)
     plan = plan_of(gpu, model)
-    assert plan.choices[0].chosen == HALVES
+    assert plan.choices[0].chosen == FLOAT16
     assert [shader for shader in shaders(plan) if shader.endswith(".native")]
     assert run_plan_guarded(gpu, plan, inputs, guarded) == []
     for want, got, alone in zip(expected, outputs, guarded, strict=True):
@@ -171,13 +171,13 @@ def test_models_that_are_not_relaxed_are_computed_in_full(gpu: VulkanDevice, own
 
 
 def test_squares_and_what_follows_stay_in_32_bits() -> None:
-    assert halves(normalised()) == [True, False, False, False, False]
+    assert float16(normalised()) == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize("scale_first", [False, True])
 def test_rows_are_normalised_in_one_dispatch(gpu: VulkanDevice, scale_first: bool) -> None:
     kinds = [shader.split(".")[0] for shader in shaders(plan_of(gpu, transformer(scale_first)))]
-    assert [kind for kind in kinds if kind not in ("product", "fully_connected")] == [*("convert", "normalize_rows")]
+    assert [kind for kind in kinds if kind not in ("gemm", "fully_connected")] == [*("convert", "normalize_rows")]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
@@ -189,20 +189,20 @@ def test_normalised_rows_are_rounded_once(gpu: VulkanDevice, scale_first: bool, 
 
 
 @pytest.mark.parametrize(
-    ("size", "halved"), [(1e-6, False), (1e-3, True), (60000.0, True), (1e5, False), (np.inf, False)]
+    ("size", "in_float16"), [(1e-6, False), (1e-3, True), (60000.0, True), (1e5, False), (np.inf, False)]
 )
-def test_constants_must_fit(size: float, halved: bool) -> None:
+def test_constants_must_fit(size: float, in_float16: bool) -> None:
     net = Net(3, 4)
     weights = np.full((5, 4), size, np.float32)
     result = net.apply(OperationCode.FULLY_CONNECTED, net.source, weights, np.zeros(5, np.float32), parameters=(NONE,))
-    assert halves(net.finish(result)) == [halved]
+    assert float16(net.finish(result)) == [in_float16]
 
 
 def test_halves_begin_at_products() -> None:
     net = Net(3, 4)
     before = net.apply(OperationCode.TANH, net.source)
-    product = net.product(before, 5, 4)
-    assert halves(net.finish(net.apply(OperationCode.LOGISTIC, product))) == [False, True, True]
+    gemm = net.gemm(before, 5, 4)
+    assert float16(net.finish(net.apply(OperationCode.LOGISTIC, gemm))) == [False, True, True]
 
 
 def test_inputs_beyond_the_range_are_its_ends(gpu: VulkanDevice) -> None:
@@ -229,34 +229,34 @@ def test_the_smallest_device_computes_in_full(vulkan: VulkanDevice) -> None:
         np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5)
 
 
-@pytest.mark.parametrize("winner", [HALVES, FLOATS])
+@pytest.mark.parametrize("winner", [FLOAT16, FLOATS])
 def test_both_are_measured(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
     if not gpu.profile.timestamps:
         pytest.skip("the device has no timestamps")
     tried: list[str] = []
 
     def trial(_: object, plan: Plan) -> Any:
-        (choice,) = (choice for choice in plan.choices if choice.question.startswith("relaxed model"))
+        (choice,) = (choice for choice in plan.choices if choice.tuning_key.startswith("relaxed model"))
         assert choice.commands == tuple(range(len(plan.commands)))
         tried.append(choice.chosen)
-        spent = {each.question: 1 if choice.chosen == winner else 100 for each in plan.choices}
+        spent = {each.tuning_key: 1 if choice.chosen == winner else 100 for each in plan.choices}
         return SimpleNamespace(run=lambda: spent)
 
     kept: dict[str, str] = {}
     monkeypatch.setattr(tuning, "Trial", trial)
-    monkeypatch.setattr(type(gpu.planner.winners), "known", property(lambda _: dict(kept)))
-    monkeypatch.setattr(gpu.planner.winners, "add", kept.update)
+    monkeypatch.setattr(type(gpu.planner.autotune_results), "known", property(lambda _: dict(kept)))
+    monkeypatch.setattr(gpu.planner.autotune_results, "add", kept.update)
     model = residual()
     tuning.tune(gpu.gpu, gpu.planner, model, [type_.dimensions for type_ in model.input_types()], None)
-    assert set(tried) == {HALVES, FLOATS}
+    assert set(tried) == {FLOAT16, FLOATS}
     assert winner in kept.values()
     assert plan_of(gpu, model).choices[0].chosen == winner
-    assert not [choice for choice in plan_of(gpu, model).choices if choice.question not in kept]
+    assert not [choice for choice in plan_of(gpu, model).choices if choice.tuning_key not in kept]
 
 
 def test_what_is_chosen_is_said(gpu: VulkanDevice) -> None:
     first, *_ = gpu.describe_operations(residual())
-    assert first.startswith(HALVES)
+    assert first.startswith(FLOAT16)
 
 
 def test_any_batch(gpu: VulkanDevice) -> None:
@@ -274,14 +274,14 @@ def test_any_batch(gpu: VulkanDevice) -> None:
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 7])
 def test_images_are_read_as_they_are(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, depth: int, tile: str) -> None:
     """Floats become halves where they are loaded: what is beyond these, their ends, and what is no number stays."""
-    monkeypatch.setattr(product, "ranked", lambda work, device: [w for w in ranked(work, device) if w.tile == tile][:1])
+    monkeypatch.setattr(gemm, "ranked", lambda work, device: [w for w in ranked(work, device) if w.tile == tile][:1])
     net = Net(2, 9, 11, depth)
     y = net.convolution(net.source, 7, depth)
     image = np.random.default_rng(0).normal(0, 2, (2, 9, 11, depth)).astype(np.float32)
     image[0, 1, 1], image[1, 0, 0] = [1e9], [-np.inf]
     image[1, 8, 10, 0] = np.nan
     plan = run_both(gpu, net.finish(y), [image])
-    assert families(plan) == "product"
+    assert families(plan) == "gemm"
 
 
 def test_images_that_others_read_are_converted(gpu: VulkanDevice) -> None:
@@ -290,17 +290,17 @@ def test_images_that_others_read_are_converted(gpu: VulkanDevice) -> None:
     second = net.convolution(net.source, 4, 3)
     image = np.random.default_rng(0).normal(0, 2, (1, 9, 11, 3)).astype(np.float32)
     assert families(run_both(gpu, net.finish(first, second), [image])).split().count("convert") == 1
-    net = Net(1, 9, 11, 4)  # of fours of channels vectors are loaded
+    net = Net(1, 9, 11, 4)  # of vec4s of channels vectors are loaded
     image = np.random.default_rng(0).normal(0, 2, (1, 9, 11, 4)).astype(np.float32)
-    assert families(run_both(gpu, net.finish(net.convolution(net.source, 8, 4)), [image])) == "convert product"
+    assert families(run_both(gpu, net.finish(net.convolution(net.source, 8, 4)), [image])) == "convert gemm"
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 8, 37])
 def test_results_are_widened_where_they_are_written(gpu: VulkanDevice, outputs: int) -> None:
     """By each kind of product; to the numbers that 16 bits have."""
-    for rows, kind in ((1, "fully_connected"), (19, "product")):
+    for rows, kind in ((1, "fully_connected"), (19, "gemm")):
         net = Net(rows, 24)
-        (source,) = inputs_of(model := net.finish(net.product(net.source, outputs, 24)))
+        (source,) = inputs_of(model := net.finish(net.gemm(net.source, outputs, 24)))
         source[0, 5] = 1e9
         assert families(run_both(gpu, model, [source])) == f"convert {kind}"
     net = Net(1, 7, 9, outputs)
@@ -312,15 +312,15 @@ def test_results_are_widened_where_they_are_written(gpu: VulkanDevice, outputs: 
 
 def test_the_results_of_ends_are_widened(gpu: VulkanDevice) -> None:
     net = Net(19, 24)
-    y = net.apply(OperationCode.ADD, net.product(net.source, 8, 24), net.weights(8), parameters=(NONE,))
+    y = net.apply(OperationCode.ADD, net.gemm(net.source, 8, 24), net.weights(8), parameters=(NONE,))
     model = net.finish(y)
-    assert families(run_both(gpu, model, inputs_of(model))) == "convert product end"
+    assert families(run_both(gpu, model, inputs_of(model))) == "convert gemm end"
 
 
 def test_results_that_others_read_are_converted(gpu: VulkanDevice) -> None:
     net = Net(5, 24)
-    y = net.product(net.source, 8, 24)
-    model = net.finish(y, net.product(y, 4, 8))
+    y = net.gemm(net.source, 8, 24)
+    model = net.finish(y, net.gemm(y, 4, 8))
     assert families(run_both(gpu, model, inputs_of(model))).split().count("convert") == 2
 
 
@@ -330,4 +330,4 @@ def test_widened_results_may_be_columns(gpu: VulkanDevice) -> None:
     source, full = net.input(1, 7, 9, 8), OperandType(F32)
     wide = [net.op(OperationCode.CAST, net.conv(source, outputs, 8), type_=full) for outputs in (8, 12)]
     model = net.finish(net.op(OperationCode.CONCATENATION, *wide, net.code(3), type_=full))
-    assert families(run_both(gpu, model, net.arrays)) == "product product"
+    assert families(run_both(gpu, model, net.arrays)) == "gemm gemm"

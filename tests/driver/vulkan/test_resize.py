@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from against_reference import check_like_the_reference
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 
 TYPES = {"f32{}": "f", "f16{}": "h", "u8{}*0.5+120": "f", "i8{}*0.25-7": "f"}
 CASES = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_reference import agree, check_like_the_reference
-from complaints import complaint
+from data_errors import data_error
 
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 
 # Feature maps, [batches, height, width, channels] by layout, and boxes on an image of 2 x 1.5 times their size.
 TYPES = {
@@ -111,9 +111,9 @@ def test_what_is_wrong_with_the_regions_is_said(vulkan, name, options, shape):
     _, rois, split = row.inputs
     box, batch = WRONG[name]
     rois[1], split[1] = box, batch
-    refused = complaint(lambda: reference(row))
+    refused = data_error(lambda: reference(row))
     assert refused is not None
-    assert complaint(lambda: execute(vulkan, row, [np.zeros((3, 3, 2, int(shape[-2])), np.float32)])) == refused
+    assert data_error(lambda: execute(vulkan, row, [np.zeros((3, 3, 2, int(shape[-2])), np.float32)])) == refused
 
 
 def test_numbers_that_are_none_stay_where_they_are(vulkan):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
-from complaints import complaint
+from data_errors import data_error
 
-from nnvk.check.rows import Row, execute, parse, reference
+from nnvk.check.model_rows import Row, execute, parse, reference
 
 OPTIONS = [
     f"3 2 {scale}f {ratio} {moved} {largest}"
@@ -43,4 +43,4 @@ def test_complaints(vulkan, rois, split, said):
     row = parse("ROI_ALIGN_V2 f32[2,3,5,7] f32[2,4] i32[2]<2 2 2 1.0f 0 true false -> f32")
     bad = Row(row.model, [row.inputs[0], np.array(rois, np.float32), np.array(split, np.int32)])
     for run in (lambda: execute(vulkan, bad, [np.zeros((2, 3, 2, 2), np.float32)]), lambda: reference(bad)):
-        assert said in str(complaint(run))
+        assert said in str(data_error(run))

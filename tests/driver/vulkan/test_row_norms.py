@@ -154,7 +154,7 @@ def test_others_stay_as_they_are(vulkan: VulkanDevice) -> None:
 
 
 def test_amid_a_network(vulkan: VulkanDevice) -> None:
-    """Products before and behind, and what is normalised goes around it."""
+    """GEMMs before and behind, and what is normalised goes around it."""
     net = Net()
     x = net.dense(net.input(9, 32), 48, 32)
     y = net.dense(layer_norm(net, x, 48), 48, 48)

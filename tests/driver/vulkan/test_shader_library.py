@@ -12,7 +12,7 @@ import pytest
 from profiles import GPU
 
 from nnvk.check.device import shaders_of
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.shaders.declaration import declared_shaders
 from nnvk.driver.vulkan.shaders.library import FOLDER, CompiledShader, ShaderLibrary
@@ -112,8 +112,8 @@ def test_the_digest_is_of_the_manifest(folder: Path) -> None:
 
 
 def test_shaders_are_refused_by_features() -> None:
-    library, product = ShaderLibrary(), shader_named("product")
-    assert library.refuse(product, frozenset()) is None, "one of its variants needs none"  # type: ignore[arg-type]
+    library, gemm = ShaderLibrary(), shader_named("gemm")
+    assert library.refuse(gemm, frozenset()) is None, "one of its variants needs none"  # type: ignore[arg-type]
     assert "subgroupShuffle" in library.features
 
 

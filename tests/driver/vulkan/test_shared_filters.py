@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from against_reference import check_like_the_reference
+from generators import Draw, draw_case, frozen
 from profiles import DISCRETE
-from recipes import Draw, draw_case, frozen
 
-from nnvk.check.rows import Row, parse
+from nnvk.check.model_rows import Row, parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import filters
 from nnvk.driver.vulkan.planning.planner import lower

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from complaints import complaint
+from data_errors import data_error
+from generators import Case, Draw, draw_case, drawn, run_case
 from kernel_cases import KERNELS
-from recipes import Case, Draw, draw_case, drawn, run_case
 
-from nnvk.check.rows import empty_like, execute
+from nnvk.check.model_rows import empty_like, execute
 from nnvk.ops.signature import BOOL8, F32
 
 pytestmark = pytest.mark.numbers
@@ -60,9 +60,9 @@ def test_numbers_that_are_none(vulkan, code, leading):
             return np.where(rng.random(data.shape) < 0.15, chosen, data)
 
         case = with_data(draw_case(Draw(seed), code, leading), F32, spoilt)
-        refused = complaint(lambda case=case: run_case(case))
+        refused = data_error(lambda case=case: run_case(case))
         if refused is not None:
-            assert complaint(lambda case=case: results(vulkan, case, ROOM[: len(case.outputs)])) == refused
+            assert data_error(lambda case=case: results(vulkan, case, ROOM[: len(case.outputs)])) == refused
             compared += 1
             continue
         expected = run_case(case)

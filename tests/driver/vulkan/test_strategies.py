@@ -1,4 +1,4 @@
-"""Which strategy the cost model chooses for a product, on devices that need not be there."""
+"""Which strategy the cost model chooses for a GEMM, on devices that need not be there."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_no_piece_is_without_work(depth: int) -> None:
     assert any(way.tile == "shared" for way in ways) == (depth > 0)
 
 
-@pytest.mark.parametrize("work", [BYTES, SHORTS, replace(IMAGE, kind="f16", halves=True)], ids=lambda work: work.kind)
+@pytest.mark.parametrize("work", [BYTES, SHORTS, replace(IMAGE, kind="f16", float16=True)], ids=lambda work: work.kind)
 def test_gpus_do_not_swap_what_is_packed(work: Work) -> None:
     """Mesa's compiler for AMD's GPUs, up to version 22, makes an instruction of swap and product that is none."""
     device = replace(GPU, features=GPU.features | {"shaderIntegerDotProduct", "subgroupQuad"})
@@ -86,8 +86,8 @@ def test_bytes_come_a_texel_at_a_time_where_rounds_are_many() -> None:
     assert spans(replace(BYTES, depth=24)) == [4, 4, 4, 4]
     assert spans(replace(BYTES, depth=6)) == [1, 1, 1, 1]
     assert spans(BYTES, replace(EIGHT_LANES, texel_loads=False)) == [16, 4, 4, 4]
-    halves = Strategy("register", 8, (8, 2), arithmetic="half")
-    assert span(halves, replace(IMAGE, kind="f16", halves=True), GPU) == 8
+    float16 = Strategy("register", 8, (8, 2), arithmetic="half")
+    assert span(float16, replace(IMAGE, kind="f16", float16=True), GPU) == 8
 
 
 def test_sums_that_would_take_too_many_rounds_as_floats_take_another_tile() -> None:
@@ -101,26 +101,26 @@ def test_a_gpu_with_more_units_gets_smaller_pieces_of_small_images(units: int) -
 
     def size(units: int) -> float:
         chosen = ranked(replace(IMAGE, rows=49), replace(GPU, units=units))[0]
-        return math.prod(chosen.size) / chosen.pieces
+        return math.prod(chosen.size) / chosen.split_k
 
     assert size(2) >= size(units)
 
 
 def test_gpus_stage_large_products_in_shared_memory() -> None:
     """With tiles of which each vector that is read is multiplied often, and K in as many pieces as fill the units."""
-    product = Work("f32", 1024, 1024, 1, 1, 1024, constant=True, in_order=False, matrix=True)
+    gemm = Work("f32", 1024, 1024, 1, 1, 1024, constant=True, in_order=False, matrix=True)
     for units in (8, 64, 80):
-        chosen = ranked(product, replace(GPU, units=units))[0]
+        chosen = ranked(gemm, replace(GPU, units=units))[0]
         assert (chosen.tile, chosen.sums) == ("shared", 16)
-        groups = chosen.tiles(product) * chosen.pieces
+        groups = chosen.tiles(gemm) * chosen.split_k
         assert groups / (-(-groups // units) * units) > 0.9
 
 
 def test_k_is_split_where_there_are_few_tiles_for_many_units() -> None:
     deep = Work("f32", 49, 512, 1, 9, 512, constant=True, in_order=False, matrix=False)
-    assert ranked(deep, GPU)[0].pieces > 1
-    assert ranked(replace(deep, rows=50_000), GPU)[0].pieces == 1
-    assert {strategy.pieces for strategy in candidates(deep, EIGHT_LANES)} == {1}
+    assert ranked(deep, GPU)[0].split_k > 1
+    assert ranked(replace(deep, rows=50_000), GPU)[0].split_k == 1
+    assert {strategy.split_k for strategy in candidates(deep, EIGHT_LANES)} == {1}
 
 
 def test_dot_products_of_16_bit_steps_are_for_sums_of_32_bits() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kernel_cases import KERNELS, supported
 
 from nnvk.base.settings import override
-from nnvk.check.rows import empty_like, execute, reference
+from nnvk.check.model_rows import empty_like, execute, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
 from nnvk.driver.vulkan.lowering.lowering import TEXELS
 from nnvk.driver.vulkan.shaders.commands import Dispatch

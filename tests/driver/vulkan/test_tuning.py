@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from nnvk.base.settings import override
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.planning.autotune_results import KIND
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.winners import KIND
 from nnvk.driver.vulkan.running import segment, tuning
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.shaders.commands import Choice
@@ -41,7 +41,7 @@ def device_again(tmp_path: Path, own: VulkanDevice) -> Callable[[], VulkanDevice
 
 
 class FakeTrial:
-    """A plan that takes the time that ways are said to take, whatever runs."""
+    """A plan that takes the time that candidates are said to take, whatever runs."""
 
     times: Callable[[Choice], int]
 
@@ -49,12 +49,12 @@ class FakeTrial:
         self.plan = plan
 
     def run(self) -> dict[str, int]:
-        return {choice.question: type(self).times(choice) for choice in self.plan.choices}
+        return {choice.tuning_key: type(self).times(choice) for choice in self.plan.choices}
 
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Choice], int]], None]:
-    """Lets ways seem to take some time."""
+    """Lets candidates seem to take some time."""
 
     def pretend(times: Callable[[Choice], int]) -> None:
         monkeypatch.setattr(tuning, "Trial", type("Pretended", (FakeTrial,), {"times": staticmethod(times)}))
@@ -64,7 +64,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Choice], int
 
 @pytest.fixture
 def slow_down(pretend: Callable[[Callable[[Choice], int]], None]) -> Callable[[str], None]:
-    """Lets all ways but one seem to be slow."""
+    """Lets all candidates but one seem to be slow."""
     return lambda winner: pretend(lambda choice: 1 if choice.chosen == winner else 100)
 
 
@@ -85,8 +85,8 @@ def test_the_fastest_is_chosen_and_kept(
 ) -> None:
     row, device = parse(ROW), device_again()
     (choice,) = plan_of(device, row).choices
-    winner = tuning.shortlist(choice.ways)[3]
-    assert choice.chosen == choice.ways[0] != winner
+    winner = tuning.shortlist(choice.candidates)[3]
+    assert choice.chosen == choice.candidates[0] != winner
     slow_down(winner)
     tune(device, row)
     assert chosen(device, row) == [winner]
@@ -94,7 +94,7 @@ def test_the_fastest_is_chosen_and_kept(
     assert device.describe_operations(row.model) == [f"{winner} (measured)"]
     (kept,) = tmp_path.glob("strategies-*")
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert chosen(device_again(), row) == [choice.ways[0]]
+    assert chosen(device_again(), row) == [choice.candidates[0]]
 
 
 def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,23 +104,23 @@ def test_all_commands_of_a_way_count(device_again: Callable[[], VulkanDevice], m
     for turn in range(2):
         plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {})
         (choice,) = plan.choices
-        way = next(way for way in choice.ways if way.startswith("winograd") == bool(turn))
-        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {choice.question: way})
+        candidate = next(candidate for candidate in choice.candidates if candidate.startswith("winograd") == bool(turn))
+        plan = device.planner.lower(row.model, [(1, 28, 28, 64)], None, {choice.tuning_key: candidate})
         twice = replace(plan, choices=plan.choices * 2)
         trial = tuning.Trial(device.gpu, twice)
         stamps = list(range(0, 1000 * len(plan.commands) + 1, 1000))
         monkeypatch.setattr(trial, "_program", SimpleNamespace(run=lambda *_: None, timestamps_ns=lambda s=stamps: s))
-        assert trial.run() == {choice.question: 2 * 1000 * (3 if turn else 1)}
+        assert trial.run() == {choice.tuning_key: 2 * 1000 * (3 if turn else 1)}
 
 
-class Counted:
+class DynamicExtent:
     """A trial that takes times of a list, run by run."""
 
     def __init__(self, *runs: int) -> None:
         self._runs = iter(runs)
 
     def run(self) -> dict[str, int]:
-        return {"question": next(self._runs), "of this alone " + str(id(self)): 1}
+        return {"tuning_key": next(self._runs), "of this alone " + str(id(self)): 1}
 
 
 @pytest.mark.parametrize(
@@ -136,22 +136,22 @@ class Counted:
     ],
 )
 def test_compare(first: Sequence[int], other: Sequence[int], share: float) -> None:
-    found = tuning.compare(cast(Any, Counted(*first)), cast(Any, Counted(*other)), 5)
-    assert found == {"question": pytest.approx(share)}
+    found = tuning.compare(cast(Any, DynamicExtent(*first)), cast(Any, DynamicExtent(*other)), 5)
+    assert found == {"tuning_key": pytest.approx(share)}
 
 
 def test_long_runs_are_few() -> None:
     long = [10**9] * 4
-    assert tuning.compare(cast(Any, Counted(*long)), cast(Any, Counted(*long)), 15) == {"question": 1.0}
+    assert tuning.compare(cast(Any, DynamicExtent(*long)), cast(Any, DynamicExtent(*long)), 15) == {"tuning_key": 1.0}
 
 
 def test_what_only_seemed_to_be_faster_is_not_chosen(
     device_again: Callable[[], VulkanDevice], pretend: Callable[[Callable[[Choice], int]], None]
 ) -> None:
-    """Of many ways one has good luck; when it is measured again it has not."""
+    """Of many candidates one has good luck; when it is measured again it has not."""
     row, device = parse(ROW), device_again()
     (choice,) = plan_of(device, row).choices
-    lucky, seen = tuning.shortlist(choice.ways)[3], []
+    lucky, seen = tuning.shortlist(choice.candidates)[3], []
 
     def times(choice: Choice) -> int:
         seen.append(choice.chosen)
@@ -160,8 +160,8 @@ def test_what_only_seemed_to_be_faster_is_not_chosen(
     pretend(times)
     tune(device, row)
     assert seen.count(lucky) == tuning.TURNS + tuning.LAST_TURNS
-    assert chosen(device, row) == [choice.ways[0]]
-    assert device.describe_operations(row.model) == [f"{choice.ways[0]} (measured)"]
+    assert chosen(device, row) == [choice.candidates[0]]
+    assert device.describe_operations(row.model) == [f"{choice.candidates[0]} (measured)"]
 
 
 def test_every_way_computes_the_same_bits(
@@ -169,9 +169,9 @@ def test_every_way_computes_the_same_bits(
 ) -> None:
     row, device = parse(ROW), device_again()
     expected = reference(row)
-    for winner in tuning.shortlist(plan_of(device, row).choices[0].ways):
+    for winner in tuning.shortlist(plan_of(device, row).choices[0].candidates):
         slow_down(winner)
-        device.planner.winners.add({plan_of(device, row).choices[0].question: winner})
+        device.planner.autotune_results.add({plan_of(device, row).choices[0].tuning_key: winner})
         assert chosen(device, row) == [winner]
         outputs = empty_like(expected)
         execute(device, row, outputs)
@@ -190,9 +190,9 @@ def test_what_is_known_is_not_measured_again(
 
     monkeypatch.setattr(tuning, "Trial", count)
     tune(device, row)
-    ways = tuning.shortlist(plan_of(device, row).choices[0].ways)
-    assert measured[: len(ways)] == ways
-    assert len(measured) <= len(ways) + 1  # the winner once more
+    candidates = tuning.shortlist(plan_of(device, row).choices[0].candidates)
+    assert measured[: len(candidates)] == candidates
+    assert len(measured) <= len(candidates) + 1  # the winner once more
     before = len(measured)
     tune(device, row)
     tune(device_again(), row)
@@ -221,7 +221,7 @@ def test_a_way_that_fails_is_left_out(
     device_again: Callable[[], VulkanDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, device = parse(ROW), device_again()
-    first, second, *_ = tuning.shortlist(plan_of(device, row).choices[0].ways)
+    first, second, *_ = tuning.shortlist(plan_of(device, row).choices[0].candidates)
 
     def trial(gpu: Gpu, plan: Plan) -> FakeTrial:
         if plan.choices[0].chosen != second:
@@ -240,7 +240,7 @@ def test_a_kept_plan_whose_choice_has_changed_is_made_again(
     row, device = parse(ROW), device_again()
     options, shapes = PrepareOptions(cache=tmp_path / "plan"), [t.dimensions for t in row.model.input_types()]
     first = device.planner.plan(row.model, shapes, options).choices[0]
-    winner = tuning.shortlist(first.ways)[2]
+    winner = tuning.shortlist(first.candidates)[2]
     slow_down(winner)
     tune(device, row)
     for planner in (device.planner, device_again().planner):
@@ -251,13 +251,13 @@ def test_a_kept_plan_whose_choice_has_changed_is_made_again(
 def test_a_file_with_something_else_is_not_used(
     device_again: Callable[[], VulkanDevice], content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    winners = device_again().planner.winners
-    winners.add({"a question": "a"})
-    assert dict(device_again().planner.winners.known) == {"a question": "a"}
-    assert winners.path is not None
-    KIND.write(winners.path, winners._key.encode(), [content])
+    autotune_results = device_again().planner.autotune_results
+    autotune_results.add({"a question": "a"})
+    assert dict(device_again().planner.autotune_results.known) == {"a question": "a"}
+    assert autotune_results.path is not None
+    KIND.write(autotune_results.path, autotune_results._key.encode(), [content])
     with caplog.at_level(logging.INFO, logger="nnvk"):
-        assert device_again().planner.winners.known == {}
+        assert device_again().planner.autotune_results.known == {}
     assert "is not used" in caplog.text
 
 
@@ -269,15 +269,15 @@ def test_without_timestamps_nothing_is_measured(tmp_path: Path, monkeypatch: pyt
         (device, *_), _ = find_devices()
     monkeypatch.setattr(tuning, "Trial", never)
     tune(device, parse(ROW))
-    assert not device.planner.winners.known
+    assert not device.planner.autotune_results.known
 
 
 @pytest.mark.parametrize(
-    ("ways", "measured"),
+    ("candidates", "measured"),
     [
         (["a 1", "a 2"], ["a 1", "a 2"]),
         ([f"a {n}" for n in range(20)] + ["b 1", "b 2", "c 1"], [f"a {n}" for n in range(8)] + ["b 1", "c 1"]),
     ],
 )
-def test_shortlist(ways: Sequence[str], measured: Mapping[str, str]) -> None:
-    assert tuning.shortlist(ways) == measured
+def test_shortlist(candidates: Sequence[str], measured: Mapping[str, str]) -> None:
+    assert tuning.shortlist(candidates) == measured

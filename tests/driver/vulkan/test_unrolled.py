@@ -7,9 +7,9 @@ import pytest
 from against_reference import check_like_the_reference
 from builder import Builder
 from fused import plans
-from recipes import Case, Draw, draw_case
+from generators import Case, Draw, draw_case
 
-from nnvk.check.rows import Row
+from nnvk.check.model_rows import Row
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.codes import OperandCode
@@ -90,7 +90,7 @@ def unrolled(
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("code", "leading"), [*CELLS, *SEQUENCES])
 def test_steps(vulkan: VulkanDevice, code: Op, leading: OperandCode, seed: int) -> None:
-    """Batches, sizes that are no fours, projections, peepholes, layer normalisation; several layers on one sequence."""
+    """Batches, sizes that are no vec4s, projections, peepholes, layer normalisation; several layers on one sequence."""
     check_like_the_reference(vulkan, unrolled(draw_case(Draw(seed), code, leading), layers=1 + seed % 2))
 
 
@@ -132,7 +132,7 @@ def families(device: VulkanDevice, row: Row) -> list[str]:
 
 
 MULTIPLYING = {
-    "product",
+    "gemm",
     "quantized_sums",
     "recurrent_step",
     "quantized_lstm_step",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnvk.check.rows import empty_like, execute, parse, reference
+from nnvk.check.model_rows import empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.running import recording

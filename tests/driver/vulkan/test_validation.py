@@ -12,7 +12,7 @@ from guarded import GuardedRecording, run_guarded, spread
 from networks import CLASSES, classifier, images
 
 from nnvk.base.settings import override
-from nnvk.check.rows import empty_like, execute, parse, reference, request
+from nnvk.check.model_rows import empty_like, execute, parse, reference, request
 from nnvk.driver.vulkan import VulkanDevice, find_devices, take_validation_messages
 from nnvk.types.request import ExecuteOptions, PrepareOptions
 

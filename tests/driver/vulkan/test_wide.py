@@ -1,11 +1,12 @@
-"""16-bit steps on the GPU: products of every form, sizes that leave tails. The recipes have all operations in small."""
+"""16-bit steps on the GPU: products of every form, sizes that leave tails. The generators have all operations in
+small."""
 
 from __future__ import annotations
 
 import pytest
 from against_reference import check_like_the_reference
 
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels.pool import MOST_WIDE
 from nnvk.driver.vulkan.lowering.softmax_16 import LONGEST

@@ -12,41 +12,45 @@ from fused import Net, families, run_both
 from guarded import run_guarded
 from profiles import DEVICES, EIGHT_LANES, FOUR_LANES
 
-from nnvk.check.rows import Row, empty_like, execute, parse, reference
+from nnvk.check.model_rows import Row, empty_like, execute, parse, reference
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import winograd
-from nnvk.driver.vulkan.lowering.product import Product
+from nnvk.driver.vulkan.lowering.gemm import Gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.lowering.winograd import Winograd
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.planning.relaxed import HALVES
+from nnvk.driver.vulkan.planning.relaxed import FLOAT16
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
 from nnvk.types.model import Lifetime, Model
 
-Ways = Callable[[Work, Product, Sequence[int], DeviceProfile], list[Strategy | Winograd]]
+Candidates = Callable[[Work, Gemm, Sequence[int], DeviceProfile], list[Strategy | Winograd]]
 
 
 @pytest.fixture
 def tiled(vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> VulkanDevice:
     """The device, which computes what it can by tiles of 2 x 4, or what is relaxed of 4 x 4, however few channels."""
-    monkeypatch.setattr(winograd, "ways", forced)
+    monkeypatch.setattr(winograd, "candidates", forced)
     monkeypatch.setattr(winograd, "LEAST_CHANNELS", 1)
     return vulkan
 
 
 def forced(
-    work: Work, product: Product, downs: Sequence[int], device: DeviceProfile, all_ways: Ways = winograd.ways
+    work: Work,
+    gemm: Gemm,
+    downs: Sequence[int],
+    device: DeviceProfile,
+    all_candidates: Candidates = winograd.candidates,
 ) -> list[Strategy | Winograd]:
     """All ways, the largest tiles first, whatever they cost."""
-    return sorted(all_ways(work, product, downs, device), key=lambda way: -getattr(way, "down", 0))
+    return sorted(all_candidates(work, gemm, downs, device), key=lambda candidate: -getattr(candidate, "down", 0))
 
 
-def whole_sums(work: Work, product: Product, downs: Sequence[int], device: DeviceProfile) -> list[Strategy]:
+def whole_sums(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfile) -> list[Strategy]:
     """Direct ways whose sums one invocation adds up: those that share a sum between workgroups are more exact."""
-    return [way for way in ranked(work, device) if way.pieces == 1]
+    return [candidate for candidate in ranked(work, device) if candidate.split_k == 1]
 
 
 def plan_of(device: VulkanDevice, model: Model) -> Plan:
@@ -104,19 +108,19 @@ def test_sizes_and_paddings(tiled: VulkanDevice, text: str) -> None:
 @pytest.mark.parametrize("text", SIZES.strip().splitlines())
 def test_halves_and_relaxed_models(tiled: VulkanDevice, text: str) -> None:
     """By tiles of 4 x 4, whose errors are small beside those of 16-bit floats."""
-    relaxed, halved = convolution(text), convolution(text.replace("f32", "f16"))
+    relaxed, in_float16 = convolution(text), convolution(text.replace("f32", "f16"))
     relaxed = Row(replace(relaxed.model, relaxed=True), relaxed.inputs)
-    for row in (relaxed, halved):
+    for row in (relaxed, in_float16):
         plan = plan_of(tiled, row.model)
-        (choice,) = (each for each in plan.choices if "rows" in each.question)
+        (choice,) = (each for each in plan.choices if "rows" in each.tuning_key)
         assert choice.chosen.startswith("winograd 4x4")
         # GPUs compute relaxed models with 16-bit floats too.
-        is_halved = row is halved or any(each.chosen == HALVES for each in plan.choices)
+        is_in_float16 = row is in_float16 or any(each.chosen == FLOAT16 for each in plan.choices)
         (want,) = reference(row)
         got = empty_like([want])
         assert run_guarded(tiled, row.model, row.inputs, got) == []
         largest = float(np.abs(want.astype(np.float64) - got[0]).max())
-        assert largest <= (2**-9 if is_halved else 2e-5) * max(1.0, float(np.abs(want).max()))
+        assert largest <= (2**-9 if is_in_float16 else 2e-5) * max(1.0, float(np.abs(want).max()))
 
 
 SCALES = {
@@ -141,9 +145,9 @@ def test_errors_are_those_of_direct_sums(
     row = convolution(f"f32[1,12,13,{channels}] #f32[48,3,3,{channels}] #f32[48] SAME 1 1 NONE nhwc")
     row = Row(row.model, [scale(row.inputs[0], np.random.default_rng(5)).astype(np.float32)])
     want = exact(row)
-    monkeypatch.setattr(winograd, "ways", whole_sums)
+    monkeypatch.setattr(winograd, "candidates", whole_sums)
     direct = np.abs(result_of(own, row, want) - want)
-    monkeypatch.setattr(winograd, "ways", forced)
+    monkeypatch.setattr(winograd, "candidates", forced)
     tiles = np.abs(result_of(own, row, want) - want)
     assert tiles.max() <= 2 * direct.max()
     assert np.sqrt(np.mean(tiles**2)) <= 2 * np.sqrt(np.mean(direct**2))
@@ -191,7 +195,7 @@ def test_pads_are_fused(tiled: VulkanDevice, pads: list[int]) -> None:
     padded = net.op(OperationCode.PAD, net.input(2, 9, 7, 12), around)
     both = [net.conv(padded, outputs, 12, padding=PaddingCode.VALID) for outputs in (8, 5)]
     plan = run_both(tiled, net.finish(*both), net.arrays)
-    assert families(plan).split() == 2 * ["winograd_input", "product", "winograd_output"]
+    assert families(plan).split() == 2 * ["winograd_input", "gemm", "winograd_output"]
 
 
 def test_channels_are_written_in_place(tiled: VulkanDevice) -> None:
@@ -218,7 +222,7 @@ u8[1,56,56,64]*0.5+3 #u8[64,3,3,64]*0.1+9 #i32[64] SAME 1 1 RELU nhwc -> u8*0.7+
 
 @pytest.mark.parametrize("text", DIRECT.strip().splitlines())
 def test_what_it_is_not_for_stays_direct(own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(winograd, "ways", forced)
+    monkeypatch.setattr(winograd, "candidates", forced)
     row = parse(f"CONV_2D {text}")
     assert "winograd" not in families(plan_of(own, row.model))
 
@@ -227,7 +231,7 @@ def test_it_stays_direct_where_it_would_take_too_much_memory(
     own: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of filters at the points, or of images."""
-    monkeypatch.setattr(winograd, "ways", forced)
+    monkeypatch.setattr(winograd, "candidates", forced)
     row = convolution("f32[1,4,4,320] #f32[320,3,3,320] #f32[320] SAME 1 1 NONE nhwc")
     filters = 24 * 320 * 320 * 4
 
@@ -247,7 +251,7 @@ def test_it_stays_direct_where_it_would_take_too_much_memory(
 def test_weights_that_would_spread_stay_direct(
     own: VulkanDevice, monkeypatch: pytest.MonkeyPatch, weight: float
 ) -> None:
-    monkeypatch.setattr(winograd, "ways", forced)
+    monkeypatch.setattr(winograd, "candidates", forced)
     row = convolution("f32[1,14,14,48] #f32[48,3,3,48] #f32[48] SAME 1 1 NONE nhwc")
     assert "winograd" in families(plan_of(own, row.model))
     weights = row.model.operands[row.model.operations[0].inputs[1]].value
@@ -260,14 +264,14 @@ def test_weights_that_would_spread_stay_direct(
 
 
 def first(device: DeviceProfile, size: int, channels: int, outputs: int, downs: Sequence[int] = (2,)) -> str:
-    product = Product(
+    gemm = Gemm(
         (1, size, size, channels),
         (1, size, size, outputs),
         axis("height", size, 3, 1, PaddingCode.SAME),
         axis("width", size, 3, 1, PaddingCode.SAME),
     )
     work = Work("f32", size * size, outputs, 1, 9, channels, constant=True, in_order=False, matrix=False)
-    return str(winograd.ways(work, product, downs, device)[0])
+    return str(winograd.candidates(work, gemm, downs, device)[0])
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)

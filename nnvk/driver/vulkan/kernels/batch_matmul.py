@@ -1,4 +1,4 @@
-"""BATCH_MATMUL: a product for each pair of matrices."""
+"""BATCH_MATMUL: a GEMM for each pair of matrices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import Filters
+from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, POINT, Gemm, Split, multiply, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, Split, multiply, refuse_long_sums
 from nnvk.ops.call import Call
 from nnvk.types.codes import OperationCode
 
@@ -24,13 +24,13 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), _sizes(call)[3])
 
 
-@kernel(OperationCode.BATCH_MATMUL, shaders=PRODUCT_SHADERS, refuse=refuse)
+@kernel(OperationCode.BATCH_MATMUL, shaders=GEMM_SHADERS, refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """The right matrices are filters."""
     batches, rows, columns, depth = _sizes(call)
     strides = (depth, 1) if call.adj_y else (1, columns)
     right = Filters(call.input1, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
-    product = Product(source, target, POINT, POINT, Split.BATCHES, batches)
+    gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
     operands = Operands(call.code, call.input0, call.input1, None, call.output)
-    multiply(g, operands, right, product, nchw_input=call.adj_x)
+    multiply(g, operands, right, gemm, nchw_input=call.adj_x)

@@ -6,7 +6,7 @@ from nnvk.driver.vulkan.lowering.boxes import order_flag
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32, finish_float32, float32_result
 from nnvk.driver.vulkan.lowering.dtypes import of
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTED_ROUNDS, MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_DYNAMIC_ROUNDS, MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
@@ -71,7 +71,7 @@ def lower(call: Call, g: Lowering) -> None:
     dispatch("runs", (1,), SELECTING, {"runs": runs, "split": g.tensor(call.batch_split)})
     images = min(count, -(-GROUPS // classes))
     state = g.scratch(4 * images * classes * (SAVED + PICKING))
-    for number in range(-(-_rounds(call) // MOST_COUNTED_ROUNDS)):
+    for number in range(-(-_rounds(call) // MOST_DYNAMIC_ROUNDS)):
         dispatch(
             "pick",
             (classes, images),
@@ -79,7 +79,7 @@ def lower(call: Call, g: Lowering) -> None:
             {"runs": runs, "rois": rois, "work": work, "picks": picks, "picked": picked, "state": state},
             {"KERNEL": call.nms_kernel},
             limit=call.max_detections,
-            rounds=MOST_COUNTED_ROUNDS,
+            rounds=MOST_DYNAMIC_ROUNDS,
             resume=number,
             least_first=call.score_threshold,
             iou_threshold=call.iou_threshold,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
+from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, Gemm, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, convolve
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes
@@ -20,9 +20,9 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), depth)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(*PRODUCT_SHADERS, *WINOGRAD_SHADERS), refuse=refuse)
+@kernel(OperationCode.CONV_2D, shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
-    product = Product(source, target, *conv_axes(call))
-    convolve(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)
+    gemm = Gemm(source, target, *conv_axes(call))
+    convolve(g, Operands.of_convolution(call), filters_of(call.filter), gemm, call.nchw, call.nchw)

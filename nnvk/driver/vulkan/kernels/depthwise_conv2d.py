@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering import output_end
+from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
-from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_halved, scale_of
+from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
+from nnvk.driver.vulkan.lowering.gemm import Gemm, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import Product, refuse_long_sums
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -27,7 +27,7 @@ from nnvk.types.codes import OperationCode
 
 def _exists(choice: Mapping[str, str]) -> bool:
     """16-bit floats may be multiplied as such."""
-    return output_end.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f16")
+    return epilogue.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f16")
 
 
 SHADER = Shader(
@@ -35,7 +35,7 @@ SHADER = Shader(
     where=_exists,
     DTYPE=("f32", "f16", "q8", "q16"),
     ARITHMETIC=("none", "half"),
-    END=output_end.ENDS,
+    EPILOGUE=epilogue.EPILOGUES,
 )
 CHANNEL_SHADERS = (SHADER, ARRANGE, *FILTER_SHADERS)
 """All that `multiply_by_channel` may dispatch."""
@@ -65,19 +65,19 @@ class Tile:
     def __str__(self) -> str:
         return f"tiles of {self.height}x{self.width}" + (", in 16 bits" if self.arithmetic == "half" else "")
 
-    def count(self, product: Product) -> int:
-        """Invocations that a product takes."""
-        batches, height, width, channels = product.target
+    def count(self, gemm: Gemm) -> int:
+        """Invocations that a GEMM takes."""
+        batches, height, width, channels = gemm.target
         return batches * -(-height // self.height) * -(-width // self.width) * -(-channels // 4)
 
 
-def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool = False) -> list[Tile]:
-    """Those that a device can compute a product by, the fastest first as it is thought.
+def tiles(gemm: Gemm, kind: str, device: DeviceProfile, float16: bool = False) -> list[Tile]:
+    """Those that a device can compute a GEMM by, the fastest first as it is thought.
 
     The more pixels a tile has, the fewer loads there are, and the fewer invocations, of which a GPU may want more; on a
-    CPU, loads count. ``halves``: factors are 16-bit floats that the device has, and may be added up as such.
+    CPU, loads count. ``float16``: factors are 16-bit floats that the device has, and may be added up as such.
     """
-    vertical, horizontal = product.axes
+    vertical, horizontal = gemm.axes
     if (
         vertical.window * horizontal.window > _MAX_TAPS
         or vertical.reach > _MAX_COLUMN_HEIGHT
@@ -93,11 +93,11 @@ def tiles(product: Product, kind: str, device: DeviceProfile, halves: bool = Fal
         width = min(width, horizontal.out)
         return Tile(height, width, width, arithmetic)
 
-    ways = ("none", "half") if halves and not device.is_cpu else ("none",)
-    found = {tile(*size, way) for size in (_TILES_CPU if device.is_cpu else _TILES_GPU) for way in ways}
-    return sorted(
-        found, key=lambda tile: (_cost(tile, product, kind, device), tile.height, tile.width, tile.arithmetic)
-    )
+    arithmetics = ("none", "half") if float16 and not device.is_cpu else ("none",)
+    found = {
+        tile(*size, arithmetic) for size in (_TILES_CPU if device.is_cpu else _TILES_GPU) for arithmetic in arithmetics
+    }
+    return sorted(found, key=lambda tile: (_cost(tile, gemm, kind, device), tile.height, tile.width, tile.arithmetic))
 
 
 def _local(device: DeviceProfile) -> int:
@@ -105,19 +105,19 @@ def _local(device: DeviceProfile) -> int:
     return 8 if device.is_cpu else 64
 
 
-def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> float:
+def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
     """Cycles that the device is thought to take."""
-    vertical, horizontal = product.axes
+    vertical, horizontal = gemm.axes
     costs = costs_of(device)
     taps = vertical.window * horizontal.window
     column = (tile.height - 1) * vertical.stride + vertical.reach
     kept = max(horizontal.reach - horizontal.stride, 0)
     loaded = column * min(horizontal.stride, horizontal.reach)
     load = costs.load + (costs.convert["float"] if kind == "q8" else 0.0)
-    way = "float" if kind == "q8" else "half" if tile.arithmetic == "half" else kind
-    products = costs.products.get(way, costs.products["i32"]) / 4
+    arithmetic = "float" if kind == "q8" else "half" if tile.arithmetic == "half" else kind
+    products = costs.products.get(arithmetic, costs.products["i32"]) / 4
     local = _local(device)
-    groups = -(-tile.count(product) // local)
+    groups = -(-tile.count(gemm) // local)
     stored = costs.stored.get(kind, costs.stored["any"])
     run = Run(
         groups,
@@ -129,30 +129,30 @@ def _cost(tile: Tile, product: Product, kind: str, device: DeviceProfile) -> flo
         moved=(taps + kept * column + tile.width * (loaded + tile.height)) / NEAR,
         held=taps + tile.height + column * horizontal.reach,
         size=local,
-        memory=SIZES[kind] * (math.prod(product.source) + math.prod(product.target)),
+        memory=SIZES[kind] * (math.prod(gemm.source) + math.prod(gemm.target)),
     )
     return cycles(run, costs, device)
 
 
-def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Product) -> None:
+def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     operands = Operands.of_convolution(call)
-    source = nhwc_input(g, call.input, product.source, call.nchw)
-    target = nhwc_output(g, call.output, product.target, call.nchw)
-    kind, vertical, horizontal = dtype(call.input), product.vertical, product.horizontal
-    batches, out_height, out_width, out_channels = product.target
-    _, height, width, channels = product.source
-    halves = kind == F16.name and g.device.has_native_16 and may_be_halved(g, filters, filters.taps)
-    halves = halves and not g.device.avoids(SHADER.variant(DTYPE=kind, ARITHMETIC="half", END="plain"))
-    every = g.once(("tiles", product, kind, halves), lambda: tiles(product, kind, g.device, halves))
-    tile = g.choose(f"{kind} {product} by channel{', may be halved' if halves else ''}", every)
+    source = nhwc_input(g, call.input, gemm.source, call.nchw)
+    target = nhwc_output(g, call.output, gemm.target, call.nchw)
+    kind, vertical, horizontal = dtype(call.input), gemm.vertical, gemm.horizontal
+    batches, out_height, out_width, out_channels = gemm.target
+    _, height, width, channels = gemm.source
+    float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
+    float16 = float16 and not g.device.avoids(SHADER.variant(DTYPE=kind, ARITHMETIC="half", EPILOGUE="plain"))
+    every = g.once(("tiles", gemm, kind, float16), lambda: tiles(gemm, kind, g.device, float16))
+    tile = g.choose(f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every)
     local = _local(g.device)
     multiplier = out_channels // channels
     masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
     g.dispatch(
-        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, END="plain"),
-        groups=g.flat(tile.count(product), local),
+        SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE="plain"),
+        groups=g.flat(tile.count(gemm), local),
         spec={
             **output_spec(g, operands, filters),
             "local_x": local,
@@ -189,7 +189,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, product: Prod
         **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
-    finish_output(g, target, call.output, product.target, call.nchw)
+    finish_output(g, target, call.output, gemm.target, call.nchw)
 
 
 def _refuse(call: Call) -> str | None:
@@ -204,5 +204,5 @@ def lower(call: Call, g: Lowering) -> None:
     taps = math.prod(window)
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
-    product = Product(source, target, *depthwise_axes(call))
-    multiply_by_channel(g, call, filters, product)
+    gemm = Gemm(source, target, *depthwise_axes(call))
+    multiply_by_channel(g, call, filters, gemm)

@@ -6,10 +6,10 @@ from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
+from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, POINT, Gemm, multiply, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
-from nnvk.driver.vulkan.lowering.steps import steps_of
+from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
 from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
@@ -18,10 +18,10 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), call.weights.shape[1])
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=(*PRODUCT_SHADERS, ARRANGE), refuse=_refuse)
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(*GEMM_SHADERS, ARRANGE), refuse=_refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """One product, or rows of that of all steps of an unrolled layer."""
-    steps = steps_of(g, call.input, call.weights, call.bias)
+    """One GEMM, or rows of that of all steps of an unrolled layer."""
+    steps = time_steps_of(g, call.input, call.weights, call.bias)
     if steps is None:
         _multiply(g, call, call.input, call.output)
         return
@@ -42,5 +42,5 @@ def lower(call: Call, g: Lowering) -> None:
 def _multiply(g: Lowering, call: Call, source: Tensor, target: Tensor) -> None:
     operands = Operands(call.code, source, call.weights, call.bias, target, call.activation)
     (rows, outputs), depth = target.shape, call.weights.shape[1]
-    product = Product((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
-    multiply(g, operands, filters_of(call.weights), product)
+    gemm = Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
+    multiply(g, operands, filters_of(call.weights), gemm)

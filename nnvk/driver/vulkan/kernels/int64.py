@@ -11,7 +11,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
-from nnvk.ops.extension.int64 import complaint
+from nnvk.ops.extension.int64 import assertion
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 Op = ExtendedOperationCode
@@ -70,7 +70,7 @@ def lower_cast(call: Call, g: Lowering) -> None:
         tensors["low"], tensors["high"] = _words(g, call.low, call.high)
         if kind == "to_int":
             spec |= {"HAS_HIGH": call.high is not None, "IS_UNSIGNED": bool(call.is_unsigned)}
-            tensors["flag"] = g.flag(complaint(call))
+            tensors["flag"] = g.flag(assertion(call))
     g.dispatch(
         INT64_CAST.variant(KIND=kind),
         groups=g.flat(-(-size // 4), LOCAL),

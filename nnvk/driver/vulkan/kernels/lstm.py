@@ -215,7 +215,7 @@ def _refuse(call: Call) -> str | None:
 
 
 @kernel(OperationCode.LSTM, shaders=SHADERS, refuse=_refuse)
-def lower_step(call: Call, g: Lowering) -> None:
+def lower_time_step(call: Call, g: Lowering) -> None:
     """One step."""
     fill(g, g.tensor(call.scratch_buffer), np.zeros(1, call.scratch_buffer.dtype))  # as on the reference device
     states = call.output_state_out, call.cell_state_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import MOST_COUNTED_ROUNDS, MOST_ROUNDS, Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_DYNAMIC_ROUNDS, MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import fill
 from nnvk.driver.vulkan.lowering.sort import SORTING, Entries, sort_entries
 from nnvk.driver.vulkan.lowering.suppression import NMS, Candidates, suppress
@@ -21,7 +21,7 @@ SUMMING = 128
 """Invocations that add up the numbers of picks."""
 LOOPS = 3
 """That a candidate takes in a turn."""
-MOST = LOCAL * (MOST_COUNTED_ROUNDS // LOOPS)
+MOST = LOCAL * (MOST_DYNAMIC_ROUNDS // LOOPS)
 """Boxes whose scores may decay: in a turn all of them are looked at."""
 
 
@@ -112,7 +112,7 @@ def _decayed(
     """Positions of the boxes that are picked [segments, limit], how many they are, and what is left of their scores."""
     picks, kept = g.scratch(4 * found.rows * limit), g.scratch(4 * found.rows * limit)
     counts = g.scratch(4 * found.rows)
-    turns = max(1, MOST_COUNTED_ROUNDS // (-(-found.length // LOCAL) * LOOPS + 1))
+    turns = max(1, MOST_DYNAMIC_ROUNDS // (-(-found.length // LOCAL) * LOOPS + 1))
     for done in range(0, limit, turns):
         g.dispatch(
             NON_MAX_SUPPRESSION.variant(PASS="decay"),

@@ -8,8 +8,8 @@ from nnvk.driver.vulkan.kernels.recurrent import refuse_long
 from nnvk.driver.vulkan.lowering.gates import columns, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.steps import steps_of
 from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
+from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
 from nnvk.ops.quantized_16bit_lstm import gate_biases, gate_multiplier, gate_weights
@@ -32,7 +32,7 @@ def lower(call: Call, g: Lowering) -> None:
     steps = None
     if weights.is_constant:
         of_input = columns(g, weights, 0, size)
-        steps = steps_of(g, call.input, of_input)
+        steps = time_steps_of(g, call.input, of_input)
     if steps is None:
         sums = sums_of(g, partial(SHADER.variant, INPUT="behind"), weights, call.input, call.output_state_in)
         tensors, push = sums.tensors, sums.push

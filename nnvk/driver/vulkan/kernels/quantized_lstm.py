@@ -9,8 +9,8 @@ from nnvk.driver.vulkan.lowering.gates import by_gate, matrix, vectors
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, zero_point
-from nnvk.driver.vulkan.lowering.steps import steps_of
 from nnvk.driver.vulkan.lowering.sums import ARITHMETICS, SUMS_SHADERS, TILES, add_up, sums_of
+from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
@@ -83,7 +83,7 @@ def _step(call: Call, g: Lowering, operands: CellOperands, hidden: Tensor) -> No
     """Eight units a workgroup, whose sums of the state are its own; those of the input are of all steps at once."""
     batches, units = hidden.shape
     weights = matrix(g, units, [by_gate(operands.input_weights)])
-    steps = steps_of(g, call.input, weights)
+    steps = time_steps_of(g, call.input, weights)
     if steps is None:
         driven, row = add_up(g, weights, call.input), 0
     else:

@@ -21,11 +21,11 @@ from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of, packed
 from nnvk.driver.vulkan.lowering.gates import GATES_SHADERS, beside, floats
+from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, POINT, Gemm, multiply, refuse_long_sums
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import move
-from nnvk.driver.vulkan.lowering.product import POINT, PRODUCT_SHADERS, Product, multiply, refuse_long_sums
-from nnvk.driver.vulkan.lowering.steps import steps_of
 from nnvk.driver.vulkan.lowering.strategies import uses_subgroups
+from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -42,7 +42,7 @@ STEP = Shader(
     BATCHES=("one", "some"),
 )
 LOOP = Shader("recurrent_loop", CELL=("lstm", "rnn"), TILE=("subgroup", "shared"))
-SHADERS = (STEP, LOOP, *PRODUCT_SHADERS, *GATES_SHADERS)
+SHADERS = (STEP, LOOP, *GEMM_SHADERS, *GATES_SHADERS)
 """All that this module may dispatch."""
 
 _LANES = 8
@@ -146,9 +146,9 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
             limits=Limits.of(FuseCode.NONE),
         )
     else:
-        product = Product((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
+        gemm = Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
         operands = Operands(OperationCode.FULLY_CONNECTED, source, weights, bias, target)
-        multiply(g, operands, filters_of(weights), product)
+        multiply(g, operands, filters_of(weights), gemm)
     return g.tensor(target)
 
 
@@ -163,7 +163,7 @@ class Driven:
 
 def drive_steps(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> Driven:
     """`drive`, of all steps of an unrolled layer at once where the cell takes one; nobody may write there."""
-    steps = steps_of(g, source, weights, bias)
+    steps = time_steps_of(g, source, weights, bias)
     if steps is None:
         return Driven(drive(g, source, weights, bias), 0)
     made_with = weights.index, bias.index
@@ -224,7 +224,7 @@ def _tensors(source: Rows, weights: TensorRef, driven: Rows, target: Rows) -> di
 
 
 def _places(source: Rows, driven: Rows, target: Rows) -> dict[str, int]:
-    """Where their rows are; what the inputs contribute is read by fours."""
+    """Where their rows are; what the inputs contribute is read by vec4s."""
     return {
         "src_first": source.first,
         "src_stride": source.stride,
@@ -255,7 +255,7 @@ class LoopSize:
 
 
 def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0, *, norm: bool = False) -> LoopSize:
-    """For a cell with so many fours of columns, elements of its state, and elements that are projected."""
+    """For a cell with so many vec4s of columns, elements of its state, and elements that are projected."""
     hidden, squeezed = max(1, -(-length // 4)), -(-projected // 4)
     subgroup = _tile(device) == "subgroup"
     lanes = _LANES if subgroup else min(_LOOP_INVOCATIONS, max(_LANES, 1 << (quads - 1).bit_length()))
@@ -263,10 +263,10 @@ def loop_size(device: DeviceProfile, quads: int, length: int, projected: int = 0
     while not subgroup and lanes * slices * 2 <= _LOOP_INVOCATIONS and hidden >= 8 * slices:
         slices *= 2
 
-    def rounds(quads: int, fours: int) -> int:
+    def rounds(quads: int, vec4s: int) -> int:
         """The rounds of a GEMM's loops; each loop takes one more to find its end."""
         passes = -(-quads // lanes)
-        return 2 + passes * (5 + -(-fours // (_LANES if subgroup else slices)) + slices)
+        return 2 + passes * (5 + -(-vec4s // (_LANES if subgroup else slices)) + slices)
 
     of_step = 2 + rounds(quads, hidden)
     if projected:
@@ -302,7 +302,7 @@ def loop(
     tensors: Mapping[str, TensorRef] | None = None,
     **push: int | float,
 ) -> None:
-    """Take many steps of a cell with ``quads`` fours of columns and a state of ``length`` elements in one dispatch.
+    """Take many steps of a cell with ``quads`` vec4s of columns and a state of ``length`` elements in one dispatch.
 
     ``driven`` and ``target`` are the first step's rows.
     """

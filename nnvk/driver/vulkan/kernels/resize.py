@@ -22,7 +22,7 @@ RESIZE = Shader(
     DTYPE=("f32", "f16", "q8", *MOVED),
 )
 LOCAL = 64
-_FOURS = (4, 2, 1)
+_VEC4S = (4, 2, 1)
 """Fours of channels of a pixel that an invocation may compute: they share what is known of the pixel."""
 
 
@@ -41,7 +41,7 @@ def _nearest(call: Call, size: int, out: int, stride: int) -> np.ndarray:
 
 @kernel(OperationCode.RESIZE_BILINEAR, OperationCode.RESIZE_NEAREST_NEIGHBOR, shaders=(RESIZE,))
 def lower(call: Call, g: Lowering) -> None:
-    """Up to four fours of a pixel's channels an invocation."""
+    """Up to four vec4s of a pixel's channels an invocation."""
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     _, out_height, out_width, _ = nhwc_shape(call.output.shape, call.nchw)
     if call.nchw:
@@ -49,14 +49,14 @@ def lower(call: Call, g: Lowering) -> None:
     linear = call.code is OperationCode.RESIZE_BILINEAR
     taps_of = _linear if linear else _nearest
     rows, columns = taps_of(call, height, out_height, width), taps_of(call, width, out_width, 1)
-    fours = next((fours for fours in _FOURS if channels % (4 * fours) == 0), 1)
-    count = -(-call.output.size // (4 * fours))
+    vec4s = next((vec4s for vec4s in _VEC4S if channels % (4 * vec4s) == 0), 1)
+    count = -(-call.output.size // (4 * vec4s))
     g.dispatch(
         RESIZE.variant(
             KIND="bilinear" if linear else "nearest", DTYPE=dtype(call.input) if linear else moved(call.input)
         ),
         groups=g.flat(count, LOCAL),
-        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "FOURS": fours},
+        spec={"local_x": LOCAL, "VECTOR": channels % 4 == 0, "VEC4S": vec4s},
         tensors={
             "src": g.tensor(call.input),
             "taps": g.constant(np.concatenate([rows, columns])),
@@ -70,6 +70,6 @@ def lower(call: Call, g: Lowering) -> None:
         channels=channels,
         src_pitch=channels,
         dst_pitch=channels,
-        **divisors(height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * fours)),
+        **divisors(height=out_height, width=out_width, columns=channels if channels % 4 else channels // (4 * vec4s)),
         **(sign_push(call.input) if linear else {}),
     )

@@ -114,7 +114,7 @@ def _refuse(call: Call) -> str | None:
 
 
 @kernel(OperationCode.RNN, shaders=SHADERS, refuse=_refuse)
-def lower_step(call: Call, g: Lowering) -> None:
+def lower_time_step(call: Call, g: Lowering) -> None:
     """One step."""
     one_direction(g, call, _Layer, Span(1, call.input.shape[0], True), call.result, [call.hidden_state_out])
 

@@ -19,11 +19,11 @@ from nnvk.ops.roi import WEIGHT_STEP
 from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
-_FOURS = ("channels", "any")
+_VEC4S = ("channels", "any")
 _DTYPES = ("f32", "f16", "q8")
 ROI_REGIONS = Shader("roi_regions", KIND=("align", "pool"))
-ROI_ALIGN = Shader("roi_align", FOURS=_FOURS, DTYPE=_DTYPES)
-ROI_POOLING = Shader("roi_pooling", FOURS=_FOURS, DTYPE=_DTYPES)
+ROI_ALIGN = Shader("roi_align", VEC4S=_VEC4S, DTYPE=_DTYPES)
+ROI_POOLING = Shader("roi_pooling", VEC4S=_VEC4S, DTYPE=_DTYPES)
 LOCAL = 64
 MOST_POINTS = MOST_ROUNDS // 2
 """Sampling points of a bin: 32 bits hold the sum."""
@@ -121,9 +121,9 @@ def _regions(call: Call, g: Lowering, kind: str, **push: float) -> TensorRef:
 def _pool(call: Call, g: Lowering, shader: Shader, regions: TensorRef, **push: int) -> None:
     _, height, width, channels = nhwc_shape(call.input.shape, call.nchw)
     count = -(-call.output.size // 4)
-    fours = "any" if call.nchw or channels % 4 else "channels"
+    vec4s = "any" if call.nchw or channels % 4 else "channels"
     g.dispatch(
-        shader.variant(FOURS=fours, DTYPE=dtype(call.input)),
+        shader.variant(VEC4S=vec4s, DTYPE=dtype(call.input)),
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, "NCHW": call.nchw},
         tensors={"src": g.tensor(call.input), "regions": regions, "dst": g.tensor(call.output)},

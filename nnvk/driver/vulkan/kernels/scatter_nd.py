@@ -63,11 +63,11 @@ def lower(call: Call, g: Lowering) -> None:
     if reduction is Reduction.NONE:
         units = units_of(updates, inner)
         chunk = units.chunk(g.device)
-    chunks = units.inner // ((4 if units.are_fours else 1) * chunk)
+    chunks = units.inner // ((4 if units.are_vec4s else 1) * chunk)
     g.dispatch(
         SCATTER_ND.variant(KIND=reduction.name.lower(), DTYPE=units.dtype),
         groups=g.flat(rows * chunks, LOCAL),
-        spec={"local_x": LOCAL, "FOURS": units.are_fours, "CHUNK": chunk},
+        spec={"local_x": LOCAL, "VEC4S": units.are_vec4s, "CHUNK": chunk},
         tensors={
             "updates": g.tensor(updates),
             "places" if reduction is Reduction.NONE else "entries": found,

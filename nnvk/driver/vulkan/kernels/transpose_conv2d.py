@@ -1,12 +1,12 @@
-"""TRANSPOSE_CONV_2D: a product for each phase, the output pixels that the same taps of the filter reach."""
+"""TRANSPOSE_CONV_2D: a GEMM for each phase, the output pixels that the same taps of the filter reach."""
 
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
+from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, Gemm, Split, multiply, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import PRODUCT_SHADERS, Product, Split, multiply, refuse_long_sums
 from nnvk.ops.call import Call
 from nnvk.ops.transpose_conv2d import transpose_conv_axes
 from nnvk.ops.window import nhwc_shape
@@ -19,11 +19,11 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 
 
-@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=PRODUCT_SHADERS, refuse=refuse)
+@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=GEMM_SHADERS, refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
     source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
     vertical, horizontal = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
-    product = Product(source, target, vertical, horizontal, Split.PHASES, phases)
-    multiply(g, Operands.of_convolution(call), filters_of(call.filter), product, call.nchw, call.nchw)
+    gemm = Gemm(source, target, vertical, horizontal, Split.PHASES, phases)
+    multiply(g, Operands.of_convolution(call), filters_of(call.filter), gemm, call.nchw, call.nchw)

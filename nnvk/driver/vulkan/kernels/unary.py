@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
-from nnvk.driver.vulkan.lowering.elementwise import CHAIN, DENSE, operations_on, types_of
+from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE, FUSED_ELEMENTWISE, operations_on, types_of
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import lookup_table
@@ -34,7 +34,7 @@ LOOKUP_16 = Shader("lookup_16")
 LOCAL = 64
 
 
-@kernel(*_TRAITS, shaders=(UNARY, LOOKUP, LOOKUP_16, CHAIN))
+@kernel(*_TRAITS, shaders=(UNARY, LOOKUP, LOOKUP_16, FUSED_ELEMENTWISE))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements an invocation."""
     if is_quantised(call.input.code):

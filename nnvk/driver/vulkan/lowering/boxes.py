@@ -1,4 +1,4 @@
-"""Complaints of shaders about boxes, worded as the reference words them (``nnvk/ops/boxes.py``)."""
+"""Device assertions of shaders about boxes, worded as the reference words them (``nnvk/ops/boxes.py``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Tensor
 
 BOX = "[{:r}, {:r}, {:r}, {:r}]"
-"""The place of a box in a complaint."""
+"""The place of a box in an assertion."""
 
 
 def order_flag(g: Lowering, boxes: Tensor) -> TensorRef:

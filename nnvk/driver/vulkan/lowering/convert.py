@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, Q16, DType, of
-from nnvk.driver.vulkan.lowering.elementwise import DENSE
+from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_mask, zero_point
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef

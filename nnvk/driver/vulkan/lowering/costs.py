@@ -58,7 +58,7 @@ class Costs:
     latency: float
     """Cycles that a lone subgroup waits for its loads."""
     staged_latency: float
-    """Cycles that it waits for shared memory in a stage of four fours of K."""
+    """Cycles that it waits for shared memory in a stage of four vec4s of K."""
     longer_latency: float
     """And for four more in it."""
     sums: int

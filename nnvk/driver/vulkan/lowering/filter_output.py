@@ -1,4 +1,4 @@
-"""How sums of products begin and end, as `shaders/include/filter_output.glsl` has it: bias, scales, activation."""
+"""How sums of GEMMs begin and end, as `shaders/include/filter_output.glsl` has it: bias, scales, activation."""
 
 from __future__ import annotations
 

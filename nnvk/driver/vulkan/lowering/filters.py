@@ -31,7 +31,7 @@ _FEWEST = 4 * ROUNDS[-1]
 LONGEST = 4.0
 """The largest length of filters as vectors, for sums of the fewest products in 16 bits."""
 _ROUNDING = 2
-"""Products whose addition in 16 bits is off by about as much as one rounding of all that they are a part of."""
+"""GEMMs whose addition in 16 bits is off by about as much as one rounding of all that they are a part of."""
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-20, 1e20
 _LOCAL = 64
 _ALL = slice(None)
@@ -75,7 +75,7 @@ class Filters:
         return dense and self.outputs % 4 == 0 and self.kept_as(device) is of(self.tensor)
 
     def is_by_outputs(self, device: DeviceProfile) -> bool:
-        """Whether the operand itself has the channels innermost, in fours, of each output channel of each part."""
+        """Whether the operand itself has the channels innermost, in vec4s, of each output channel of each part."""
         dense = (self.outputs * self.channels, self.channels, self.channels, 1)
         alike = all(
             size == 1 or stride == step for size, stride, step in zip(self.shape, self.strides, dense, strict=True)
@@ -129,11 +129,11 @@ def unsigned_bytes(data: np.ndarray) -> np.ndarray:
 
 
 def pack(data: np.ndarray, fill: int = 0) -> np.ndarray:
-    """Filters [parts, output channels, taps, channels] as product.comp's blocks and fully_connected.comp read them.
+    """Filters [parts, output channels, taps, channels] as gemm.comp's blocks and fully_connected.comp read them.
 
-    Output channels of a part are in blocks of eight fours, channels in fours; both are padded with ``fill``. uint8:
-    [parts, blocks, taps, fours of channels, 8, 4, 4], so that the four bytes of a word are neighbouring channels. 32
-    bits: [parts, blocks, taps, fours of channels, 2, 8, 2, 4], so that a lane finds two steps of K for its four output
+    Output channels of a part are in blocks of eight vec4s, channels in vec4s; both are padded with ``fill``. uint8:
+    [parts, blocks, taps, vec4s of channels, 8, 4, 4], so that the four bytes of a word are neighbouring channels. 32
+    bits: [parts, blocks, taps, vec4s of channels, 2, 8, 2, 4], so that a lane finds two steps of K for its four output
     channels together.
     """
     parts, outputs, taps, channels = data.shape
@@ -227,7 +227,7 @@ def zero_of(constant: QuantisedConstant) -> int:
 
 
 def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 1.0) -> TensorRef:
-    """Filters as product.comp reads them into registers: [taps, channels, parts, output channels padded to fours].
+    """Filters as gemm.comp reads them into registers: [taps, channels, parts, output channels padded to vec4s].
 
     The operand itself where it is like that. ``parts_outside``: the parts are not there, but around all. What is in the
     padding is never used. The type is what they are `kept_as`; ``scale`` as `packed` has it.
@@ -271,22 +271,22 @@ def longest_of(products: int) -> float:
     return LONGEST * math.sqrt(_FEWEST / products)
 
 
-def may_be_halved(g: Lowering, filters: Filters, products: int = _FEWEST, *, in_pieces: bool = False) -> bool:
+def may_be_float16(g: Lowering, filters: Filters, products: int = _FEWEST, *, split_k: bool = False) -> bool:
     """Whether sums with these weights may be made of sums of 16 bits: they are constant, and not large.
 
-    ``in_pieces``: sums are left by pieces of K, and rounded to 16 bits once more for that.
+    ``split_k``: sums are left by slices of K, and rounded to 16 bits once more for that.
 
     What such sums, of so many products, are off by grows with the length of a filter as a vector, and with the input,
     which nobody knows. With inputs about 1, filters of `LONGEST` stay within what Android's tests allow where a sum
     comes out near 0.
     """
     # False for what is no number.
-    most = longest_of(products + in_pieces * _ROUNDING)
+    most = longest_of(products + split_k * _ROUNDING)
     return filters.tensor.is_constant and length_and_largest(g, filters)[0] <= most
 
 
 @dataclass(frozen=True, slots=True)
-class Halving:
+class Float16Scaling:
     """How products with constant weights are added up as 16-bit floats."""
 
     scale: float
@@ -294,15 +294,15 @@ class Halving:
     round: int
     """Fours of K in a sum."""
 
-    def scale_of_sum(self, fours: int) -> float:
-        """A power of two for a sum of the sums of rounds, of so many fours of K, that it does not overflow either."""
-        return self.scale / 2 ** (-(-fours // self.round) - 1).bit_length()
+    def scale_of_sum(self, vec4s: int) -> float:
+        """A power of two for a sum of the sums of rounds, of so many vec4s of K, that it does not overflow either."""
+        return self.scale / 2 ** (-(-vec4s // self.round) - 1).bit_length()
 
 
-def halving_of(g: Lowering, filters: Filters, *, in_pieces: bool) -> Halving:
-    """How, for filters that may be halved."""
-    fours = next(each for each in ROUNDS if may_be_halved(g, filters, 4 * each, in_pieces=in_pieces))
-    return Halving(scale_of(g, filters, 4 * fours), fours)
+def float16_scaling_of(g: Lowering, filters: Filters, *, split_k: bool) -> Float16Scaling:
+    """How, for filters that may be float16."""
+    vec4s = next(each for each in ROUNDS if may_be_float16(g, filters, 4 * each, split_k=split_k))
+    return Float16Scaling(scale_of(g, filters, 4 * vec4s), vec4s)
 
 
 def scale_of(g: Lowering, filters: Filters, products: int) -> float:

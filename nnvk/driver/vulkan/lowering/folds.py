@@ -1,4 +1,4 @@
-"""Who folds elements into fours of results: an invocation alone, or several (`shaders/include/fold.glsl`)."""
+"""Who folds elements into vec4s of results: an invocation alone, or several (`shaders/include/fold.glsl`)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LEAST = 8
 """Elements of each share."""
 
 
-def shared_out(g: Lowering, fours: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+def shared_out(g: Lowering, vec4s: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
     """Workgroups, and the specialisation constants that say who folds what.
 
     As many share a four as keep the device busy. ``folded``: elements that go into a result; an invocation takes
     ``most`` of them at most.
     """
     device = g.device
-    busy = -(-_LOCAL * device.units // fours)
-    # Where a subgroup is a SIMD vector of the CPU, its lanes have fours of their own, or wait.
+    busy = -(-_LOCAL * device.units // vec4s)
+    # Where a subgroup is a SIMD vector of the CPU, its lanes have vec4s of their own, or wait.
     is_shared = folded >= _SHARED_FROM and not device.is_cpu
     sharing = min(busy, folded // _LEAST, device.team) if is_shared else 1
     wanted = max(sharing, -(-folded // most), device.team if folded > most else 1)
@@ -30,4 +30,4 @@ def shared_out(g: Lowering, fours: int, folded: int, most: int) -> tuple[tuple[i
     local = _LOCAL
     while local < _SIDE_BY_SIDE * lanes and 2 * local <= device.max_invocations:
         local *= 2
-    return g.flat(fours, local // lanes), {"local_x": local, "LOCAL": local, "LANES": lanes}
+    return g.flat(vec4s, local // lanes), {"local_x": local, "LOCAL": local, "LANES": lanes}

@@ -38,7 +38,7 @@ def floats(*shape: int) -> OperandType:
 
 
 def matrix(g: Lowering, units: int, parts: Sequence[Gates]) -> Tensor:
-    """Weights [units, width] of all gates as one matrix [units * gates, all widths], padded to fours of rows.
+    """Weights [units, width] of all gates as one matrix [units * gates, all widths], padded to vec4s of rows.
 
     ``parts`` are side by side: weights of the input, and of an auxiliary one. Weights that are not given are 0.
     """
@@ -69,7 +69,7 @@ def columns(g: Lowering, weights: Tensor, first: int, past: int) -> Tensor:
 
 
 def vectors(g: Lowering, units: int, sections: Sequence[Gates], last: Tensor | None = None, tail: int = 0) -> Tensor:
-    """Vectors [units] of all gates, one number of each gate beside the other, section after section, padded to fours.
+    """Vectors [units] of all gates, one number of each gate beside the other, section after section, padded to vec4s.
 
     ``last`` comes behind them, in ``tail`` numbers. What is not given is 0.
     """

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.vulkan.lowering.complaint import placeholders
+from nnvk.driver.vulkan.lowering.device_assertion import placeholders
 from nnvk.driver.vulkan.shaders.commands import (
     Choice,
     Clear,
@@ -44,7 +44,7 @@ _TURNS = 4
 """Commands one after the other that count in words of their own."""
 MOST_ROUNDS = 60_000
 """The most rounds of all loops of an invocation together: Mesa's llvmpipe ends them after 65,535."""
-MOST_COUNTED_ROUNDS = 40_000
+MOST_DYNAMIC_ROUNDS = 40_000
 """The same where short loops are not counted."""
 
 
@@ -64,7 +64,7 @@ class Lowering:
         device: DeviceProfile,
         library: ShaderLibrary,
         values: Mapping[int, np.ndarray] | None = None,
-        winners: Mapping[str, str] | None = None,
+        autotune_results: Mapping[str, str] | None = None,
         *,
         relaxed: bool = False,
         users: Mapping[int, int] | None = None,
@@ -91,7 +91,7 @@ class Lowering:
         self.values: dict[int, np.ndarray] = dict(values or {})
         """The known values of operands that are no constants of the model, by index."""
         self.flags: list[tuple[TensorRef, int, str]] = []
-        """The complaints that shaders may raise: where, the operation, and the text."""
+        """The assertions that shaders may raise: where, the operation, and the text."""
         self.counts: dict[int, TensorRef] = {}
         """Where the number of rows is, of operands that have as many as the data says."""
         self.entropy: list[TensorRef] = []
@@ -101,30 +101,30 @@ class Lowering:
         self._choices: list[Choice] = []
         self._of_all: set[int] = set()
         self._chosen_for: list[int | None] = []  # of each command the number of the choice that it came of
-        self._winners = winners or {}
+        self._autotune_results = autotune_results or {}
 
     # --- choices ---------------------------------------------------------------------------------------------
 
-    def choose(self, question: str, ranked: Sequence[T], *, of_all: bool = False) -> T:
-        """The way that was measured to be the fastest for a question, or else the first one.
+    def choose(self, tuning_key: str, ranked: Sequence[T], *, of_all: bool = False) -> T:
+        """The candidate that was measured to be the fastest for a tuning key, or else the first one.
 
-        ``question`` has all that the times depend on, and the ways; these are told apart by what ``str`` gives.
+        ``tuning_key`` has all that the times depend on, and the candidates; these are told apart by what ``str`` gives.
         ``of_all``: all commands of the model come of it, not those that follow for the same operation.
-        Where there is one way alone, nothing is chosen.
+        Where there is one candidate alone, nothing is chosen.
         """
         if len(ranked) == 1:
             return ranked[0]
-        names = self.once(("names", question), lambda: tuple(map(str, ranked)))
-        winner = self._winners.get(question)
-        chosen = names.index(winner) if winner in names else 0
-        self._choices.append(Choice(self.operation, question, names, names[chosen]))
+        names = self.once(("names", tuning_key), lambda: tuple(map(str, ranked)))
+        measured = self._autotune_results.get(tuning_key)
+        chosen = names.index(measured) if measured in names else 0
+        self._choices.append(Choice(self.operation, tuning_key, names, names[chosen]))
         if of_all:
             self._of_all.add(len(self._choices) - 1)
         return ranked[chosen]
 
     @property
     def choices(self) -> list[Choice]:
-        """The choices among several ways, each with the commands that came of it."""
+        """The choices among several candidates, each with the commands that came of it."""
         commands: list[list[int]] = [[] for _ in self._choices]
         for position, number in enumerate(self._chosen_for):
             if number is not None:
@@ -178,15 +178,15 @@ class Lowering:
         """Memory for intermediate results of one operation."""
         return self._new(nbytes, Storage.ARENA)
 
-    def flag(self, complaint: str) -> TensorRef:
-        """Where a shader says that the data breaks a rule; the execution then ends with OP_FAILED and this complaint.
+    def flag(self, assertion: str) -> TensorRef:
+        """Where a shader says that the data breaks a rule; the execution then ends with OP_FAILED and this assertion.
 
         Words, zero at first: the shader makes the first one 1 and leaves what is wrong in the others
         (``shaders/include/flag.glsl``). They are put in the places of ``{}``, an integer, and of ``{:r}``, a float.
         """
-        ref = self._new(4 * (1 + placeholders(complaint)), Storage.STAGING)
+        ref = self._new(4 * (1 + placeholders(assertion)), Storage.STAGING)
         self._clear(ref)
-        self.flags.append((ref, self.operation, complaint))
+        self.flags.append((ref, self.operation, assertion))
         return ref
 
     def count(self, outputs: Sequence[Tensor]) -> TensorRef:
@@ -265,8 +265,8 @@ class Lowering:
 
         ``tensors`` are by the names of the shader's blocks, ``push`` are its push constants but for the offsets,
         ``spec`` its specialisation constants (``local_x``, ... for the workgroup's size) where they aren't the
-        default. A name too many or too few is an error, so that host and shader can't drift apart. The variant's twin
-        runs where the device has elements of 16 bits of its own.
+        default. A name too many or too few is an error, so that host and shader can't drift apart. The variant's native
+        variant runs where the device has elements of 16 bits of its own.
         """
         made = self.made(variant, groups=groups, tensors=tensors, spec=spec, push=push, operation=self.operation)
         if made is not None:
@@ -283,7 +283,7 @@ class Lowering:
         operation: int,
     ) -> Dispatch | None:
         """The dispatch that `dispatch` adds, for ``operation``; None where there is no workgroup."""
-        variant = self.device.twin(variant)
+        variant = self.device.native_variant(variant)
         shader = self.variant(variant.name)
         lacking = shader.features - self.device.features
         if lacking:

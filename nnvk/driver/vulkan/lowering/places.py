@@ -13,7 +13,7 @@ from nnvk.driver.vulkan.lowering.sort import SORTING, sort_keys
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
-from nnvk.ops.extension.places import complaint, flat_places, strides_of
+from nnvk.ops.extension.places import assertion, flat_places, strides_of
 
 PLACES = Shader("places", GIVES=("places", "keys"))
 WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
@@ -86,7 +86,7 @@ def _found(
             "indices": g.tensor(indices),
             "sizes": g.constant(np.array([sizes, strides_of(sizes)], np.uint32).T),
             "dst": found,
-            "flag": g.flag(complaint(sizes, first)),
+            "flag": g.flag(assertion(sizes, first)),
         },
         count=rows,
         depth=len(sizes),

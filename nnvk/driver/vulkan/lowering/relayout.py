@@ -1,4 +1,4 @@
-"""Changes of layout: NCHW to NHWC and back, and pixels padded to fours of channels made dense."""
+"""Changes of layout: NCHW to NHWC and back, and pixels padded to vec4s of channels made dense."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nhwc_input(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False) ->
 def nhwc_output(g: Lowering, tensor: Tensor, shape: Shape, nchw: bool = False, parts: int = 1) -> TensorRef:
     """Where a shader writes a tensor as pixels of an NHWC shape; `finish_output` makes the tensor of it.
 
-    Equal ``parts`` of pixels are padded to fours of channels where elements are packed in words. The tensor itself
+    Equal ``parts`` of pixels are padded to vec4s of channels where elements are packed in words. The tensor itself
     where that is its layout, else scratch.
     """
     *image, channels = shape

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import own_fours, shared_out
+from nnvk.driver.vulkan.lowering.row_sharing import own_vec4s, shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
@@ -31,7 +31,7 @@ class RowNorm:
     """As many as a row has elements."""
     bias: TensorRef | None = None
     given: DType = F32
-    """The type of the source; 16 bits for rows of whole fours alone."""
+    """The type of the source; 16 bits for rows of whole vec4s alone."""
     gives: DType = F32
     """And of what becomes of it: the ends of its range stand for what is beyond."""
 
@@ -40,7 +40,7 @@ def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int
     """The dispatch that fills a tensor."""
     rows = target.nbytes // norm.gives.size // norm.length
     groups, shares = shared_out(g, rows, norm.length)
-    fours = norm.length % 4 == 0
+    vec4s = norm.length % 4 == 0
     return g.made(
         NORMALIZE_ROWS.variant(SRC=norm.given.name, DST=norm.gives.name),
         groups=groups,
@@ -50,8 +50,8 @@ def normalize_rows(g: Lowering, norm: RowNorm, target: TensorRef, operation: int
             "WEIGHTED": norm.weights is not None,
             "BIASED": norm.bias is not None,
             "ROOT": norm.root,
-            "FOURS": fours,
-            "OWN_FOURS": own_fours(shares, norm.length, in_fours=fours),
+            "VEC4S": vec4s,
+            "OWN_VEC4S": own_vec4s(shares, norm.length, in_vec4s=vec4s),
         },
         tensors={
             "src": norm.source,

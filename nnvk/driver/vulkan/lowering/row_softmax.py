@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.rows import own_fours, shared_out
+from nnvk.driver.vulkan.lowering.row_sharing import own_vec4s, shared_out
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 
@@ -25,7 +25,7 @@ class Mask:
     strides: tuple[int, int, int, int]
 
     @property
-    def has_fours(self) -> bool:
+    def has_vec4s(self) -> bool:
         """Whether four elements of a row have one element here, or a whole four."""
         *outer, inner = self.strides
         return inner == 0 or (inner == 1 and all(stride % 4 == 0 for stride in outer))
@@ -50,7 +50,7 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
     count = target.nbytes // rows.dtype.size // rows.length
     groups, shares = shared_out(g, count, rows.length)
     mask = rows.mask or Mask(rows.source, (1, count), (0, 0, 0, 0))
-    fours = rows.length % 4 == 0 and mask.has_fours
+    vec4s = rows.length % 4 == 0 and mask.has_vec4s
     return g.made(
         SOFTMAX_ROWS.variant(DTYPE=rows.dtype.name),
         groups=groups,
@@ -59,8 +59,8 @@ def softmax_rows(g: Lowering, rows: RowSoftmax, target: TensorRef, operation: in
             "SCALED": rows.scale is not None,
             "MASKED": rows.mask is not None,
             "SPREAD": mask.strides[3] == 0,
-            "FOURS": fours,
-            "OWN_FOURS": own_fours(shares, rows.length, in_fours=fours),
+            "VEC4S": vec4s,
+            "OWN_VEC4S": own_vec4s(shares, rows.length, in_vec4s=vec4s),
         },
         tensors={"src": rows.source, "mask": mask.tensor, "dst": target},
         push={

@@ -1,6 +1,6 @@
 """How products may be computed, and which way is chosen: by a model of what each costs, or as it was measured.
 
-A `Strategy` is a tile of `shaders/product.comp` with its sizes. `ranked` gives those that a device can run, the
+A `Strategy` is a tile of `shaders/gemm.comp` with its sizes. `ranked` gives those that a device can run, the
 cheapest by the model first. The model knows a device by its properties alone: whether it is a GPU or runs subgroups as
 vectors of a CPU, the size of a subgroup, units, features. All that it assumes is in `costs.py`.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering import output_end
+from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.costs import NEAR, Costs, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import SIZES
 from nnvk.driver.vulkan.lowering.filters import BLOCK
@@ -27,7 +27,7 @@ def _exists(choice: Mapping[str, str]) -> bool:
 
     16-bit floats may be multiplied as such where nothing goes from one invocation to another but through shared memory.
     """
-    if not output_end.exists(choice):
+    if not epilogue.exists(choice):
         return False
     if choice["SUMS"] == "split" and choice["TILE"] == "subgroup":
         return False  # those are a CPU's
@@ -41,21 +41,21 @@ def _exists(choice: Mapping[str, str]) -> bool:
     return is_possible and choice["DTYPE"] in ("q8", "q16")
 
 
-PRODUCT = Shader(
-    "product",
+GEMM = Shader(
+    "gemm",
     where=_exists,
     DTYPE=("f32", "f16", "i32", "q8", "q16"),
     TILE=("subgroup", "shared", "register", "quads"),
     ARITHMETIC=("none", "float", "dot", "half", "int8"),
     SUMS=("whole", "split"),
-    END=output_end.ENDS,
+    EPILOGUE=epilogue.EPILOGUES,
 )
 VECTOR = Shader(
     "fully_connected",
-    where=lambda choice: output_end.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f32"),
+    where=lambda choice: epilogue.exists(choice) and (choice["ARITHMETIC"] == "none" or choice["DTYPE"] == "f32"),
     DTYPE=("f32", "f16", "q8"),
     ARITHMETIC=("none", "int8"),
-    END=output_end.ENDS,
+    EPILOGUE=epilogue.EPILOGUES,
 )
 
 _ARITHMETICS = {"none": "", "half": ", in 16 bits", "int8": ", weights of 8 bits"}
@@ -71,9 +71,9 @@ _SHARED = (
     ((8, 8), 2, (4, 8)),
     ((8, 16), 2, (8,)),
 )
-"""Sizes of the tile `shared`: invocations of a workgroup, fours of output channels of an invocation, and its pixels."""
+"""Sizes of the tile `shared`: invocations of a workgroup, vec4s of output channels of an invocation, and its pixels."""
 _UNROLLED = 32
-"""Vectors of sums by fours of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
+"""Vectors of sums by vec4s of K of a stage, of the tile `shared` on CPUs: drivers take gigabytes to compile more."""
 _VECTOR_LOCAL = 8, 16
 _VECTOR_ROWS = 16
 """Rows up to which the tile `vector` is thought of: it reads the weights once a row."""
@@ -81,13 +81,13 @@ _NARROW = 16
 """Output channels of a part up to which weights in order are thought of, where they have to be put so."""
 _MAX_ROUNDS = 65_500
 """The most rounds of an invocation's loops together: llvmpipe ends them after 65,535."""
-_PIECES = 2, 4, 8, 16
+_SPLITS_OF_K = 2, 4, 8, 16
 """Into which K may be split; into others up to the most where these fill a device's units better."""
 _COUNTING = 2500
 """Cycles that counters cost, which have to be zero at first."""
 _LEFT = 5.6
-"""How often longer than by its store a piece is waited for to leave a vector of sums."""
-_SHORTEST_PIECE = 8
+"""How often longer than by its store a K slice is waited for to leave a vector of sums."""
+_SHORTEST_K_SLICE = 8
 """Fours of K that are worth a workgroup of their own."""
 _MANY = 6
 """Rounds of a whole texel of bytes that are worth their longer code, which a CPU has to fetch as well."""
@@ -95,12 +95,12 @@ _CARRIED = 64
 """Fours of K after which sums are carried to larger integers, in a loop of its own."""
 
 
-class Order(IntEnum):
+class WeightLayout(IntEnum):
     """How filters lie that the tile `shared` takes; as shared.glsl has it."""
 
     IN_BLOCKS = 1
     """Packed."""
-    BY_STEPS = 2
+    BY_K = 2
     """Output channels are innermost, a multiple of four."""
     BY_OUTPUTS = 3
     """The channels that a filter sees are, a multiple of four."""
@@ -128,11 +128,11 @@ class Work:
     """A matrix by a matrix: one part, one tap, pixels one after the other."""
     int8_weights: bool = False
     """Weights of real numbers are steps of 8 bits."""
-    halves: bool = False
-    """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_halved`)."""
-    halves_in_pieces: bool = False
-    """And pieces may leave their sums as such."""
-    order: Order = Order.IN_BLOCKS
+    float16: bool = False
+    """Factors are 16-bit floats that the device has, and may be added up as such (`filters.may_be_float16`)."""
+    float16_split_k: bool = False
+    """And K slices may leave their sums as such."""
+    order: WeightLayout = WeightLayout.IN_BLOCKS
     """How the tile `shared` takes the filters: as they lie, where it can, so that they need not be packed."""
     narrow: bool = False
     """Products of 16-bit steps add up to numbers of 32 bits (`filter_output.has_narrow_sums`)."""
@@ -143,28 +143,28 @@ class Work:
         return self.taps * -(-self.depth // 4)
 
     @property
-    def fours(self) -> int:
+    def vec4s(self) -> int:
         """Fours of output channels of a part."""
         return -(-self.columns // 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way to compute a product."""
+    """One way to compute a GEMM."""
 
     tile: str
-    """The axis TILE of product.comp, or `vector`: fully_connected.comp."""
+    """The axis TILE of gemm.comp, or `vector`: fully_connected.comp."""
     rows: int
     """Output pixels of a workgroup; of the tiles `register` and `quads` of an invocation."""
     local: tuple[int, int]
     """Invocations of a workgroup, along output channels and pixels."""
-    fours: int = 1
+    vec4s: int = 1
     """Fours of output channels of an invocation."""
     arithmetic: str = "none"
     """The axis ARITHMETIC: how numbers smaller than 32 bits are multiplied."""
     packed: bool = True
     """Weights are packed, not in order; of the tile `shared`: not as they lie."""
-    pieces: int = 1
+    split_k: int = 1
     """Workgroups that share a tile's K."""
     stage: int = 4
     """Fours of K that the tile `shared` loads at once."""
@@ -173,14 +173,14 @@ class Strategy:
         """The shader variant for a data type, as the axis DTYPE has it."""
         if self.tile == "vector":
             arithmetic = "int8" if self.arithmetic == "int8" else "none"
-            return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, END="plain")
-        sums = "whole" if self.pieces == 1 else "split"
-        return PRODUCT.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, END="plain")
+            return VECTOR.variant(DTYPE=kind, ARITHMETIC=arithmetic, EPILOGUE="plain")
+        sums = "whole" if self.split_k == 1 else "split"
+        return GEMM.variant(DTYPE=kind, TILE=self.tile, ARITHMETIC=self.arithmetic, SUMS=sums, EPILOGUE="plain")
 
     @property
     def sums(self) -> int:
         """Vectors of sums of an invocation, of the tiles that can share K."""
-        return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.fours
+        return (self.rows // self.local[1] if self.tile == "shared" else self.rows) * self.vec4s
 
     @property
     def together(self) -> int:
@@ -194,41 +194,41 @@ class Strategy:
         """Pixels and output channels of a workgroup."""
         if self.tile in ("subgroup", "vector"):
             return self.rows, BLOCK
-        return self.rows * (1 if self.tile == "shared" else self.local[1]), 4 * self.fours * self.local[0]
+        return self.rows * (1 if self.tile == "shared" else self.local[1]), 4 * self.vec4s * self.local[0]
 
     def tiles(self, work: Work) -> int:
-        """Into which a product is cut."""
+        """Into which a GEMM is cut."""
         down, across = self.size
         return work.parts * -(-work.rows // down) * -(-work.columns // across)
 
-    def fours_of_piece(self, work: Work) -> int:
-        """The fours of K of each piece but the last, which may have fewer; the tile `shared` takes whole stages."""
+    def vec4s_of_k_slice(self, work: Work) -> int:
+        """The vec4s of K of each K slice but the last, which may have fewer; the tile `shared` takes whole stages."""
         at_once = self.stage if self.tile == "shared" else 1
         stages = -(-work.steps // at_once)
-        return -(-stages // self.pieces) * at_once
+        return -(-stages // self.split_k) * at_once
 
     def is_busy(self, work: Work) -> bool:
-        """Whether every piece has something to do, which shared.glsl relies on."""
-        return self.fours_of_piece(work) * (self.pieces - 1) < work.steps
+        """Whether every K slice has something to do, which shared.glsl relies on."""
+        return self.vec4s_of_k_slice(work) * (self.split_k - 1) < work.steps
 
     def __str__(self) -> str:
         size = str(self.rows)
         if self.tile == "shared":
             size += f"x{self.size[1]}"
         elif self.tile in ("register", "quads"):
-            size += f"x{4 * self.fours}"
+            size += f"x{4 * self.vec4s}"
         arithmetic = _ARITHMETICS.get(self.arithmetic, f", bytes by {self.arithmetic}")
         order = "" if self.packed else ", weights as they lie" if self.tile == "shared" else ", weights in order"
-        pieces = "" if self.pieces == 1 else f", K in {self.pieces} pieces"
+        split_k = "" if self.split_k == 1 else f", split-K by {self.split_k}"
         stage = "" if self.stage == 4 else f", by {4 * self.stage} of K"
-        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{pieces}"
+        return f"{self.tile} {size} in {self.local[0]}x{self.local[1]}{arithmetic}{order}{stage}{split_k}"
 
 
 # --- what there is -------------------------------------------------------------------------------------------
 
 
 def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    """The strategies that a device can run for a product, without those whose shader it has to avoid."""
+    """The strategies that a device can run for a GEMM, without those whose shader it has to avoid."""
     possible = _possible(work, device)
     if not device.avoided and not device.left_out:
         return possible
@@ -236,28 +236,28 @@ def candidates(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
 
 
 def _possible(work: Work, device: DeviceProfile) -> Iterator[Strategy]:
-    ways: tuple[str, ...] = ("none",)
+    arithmetics: tuple[str, ...] = ("none",)
     if work.kind == "q8":
-        ways = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
+        arithmetics = ("dot", "float") if "shaderIntegerDotProduct" in device.features else ("float",)
     if work.kind == "q16":
         has_dots = work.narrow and "shaderIntegerDotProduct" in device.features
-        ways = ("none", "float", "dot") if has_dots else ("none", "float")
-    if work.halves:
-        ways = ("none", "half")
+        arithmetics = ("none", "float", "dot") if has_dots else ("none", "float")
+    if work.float16:
+        arithmetics = ("none", "half")
     if work.int8_weights:
-        ways = ("int8",)
+        arithmetics = ("int8",)
     if work.matrix and work.rows <= _VECTOR_ROWS and work.kind not in ("i32", "q16"):
         yield Strategy("vector", work.rows, _VECTOR_LOCAL, arithmetic="int8" if work.int8_weights else "none")
-    for way in ways:
-        whole = [one for one in _shared(device, way, work.order is Order.IN_BLOCKS) if one.is_busy(work)]
-        if _sums_are_short(work, way):
-            whole += _in_registers(work, device, way)
+    for arithmetic in arithmetics:
+        whole = [one for one in _shared(device, arithmetic, work.order is WeightLayout.IN_BLOCKS) if one.is_busy(work)]
+        if _sums_are_short(work, arithmetic):
+            whole += _in_registers(work, device, arithmetic)
         for strategy in whole:
             yield strategy
-            yield from _in_pieces(strategy, work, device)
-        if way in ("none", "dot", "int8") and uses_subgroups(device):
+            yield from _split_k(strategy, work, device)
+        if arithmetic in ("none", "dot", "int8") and uses_subgroups(device):
             for rows in (8, 16, 24, 28, 32) if work.rows >= _LANES else (work.rows,):
-                yield Strategy("subgroup", rows, (_LANES, 1), arithmetic=way)
+                yield Strategy("subgroup", rows, (_LANES, 1), arithmetic=arithmetic)
 
 
 def uses_subgroups(device: DeviceProfile) -> bool:
@@ -265,65 +265,65 @@ def uses_subgroups(device: DeviceProfile) -> bool:
     return "subgroupShuffle" in device.features and device.is_cpu and device.subgroup_size == _LANES
 
 
-def _shared(device: DeviceProfile, way: str, packed: bool) -> Iterator[Strategy]:
-    for (local, fours, pixels), stage in itertools.product(_SHARED, _STAGES.get(way, (4,))):
+def _shared(device: DeviceProfile, arithmetic: str, packed: bool) -> Iterator[Strategy]:
+    for (local, vec4s, pixels), stage in itertools.product(_SHARED, _STAGES.get(arithmetic, (4,))):
         for each in pixels:
-            strategy = Strategy("shared", each * local[1], local, fours, way, packed, stage=stage)
+            strategy = Strategy("shared", each * local[1], local, vec4s, arithmetic, packed, stage=stage)
             if _can_stage(strategy, device):
                 yield strategy
 
 
 def _can_stage(strategy: Strategy, device: DeviceProfile) -> bool:
     """Whether a device has room for what the tile `shared` asks of invocations and compilers."""
-    if strategy.arithmetic == "half" and strategy.stage * strategy.fours > 8:
+    if strategy.arithmetic == "half" and strategy.stage * strategy.vec4s > 8:
         return False  # invocations would hold all registers that there are
     if device.is_cpu and strategy.sums * strategy.stage > _UNROLLED:
         return False
     return math.prod(strategy.local) <= device.max_invocations
 
 
-def _in_registers(work: Work, device: DeviceProfile, way: str) -> Iterator[Strategy]:
+def _in_registers(work: Work, device: DeviceProfile, arithmetic: str) -> Iterator[Strategy]:
     orders = [False] if work.in_order or work.columns <= _NARROW else []
-    if way == "dot":
+    if arithmetic == "dot":
         orders = []  # it takes four steps of one channel, which lie apart
-    if way == "int8":
+    if arithmetic == "int8":
         orders = []
     count = 16 if device.is_cpu else 64
     for packed in (True, *orders):
-        if _can_swap(way, device) and work.fours > 1:
-            for rows, fours in itertools.product((4, 8, 12, 16), (1, 2) if work.fours > 4 else (1,)):
-                yield Strategy("quads", rows, (4, count // 4), fours, way, packed)
-        across = min(8, 1 << (work.fours - 1).bit_length())
-        for rows, fours in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)):
-            if fours == 1 or across > 1:
-                local = max(across // fours, 1)
-                yield Strategy("register", rows, (local, count // local), fours, way, packed)
+        if _can_swap(arithmetic, device) and work.vec4s > 1:
+            for rows, vec4s in itertools.product((4, 8, 12, 16), (1, 2) if work.vec4s > 4 else (1,)):
+                yield Strategy("quads", rows, (4, count // 4), vec4s, arithmetic, packed)
+        across = min(8, 1 << (work.vec4s - 1).bit_length())
+        for rows, vec4s in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)):
+            if vec4s == 1 or across > 1:
+                local = max(across // vec4s, 1)
+                yield Strategy("register", rows, (local, count // local), vec4s, arithmetic, packed)
 
 
-def _can_swap(way: str, device: DeviceProfile) -> bool:
+def _can_swap(arithmetic: str, device: DeviceProfile) -> bool:
     """Whether the tile `quads` is for a device and an arithmetic.
 
-    Not for packed ones on GPUs: Mesa's compiler for AMD's, up to version 22, makes a swap and a product one
+    Not for packed ones on GPUs: Mesa's compiler for AMD's, up to version 22, makes a swap and a GEMM one
     instruction, which these do not have, and what they compute is something else.
     """
-    if way == "half" or (way == "dot" and not device.is_cpu):
+    if arithmetic == "half" or (arithmetic == "dot" and not device.is_cpu):
         return False
     return device.subgroup_size >= 4 and "subgroupQuad" in device.features
 
 
-def _in_pieces(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
+def _split_k(whole: Strategy, work: Work, device: DeviceProfile) -> Iterator[Strategy]:
     """With K split, where there are fewer tiles than a GPU can compute at once; a CPU's few cores have enough."""
     tiles = whole.tiles(work)
-    if whole.arithmetic == "half" and not work.halves_in_pieces:
+    if whole.arithmetic == "half" and not work.float16_split_k:
         return
     if device.is_cpu or tiles * whole.local[0] * whole.local[1] > MOST_COUNTERS:
         return
     best = _filled(tiles, device)
-    for pieces in range(2, _PIECES[-1] + 1):
-        if work.steps < pieces * _SHORTEST_PIECE or tiles * pieces > device.units * costs_of(device).resident:
+    for split_k in range(2, _SPLITS_OF_K[-1] + 1):
+        if work.steps < split_k * _SHORTEST_K_SLICE or tiles * split_k > device.units * costs_of(device).resident:
             return
-        filled, split = _filled(tiles * pieces, device), replace(whole, pieces=pieces)
-        if split.is_busy(work) and (pieces in _PIECES or filled > best + 0.03):
+        filled, split = _filled(tiles * split_k, device), replace(whole, split_k=split_k)
+        if split.is_busy(work) and (split_k in _SPLITS_OF_K or filled > best + 0.03):
             best = max(best, filled)
             yield split
 
@@ -333,13 +333,13 @@ def _filled(groups: int, device: DeviceProfile) -> float:
     return groups / (-(-groups // device.units) * device.units)
 
 
-def _sums_are_short(work: Work, way: str) -> bool:
-    carried = not work.narrow if work.kind == "q16" else way == "float"
+def _sums_are_short(work: Work, arithmetic: str) -> bool:
+    carried = not work.narrow if work.kind == "q16" else arithmetic == "float"
     return not carried or work.steps + work.steps // _CARRIED < _MAX_ROUNDS
 
 
 def span(strategy: Strategy, work: Work, device: DeviceProfile) -> int:
-    """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no fours."""
+    """Channels that a round of a tile takes at once, a divisor of all; 1 where these are no vec4s."""
     wide = 4
     if strategy.tile == "subgroup":
         wide = {"q8": 16, "f32": 8, "i32": 8, "f16": 8 if device.has_native_16 else 4}.get(work.kind, 4)
@@ -369,47 +369,47 @@ class _Vectors:
     ending: float
 
     @staticmethod
-    def of(work: Work, way: str, costs: Costs, channels: int) -> _Vectors:
+    def of(work: Work, arithmetic: str, costs: Costs, channels: int) -> _Vectors:
         """The vectors of a product by an arithmetic, in rounds of so many channels."""
         return _Vectors(
             weights=1 if work.kind in ("q8", "q16") or work.int8_weights else 4,
             pixel={"q8": 0.25, "q16": 0.5}.get(work.kind, 1.0),
             load=costs.load * (costs.odd if channels == 1 else 4 / channels if work.kind == "q8" else 1),
-            products=costs.products.get(way, costs.products["i32"]),
-            convert=costs.convert.get("float" if work.int8_weights else way, 0.0),
+            products=costs.products.get(arithmetic, costs.products["i32"]),
+            convert=costs.convert.get("float" if work.int8_weights else arithmetic, 0.0),
             stored=costs.stored.get(work.kind, costs.stored["any"]),
             ending=costs.ending.get(work.kind, costs.ending["any"]),
         )
 
 
 def cost(strategy: Strategy, work: Work, device: DeviceProfile) -> float:
-    """Cycles that the device is thought to take for a product."""
+    """Cycles that the device is thought to take for a GEMM."""
     costs = costs_of(device)
     lanes = device.subgroup_size if device.is_cpu else 64
     if work.kind == "f16" and device.has_native_16 and not device.is_cpu:
         # A load has half the bytes, but for those of elements one by one.
         costs = replace(costs, load=costs.load / 2, staged=costs.staged / 2, odd=costs.odd * 2)
-    way = work.kind if strategy.arithmetic in ("none", "int8") else strategy.arithmetic
-    if work.kind == "q16" and way != "q16":
-        way = f"wide {way}"
-    vectors = _Vectors.of(work, way, costs, span(strategy, work, device))
+    arithmetic = work.kind if strategy.arithmetic in ("none", "int8") else strategy.arithmetic
+    if work.kind == "q16" and arithmetic != "q16":
+        arithmetic = f"wide {arithmetic}"
+    vectors = _Vectors.of(work, arithmetic, costs, span(strategy, work, device))
     if strategy.tile == "vector":
         run = _by_vectors(strategy, work, costs, vectors, lanes)
     elif strategy.tile == "subgroup":
-        run = _by_subgroups(strategy, work, costs, vectors, way)
+        run = _by_subgroups(strategy, work, costs, vectors, arithmetic)
     elif strategy.tile == "shared":
         run = _by_shared_memory(strategy, work, costs, vectors, lanes)
     else:
-        run = _by_registers(strategy, work, costs, vectors, way, lanes)
+        run = _by_registers(strategy, work, costs, vectors, arithmetic, lanes)
     run.size = math.prod(strategy.local)
-    if strategy.pieces > 1:
-        run.groups *= strategy.pieces
-        run.busy *= strategy.pieces
-        run.rounds = -(-run.rounds // strategy.pieces)
-        # Every piece leaves its sums and counts, and what comes last loads them all, and ends.
+    if strategy.split_k > 1:
+        run.groups *= strategy.split_k
+        run.busy *= strategy.split_k
+        run.rounds = -(-run.rounds // strategy.split_k)
+        # Every K slice leaves its sums and counts, and what comes last loads them all, and ends.
         left = strategy.sums / (2 if strategy.arithmetic == "half" else 1)  # vectors of four words
-        run.end = run.end / strategy.pieces + left * 2 * costs.load + costs.load
-        run.moved = run.moved / strategy.pieces + left * 2
+        run.end = run.end / strategy.split_k + left * 2 * costs.load + costs.load
+        run.moved = run.moved / strategy.split_k + left * 2
         run.memory += run.groups * run.size * 16 * left
         run.idle = _COUNTING + strategy.sums * vectors.stored * _LEFT
     run.memory += _bytes(work)
@@ -429,9 +429,9 @@ def _by_vectors(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors,
     )
 
 
-def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str) -> Run:
+def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, arithmetic: str) -> Run:
     groups = strategy.tiles(work)
-    products = costs.products_by_subgroups.get(way, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
+    products = costs.products_by_subgroups.get(arithmetic, vectors.products) * (1 if strategy.rows <= costs.sums else 2)
     read = vectors.weights * costs.load + -(-strategy.rows // _LANES) * vectors.load
     return Run(
         groups,
@@ -444,7 +444,7 @@ def _by_subgroups(strategy: Strategy, work: Work, costs: Costs, vectors: _Vector
 
 
 def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, lanes: int) -> Run:
-    own, stage, fours = strategy.sums, strategy.stage, strategy.fours
+    own, stage, vec4s = strategy.sums, strategy.stage, strategy.vec4s
     invocations = math.prod(strategy.local)
     groups = strategy.tiles(work)
     rounds = -(-work.steps // stage)
@@ -452,13 +452,13 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
     pixels = -(-stage * down // invocations)
     weights = -(-stage * vectors.weights * across // 4 // invocations)
     brought = pixels + weights
-    factors = fours * vectors.weights + vectors.pixel * own / fours  # of a four of K
+    factors = vec4s * vectors.weights + vectors.pixel * own / vec4s  # of a four of K
     together = work.taps == 1 or work.depth % (4 * stage) == 0
     step = brought * (costs.brought + (0 if together else costs.found)) + 2 * costs.barrier
     step += pixels * (vectors.load - costs.load)
-    step += stage * own * vectors.products + stage * (fours + own / fours) * vectors.convert
+    step += stage * own * vectors.products + stage * (vec4s + own / vec4s) * vectors.convert
     staging = (brought + stage * factors) * costs.staged
-    # Of halves a sum in 16 bits beside that in 32.
+    # Of float16 a sum in 16 bits beside that in 32.
     held = own + brought + strategy.together * factors
     if strategy.arithmetic == "half":
         held = own + held / 2
@@ -468,40 +468,40 @@ def _by_shared_memory(strategy: Strategy, work: Work, costs: Costs, vectors: _Ve
         rounds,
         # One subgroup multiplies while another stages, where there is another.
         step=max(step, staging) if costs.resident > 1 else step + staging,
-        end=own * vectors.stored + fours * vectors.ending,
+        end=own * vectors.stored + vec4s * vectors.ending,
         wait=costs.staged_latency + (stage - 4) / 4 * costs.longer_latency,
         moved=rounds * (pixels * vectors.pixel + weights) + own,
         held=held,
     )
 
 
-def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, way: str, lanes: int) -> Run:
+def _by_registers(strategy: Strategy, work: Work, costs: Costs, vectors: _Vectors, arithmetic: str, lanes: int) -> Run:
     local_x, local_y = strategy.local
     share = 4 if strategy.tile == "quads" else 1
-    across = -(-work.fours // (local_x * strategy.fours))
+    across = -(-work.vec4s // (local_x * strategy.vec4s))
     # Lines of invocations that have rows: those of a workgroup take turns, by as many rows as they share.
     whole, left = divmod(work.rows, strategy.rows * local_y)
     lines = whole * local_y + min(local_y, -(-left // share))
-    pixels, weights = strategy.rows // share, strategy.fours * (vectors.weights if strategy.packed else 4)
+    pixels, weights = strategy.rows // share, strategy.vec4s * (vectors.weights if strategy.packed else 4)
     sums = strategy.sums
-    words = {"dot": 1, "wide dot": 2}.get(way, 4)
+    words = {"dot": 1, "wide dot": 2}.get(arithmetic, 4)
     step = weights * costs.load + pixels * vectors.load
     step += sums * vectors.products * (1 if sums <= costs.sums else 2)
     step += strategy.rows * (share - 1) / share * words * costs.swap
-    step += (strategy.fours + pixels) * vectors.convert
+    step += (strategy.vec4s + pixels) * vectors.convert
     return Run(
         strategy.tiles(work),
         work.parts * across * -(-lines // max(1, lanes // local_x)) * -(-local_x // lanes),
         rounds=work.steps,
         step=step,
-        end=sums * vectors.stored + strategy.fours * vectors.ending,
+        end=sums * vectors.stored + strategy.vec4s * vectors.ending,
         wait=costs.latency,
         moved=(work.steps * (pixels + weights) + sums) / NEAR,
     )
 
 
 def _bytes(work: Work) -> int:
-    """The bytes that a product reads and writes in memory."""
+    """The bytes that a GEMM reads and writes in memory."""
     size = SIZES[work.kind]
     of_weight = 1 if work.kind == "q16" or work.int8_weights else size
     images = size * work.rows * (work.depth + work.columns)
@@ -512,14 +512,14 @@ def _preparation(strategy: Strategy, work: Work, costs: Costs, lanes: int) -> fl
     """Putting weights in the strategy's order in every execution, where that is needed."""
     if work.constant or (not strategy.packed and (strategy.tile == "shared" or work.in_order)):
         return 0.0
-    vectors = work.parts * work.fours * work.steps * (1 if work.kind in ("q8", "q16") else 4)
+    vectors = work.parts * work.vec4s * work.steps * (1 if work.kind in ("q8", "q16") else 4)
     return costs.launch + vectors / lanes * 5 * costs.load
 
 
 def ranked(work: Work, device: DeviceProfile) -> list[Strategy]:
-    """All strategies that a device can run for a product, the cheapest first. AvoidedShader: none is left."""
+    """All strategies that a device can run for a GEMM, the cheapest first. AvoidedShader: none is left."""
     found = sorted(candidates(work, device), key=lambda strategy: cost(strategy, work, device))
     if not found and device.avoided:
-        some = {device.twin(strategy.variant(work.kind)).name for strategy in _possible(work, device)}
+        some = {device.native_variant(strategy.variant(work.kind)).name for strategy in _possible(work, device)}
         raise AvoidedShader(" and ".join(sorted(some)))
     return found

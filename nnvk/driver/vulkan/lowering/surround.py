@@ -47,7 +47,7 @@ def surround(
     elements = math.prod(wider)
     count = -(-elements // 4)
     before, after = around[-1]
-    fours = sizes[-1] % 4 == before % 4 == after % 4 == 0
+    vec4s = sizes[-1] % 4 == before % 4 == after % 4 == 0
     word = 0 if element is None else int.from_bytes(element.tobytes(), "little")
     g.dispatch(
         SURROUND.variant(DTYPE=dtype),
@@ -55,7 +55,7 @@ def surround(
         spec={
             "local_x": LOCAL,
             "RANK": rank,
-            "ROWS": fours and (mode == CONSTANT or before == after == 0),
+            "ROWS": vec4s and (mode == CONSTANT or before == after == 0),
             "MODE": mode,
         },
         tensors={"src": source, "dst": target},

@@ -22,18 +22,18 @@ class Units:
     """Units of a row."""
 
     @property
-    def are_fours(self) -> bool:
-        """Whether they are whole fours."""
+    def are_vec4s(self) -> bool:
+        """Whether they are whole vec4s."""
         return self.inner % 4 == 0
 
     @property
     def are_quads(self) -> bool:
         """Whether they are whole quads of words."""
-        return self.are_fours and self.dtype == "b32"
+        return self.are_vec4s and self.dtype == "b32"
 
     def chunk(self, device: DeviceProfile) -> int:
-        """How many units, or fours of them, an invocation copies."""
-        count = self.inner // 4 if self.are_fours else self.inner
+        """How many units, or vec4s of them, an invocation copies."""
+        count = self.inner // 4 if self.are_vec4s else self.inner
         most = _CHUNK if device.is_cpu else 1
         return max(chunk for chunk in range(1, most + 1) if count % chunk == 0)
 

@@ -1,7 +1,7 @@
 """Convolutions of 3 x 3 with fewer multiplications, by Winograd's way (`shaders/include/winograd.glsl`).
 
 What a tile of output pixels sees is transformed to values at points; filters are too, beforehand. The sums over
-channels at each point are a product of matrices, all points together one batched product; and what they give is
+channels at each point are a product of matrices, all points together one batched GEMM; and what they give is
 transformed to the pixels. A tile of 2 x 4 pixels takes 24 multiplications for 72.
 
 Rounding errors grow with the points. Tiles of 2 x 4 are as exact as direct sums: measured against 64-bit floats the
@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering import output_end
+from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
+from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply, multiply_by, work_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.product import POINT, Product, Split, multiply, multiply_by, work_of
 from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -34,7 +34,7 @@ from nnvk.types.codes import OperandCode
 from nnvk.types.operand import OperandType
 
 WINOGRAD_INPUT = Shader("winograd_input", DTYPE=("f32", "f16"))
-WINOGRAD_OUTPUT = Shader("winograd_output", DTYPE=("f32", "f16"), END=output_end.ENDS)
+WINOGRAD_OUTPUT = Shader("winograd_output", DTYPE=("f32", "f16"), EPILOGUE=epilogue.EPILOGUES)
 WINOGRAD_SHADERS = (WINOGRAD_INPUT, WINOGRAD_OUTPUT)
 """The shaders that `convolve` may dispatch besides products."""
 
@@ -56,7 +56,7 @@ _HARMLESS = 1e-6
 _GROWTH = 4 * 2.0**-24
 """The growth of errors with the largest value of a tile and the length of a filter as a vector."""
 _LOCAL = 64
-_PRODUCTS = 4
+_GEMMS = 4
 """Strategies of the product that are thought of, the cheapest."""
 _MARGIN = 1.08
 """The factor of costs: three dispatches in the place of one have to be clearly faster."""
@@ -69,7 +69,7 @@ _SEEN, _TRANSFORMED = 70, 30
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """One way to compute a convolution: tiles of a size, and a strategy for the product."""
+    """One way to compute a convolution: tiles of a size, and a strategy for the GEMM."""
 
     down: int
     """Output pixels of a tile along the height."""
@@ -85,23 +85,23 @@ class Tiles:
 
     down: int
     """Output pixels of one along the height."""
-    product: Product
+    gemm: Gemm
     """The convolution."""
 
     @property
     def rows(self) -> int:
         """The rows of tiles in an image."""
-        return -(-self.product.target[1] // self.down)
+        return -(-self.gemm.target[1] // self.down)
 
     @property
     def columns(self) -> int:
         """The columns of tiles in an image."""
-        return -(-self.product.target[2] // _ACROSS)
+        return -(-self.gemm.target[2] // _ACROSS)
 
     @property
     def count(self) -> int:
         """The number of tiles in all images."""
-        return self.product.target[0] * self.rows * self.columns
+        return self.gemm.target[0] * self.rows * self.columns
 
     @property
     def points(self) -> int:
@@ -111,18 +111,18 @@ class Tiles:
     @property
     def channels(self) -> int:
         """The channels of the input, padded."""
-        return round_up(self.product.source[3], 4)
+        return round_up(self.gemm.source[3], 4)
 
     @property
     def outputs(self) -> int:
         """Output channels, padded."""
-        return round_up(self.product.target[3], 4)
+        return round_up(self.gemm.target[3], 4)
 
     @property
-    def matrices(self) -> Product:
-        """The product at the points."""
+    def matrices(self) -> Gemm:
+        """The GEMM at the points."""
         source, target = ((self.points, self.count, 1, channels) for channels in (self.channels, self.outputs))
-        return Product(source, target, POINT, POINT, Split.BATCHES, self.points)
+        return Gemm(source, target, POINT, POINT, Split.BATCHES, self.points)
 
     @property
     def work(self) -> Work:
@@ -132,46 +132,48 @@ class Tiles:
 
 
 def convolve(
-    g: Lowering, operands: Operands, filters: Filters, product: Product, nchw_input: bool, nchw_output: bool
+    g: Lowering, operands: Operands, filters: Filters, gemm: Gemm, nchw_input: bool, nchw_output: bool
 ) -> None:
     """Compute a convolution, in the way that is thought or was measured to be the fastest."""
-    work = work_of(g, operands, product, filters)
-    downs = sizes(g, filters, product, work)
+    work = work_of(g, operands, gemm, filters)
+    downs = sizes(g, filters, gemm, work)
     if not downs:
-        multiply(g, operands, filters, product, nchw_input, nchw_output)
+        multiply(g, operands, filters, gemm, nchw_input, nchw_output)
         return
-    every = g.once(("ways", work, product, downs), lambda: ways(work, product, downs, g.device))
-    way = g.choose(f"{work} {product} by tiles of {downs}", every)
-    if isinstance(way, Strategy):
-        multiply_by(g, way, operands, filters, product, work, nchw_input, nchw_output)
+    every = g.once(("candidates", work, gemm, downs), lambda: candidates(work, gemm, downs, g.device))
+    candidate = g.choose(f"{work} {gemm} by tiles of {downs}", every)
+    if isinstance(candidate, Strategy):
+        multiply_by(g, candidate, operands, filters, gemm, work, nchw_input, nchw_output)
     else:
-        _by_tiles(g, way, operands, filters, Tiles(way.down, product), nchw_input, nchw_output)
+        _by_tiles(g, candidate, operands, filters, Tiles(candidate.down, gemm), nchw_input, nchw_output)
 
 
-def ways(work: Work, product: Product, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
+def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
     """All that a device can run for a convolution, the cheapest first: directly, and by tiles of these sizes."""
-    costs: dict[Strategy | Winograd, float] = {way: cost(way, work, device) for way in ranked(work, device)}
-    for tiles in (Tiles(down, product) for down in downs):
+    costs: dict[Strategy | Winograd, float] = {
+        candidate: cost(candidate, work, device) for candidate in ranked(work, device)
+    }
+    for tiles in (Tiles(down, gemm) for down in downs):
         costs.update((Winograd(tiles.down, strategy), whole) for strategy, whole in _ranked(tiles, device))
     return sorted(costs, key=costs.__getitem__)
 
 
-def sizes(g: Lowering, filters: Filters, product: Product, work: Work) -> tuple[int, ...]:
+def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, ...]:
     """The heights of tiles by which a convolution can be computed; none where it can't."""
     if (
         work.kind not in (F32.name, F16.name)
         or g.device.avoids(WINOGRAD_INPUT.variant(DTYPE=work.kind))
-        or g.device.avoids(WINOGRAD_OUTPUT.variant(DTYPE=work.kind, END="plain"))
+        or g.device.avoids(WINOGRAD_OUTPUT.variant(DTYPE=work.kind, EPILOGUE="plain"))
         or not work.constant
-        or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in product.axes)
-        or any(max(axis.before, axis.after) > _MOST_PADDING for axis in product.axes)
+        or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in gemm.axes)
+        or any(max(axis.before, axis.after) > _MOST_PADDING for axis in gemm.axes)
         or min(work.depth, work.columns) < LEAST_CHANNELS
         or not length_and_largest(g, filters)[1] <= _LARGEST  # NaN is not
     ):
         return ()
     rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
     all_ = (2, 4) if work.kind == F16.name or g.relaxed else (2,)
-    return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _fits(Tiles(down, product), g.device))
+    return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _fits(Tiles(down, gemm), g.device))
 
 
 def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
@@ -186,10 +188,10 @@ def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
 
 
 def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, float]]:
-    """The strategies for the product that cost the least, with the costs of all three steps."""
+    """The strategies for the GEMM that cost the least, with the costs of all three steps."""
     around = _transforms(tiles, device)
     with suppress(AvoidedShader):  # the direct way may have another data type
-        for strategy in itertools.islice(ranked(tiles.work, device), _PRODUCTS):
+        for strategy in itertools.islice(ranked(tiles.work, device), _GEMMS):
             yield strategy, _MARGIN * (around + cost(strategy, tiles.work, device))
 
 
@@ -219,18 +221,18 @@ def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
 
 def _by_tiles(
     g: Lowering,
-    way: Winograd,
+    candidate: Winograd,
     operands: Operands,
     filters: Filters,
     tiles: Tiles,
     nchw_input: bool,
     nchw_output: bool,
 ) -> None:
-    product = tiles.product
-    _, height, width, channels = product.source
+    gemm = tiles.gemm
+    _, height, width, channels = gemm.source
     kind = dtype(operands.input)
-    source = nhwc_input(g, operands.input, product.source, nchw_input)
-    target = nhwc_output(g, operands.output, product.target, nchw_output)
+    source = nhwc_input(g, operands.input, gemm.source, nchw_input)
+    target = nhwc_output(g, operands.output, gemm.target, nchw_output)
     seen = {
         "tiles": tiles.count,
         "tiles_down": tiles.rows,
@@ -239,10 +241,10 @@ def _by_tiles(
         "width": width,
         "channels": channels,
         "src_pitch": channels,
-        "pad_top": product.vertical.before,
-        "pad_left": product.horizontal.before,
-        "out_height": product.target[1],
-        "out_width": product.target[2],
+        "pad_top": gemm.vertical.before,
+        "pad_left": gemm.horizontal.before,
+        "out_height": gemm.target[1],
+        "out_width": gemm.target[2],
     }
     spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
@@ -259,28 +261,28 @@ def _by_tiles(
     )
     multiply_by(
         g,
-        way.strategy,
+        candidate.strategy,
         Operands(operands.code, at_points, _at_points(g, "filters at points", weights.shape), None, sums),
         weights,
         tiles.matrices,
         tiles.work,
     )
     g.dispatch(
-        WINOGRAD_OUTPUT.variant(DTYPE=kind, END="plain"),
+        WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE="plain"),
         groups=g.flat(tiles.count * tiles.outputs // 4, _LOCAL),
-        spec={"local_x": _LOCAL, **spec, "VECTOR_STORES": product.columns % 4 == 0},
+        spec={"local_x": _LOCAL, **spec, "VECTOR_STORES": gemm.columns % 4 == 0},
         tensors={
             "sums": g.tensor(sums),
             "weights": accumulated(g, filters.tensor),
             "src": source,
             "dst": target,
-            **output_tensors(g, operands, product.columns),
+            **output_tensors(g, operands, gemm.columns),
         },
-        out_channels=product.columns,
+        out_channels=gemm.columns,
         **seen,
         **output_push(operands),
     )
-    finish_output(g, target, operands.output, product.target, nchw_output)
+    finish_output(g, target, operands.output, gemm.target, nchw_output)
 
 
 def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:
@@ -304,7 +306,7 @@ def _harmless(length: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FiltersAtPoints(Filters):
-    """Constant filters at the points: as many parts with one tap, channels padded to fours with zeros."""
+    """Constant filters at the points: as many parts with one tap, channels padded to vec4s with zeros."""
 
     plain: Filters
     """The filters that they are made of."""

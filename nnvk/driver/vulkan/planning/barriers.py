@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnvk.driver.vulkan.planning.plan import Address
-from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, whole_fours
+from nnvk.driver.vulkan.shaders.commands import Command, Storage, TensorRef, whole_vec4s
 
 
 def barriers(
@@ -53,11 +53,11 @@ class _Range:
 
 
 def _range(address: Address, by_buffer: bool) -> _Range:
-    page, first, columns = (address.storage, address.page), address.offset, address.columns
+    page, first, columns = (address.storage, address.page), address.offset, address.view
     if by_buffer:
         return _Range(page, 0, math.inf)
     if columns is None:
-        return _Range(page, first, first + whole_fours(address.nbytes))
+        return _Range(page, first, first + whole_vec4s(address.nbytes))
     rows = *page, first - columns.first, columns.pitch
     return _Range(page, first, first + address.span, rows, (columns.first, columns.first + columns.width))
 

@@ -21,8 +21,8 @@ import numpy as np
 from nnvk.base.files import FileKind, UnusableFileError
 from nnvk.base.log import logger
 from nnvk.base.text import printable
-from nnvk.driver.vulkan.lowering.columns import Columns
-from nnvk.driver.vulkan.planning import plausible
+from nnvk.driver.vulkan.lowering.strided_view import StridedView
+from nnvk.driver.vulkan.planning import validation
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan
 from nnvk.driver.vulkan.shaders.commands import Choice, Clear, Command, Copy, Dispatch, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
@@ -33,7 +33,7 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-KIND = FileKind(b"nnvkplan", 8)
+KIND = FileKind(b"nnvkplan", 9)
 _WRONG = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """Exceptions of reading a file that holds something else."""
 
@@ -51,14 +51,14 @@ class PlanCache:
     ) -> Plan | None:
         """The plan in the file; None where there is none that can be of this model, for these input shapes."""
         try:
-            limits = plausible.bounds(model, shapes)
+            limits = validation.bounds(model, shapes)
             text, constants = KIND.read(self.path, most_header=limits.most_header, most_body=limits.most_bytes)
             header = json.loads(text)
             differing = sorted(part for part, value in self.key.items() if header["key"].get(part) != value)
             if differing:
                 raise UnusableFileError(f"it was made for another {' and '.join(differing)}")
             plan = _plan(header, constants, library)
-            plausible.check(plan, model, shapes, profile)
+            validation.check(plan, model, shapes, profile)
         except FileNotFoundError:
             return None
         except UnusableFileError as reason:
@@ -131,12 +131,14 @@ def _header(plan: Plan, key: Mapping[str, str]) -> bytes:
         "inputs": [address and _address_row(address) for address in plan.inputs],
         "outputs": [address and _address_row(address) for address in plan.outputs],
         "output_shapes": plan.output_shapes,
-        "flags": [[_address_row(flag.address), flag.complaint] for flag in plan.flags],
+        "flags": [[_address_row(flag.address), flag.assertion] for flag in plan.flags],
         "counts": [address and _address_row(address) for address in plan.counts],
         "entropy": [_address_row(address) for address in plan.entropy],
         "parts": dict(plan.parts),
         "most_alive": plan.most_alive,
-        "choices": [[choice.operation, choice.question, choice.ways[0], choice.chosen] for choice in plan.choices],
+        "choices": [
+            [choice.operation, choice.tuning_key, choice.candidates[0], choice.chosen] for choice in plan.choices
+        ],
     }
     return json.dumps(header, separators=(",", ":"), default=_number).encode()
 
@@ -173,12 +175,12 @@ def _plan(header: Mapping[str, Any], constants: memoryview, library: ShaderLibra
         tuple(address(row) for row in header["inputs"]),
         tuple(address(row) for row in header["outputs"]),
         tuple(tuple(map(_whole, shape)) for shape in header["output_shapes"]),
-        tuple(Flag(_address(row), complaint) for row, complaint in header["flags"]),
+        tuple(Flag(_address(row), assertion) for row, assertion in header["flags"]),
         tuple(address(row) for row in header["counts"]),
         tuple(_address(row) for row in header["entropy"]),
         tuple(
-            Choice(_whole(operation), str(question), (str(first),), str(chosen))
-            for operation, question, first, chosen in header["choices"]
+            Choice(_whole(operation), str(tuning_key), (str(first),), str(chosen))
+            for operation, tuning_key, first, chosen in header["choices"]
         ),
         {int(number): _whole(whole) for number, whole in header["parts"].items()},
         _whole(header["most_alive"]),
@@ -193,18 +195,18 @@ def _whole(value: Any) -> int:
 
 
 def _address_row(address: Address) -> list[Any]:
-    columns = address.columns
-    within = [] if columns is None else [[columns.first, columns.width, columns.pitch]]
+    view = address.view
+    within = [] if view is None else [[view.first, view.width, view.pitch]]
     return [address.storage.value, address.page, address.offset, address.nbytes, *within]
 
 
 def _address(row: Sequence[Any]) -> Address:
     storage, page, offset, nbytes, *within = row
-    columns = None
+    view = None
     if within:
         ((first, width, pitch),) = within
-        columns = Columns(_whole(first), _whole(width), _whole(pitch))
-    return Address(Storage(storage), _whole(page), _whole(offset), _whole(nbytes), columns)
+        view = StridedView(_whole(first), _whole(width), _whole(pitch))
+    return Address(Storage(storage), _whole(page), _whole(offset), _whole(nbytes), view)
 
 
 def _command_row(command: Command) -> list[Any]:

@@ -18,7 +18,7 @@ from nnvk.types.model import Model
 
 
 def outline(
-    model: Model, profile: DeviceProfile, library: ShaderLibrary, winners: Mapping[str, str] | None = None
+    model: Model, profile: DeviceProfile, library: ShaderLibrary, autotune_results: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The plan of a model for a device of this profile, as JSON has it.
 
@@ -35,7 +35,7 @@ def outline(
             raise op_failed(f"{operation.code.name} can't be planned for {profile.name}: {reason}")
     shapes = [type_.dimensions for type_ in model.input_types()]
     try:
-        plan = lower(model, shapes, profile, library, winners=winners)
+        plan = lower(model, shapes, profile, library, autotune_results=autotune_results)
     except NeedsValue as needs:
         raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
     return {

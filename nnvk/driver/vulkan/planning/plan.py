@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nnvk.driver.vulkan.lowering.columns import Columns
-from nnvk.driver.vulkan.planning.fusions.graph import Part
+from nnvk.driver.vulkan.lowering.strided_view import StridedView
+from nnvk.driver.vulkan.planning.fusions.command_graph import Part
 from nnvk.driver.vulkan.shaders.commands import Choice, Command, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.types.constant import Constant
@@ -22,15 +22,15 @@ class Address:
     offset: int
     nbytes: int
     """The bytes of its elements."""
-    columns: Columns | None = None
+    view: StridedView | None = None
     """The part of a larger tensor's rows that it is, where it lies in one."""
 
     @property
     def span(self) -> int:
         """Bytes from its first element to its last one."""
-        if self.columns is None:
+        if self.view is None:
             return self.nbytes
-        return (self.nbytes // self.columns.width - 1) * self.columns.pitch + self.columns.width
+        return (self.nbytes // self.view.width - 1) * self.view.pitch + self.view.width
 
 
 def addresses_of(parts: Mapping[TensorRef, Part], addresses: Mapping[int, Address]) -> dict[int, Address]:
@@ -40,17 +40,17 @@ def addresses_of(parts: Mapping[TensorRef, Part], addresses: Mapping[int, Addres
         around = addresses.get(part.whole.number)
         if around is not None:
             offset = around.offset + part.offset
-            found[tensor.number] = Address(around.storage, around.page, offset, tensor.nbytes, part.columns)
+            found[tensor.number] = Address(around.storage, around.page, offset, tensor.nbytes, part.view)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A complaint that a shader may raise."""
+    """An assertion that a shader may raise."""
 
     address: Address
     """Whether it does, and the numbers that are wrong: a word each."""
-    complaint: str
+    assertion: str
     """With the operation, and places for the numbers (`worded`)."""
 
 
@@ -78,7 +78,7 @@ class Plan:
     entropy: tuple[Address, ...] = ()
     """Where the host puts random bytes for each execution."""
     choices: tuple[Choice, ...] = ()
-    """The choices of kernels among several ways."""
+    """The choices of kernels among several candidates."""
     parts: Mapping[int, int] = field(default_factory=dict)
     """Tensors that lie in others: by `TensorRef.number`, the number of the tensor that has the memory."""
     most_alive: int = 0

@@ -15,17 +15,17 @@ import numpy as np
 from nnvk.base.errors import NnapiError, op_failed
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.planning.alike import with_constants_once
-from nnvk.driver.vulkan.planning.at_once import prolonged
+from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
+from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
+from nnvk.driver.vulkan.planning.constant_deduplication import with_deduplicated_constants
 from nnvk.driver.vulkan.planning.fusions import Fused, fuse
+from nnvk.driver.vulkan.planning.horizontal_fusion import HorizontalFusions
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
-from nnvk.driver.vulkan.planning.relaxed import Halves, choose_halves
-from nnvk.driver.vulkan.planning.siblings import Siblings
+from nnvk.driver.vulkan.planning.relaxed import Float16Lowering, choose_float16
 from nnvk.driver.vulkan.planning.support import refuse, support
-from nnvk.driver.vulkan.planning.winners import Winners
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
@@ -57,7 +57,7 @@ class Planner:
         """The properties of the device that plans depend on."""
         self.library = library
         """The compiled shaders."""
-        self.winners = Winners(version, self.profile, library)
+        self.autotune_results = AutotuneResults(version, self.profile, library)
         """The ways that were measured to be the fastest."""
         self._version = version
         self._support = weakref.WeakKeyDictionary[Model, list[str | None]]()
@@ -79,7 +79,7 @@ class Planner:
             plan = kept.load(model, shapes, self.profile, self.library)
             if plan is not None and all(self._stands(choice) for choice in plan.choices):
                 return plan
-        plan = self.lower(model, shapes, values, self.winners.known)
+        plan = self.lower(model, shapes, values, self.autotune_results.known)
         if kept is not None:
             kept.store(plan)
         return plan
@@ -89,24 +89,24 @@ class Planner:
         model: Model,
         shapes: Sequence[Shape],
         values: Mapping[int, np.ndarray] | None,
-        winners: Mapping[str, str],
+        autotune_results: Mapping[str, str],
     ) -> Plan:
-        """A new plan, with these winners where there are several ways."""
-        return lower(model, shapes, self.profile, self.library, self.refuse, values, winners)
+        """A new plan, with these autotune results where there are several candidates."""
+        return lower(model, shapes, self.profile, self.library, self.refuse, values, autotune_results)
 
     def _stands(self, choice: Choice) -> bool:
         """Whether what was chosen for a plan would be chosen again."""
-        return choice.chosen == self.winners.known.get(choice.question, choice.ways[0])
+        return choice.chosen == self.autotune_results.known.get(choice.tuning_key, choice.candidates[0])
 
     def describe(self, model: Model) -> list[str]:
-        """For each operation what was chosen, and by what, where there are several ways.
+        """For each operation what was chosen, and by what, where there are several candidates.
 
         Empty where that is known at execution alone.
         """
         descriptions = [""] * len(model.operations)
-        plan, winners = self._known_plan(model), self.winners.known
+        plan, autotune_results = self._known_plan(model), self.autotune_results.known
         for choice in () if plan is None else plan.choices:
-            reason = "measured" if winners.get(choice.question) == choice.chosen else "by its cost"
+            reason = "measured" if autotune_results.get(choice.tuning_key) == choice.chosen else "by its cost"
             said = f"{choice.chosen} ({reason})"
             before = descriptions[choice.operation]
             if said not in before:
@@ -123,7 +123,7 @@ class Planner:
         types = model.input_types()
         if all(type_.is_fully_specified for type_ in types):
             with suppress(NnapiError, NeedsValue, KeyError):  # KeyError: control flow has no kernel
-                return self.lower(model, [type_.dimensions for type_ in types], None, self.winners.known)
+                return self.lower(model, [type_.dimensions for type_ in types], None, self.autotune_results.known)
         return None
 
     def refuse(self, call: Call) -> str | None:
@@ -145,22 +145,22 @@ def lower(
     library: ShaderLibrary,
     refuse: Callable[[Call], str | None] = lambda _: None,
     values: Mapping[int, np.ndarray] | None = None,
-    winners: Mapping[str, str] | None = None,
+    autotune_results: Mapping[str, str] | None = None,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
-    others are. ``winners`` are preferred where there are several ways.
+    others are. ``autotune_results`` are preferred where there are several candidates.
     """
     try:
-        return _lowered(model, input_shapes, profile, library, refuse, values, winners)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results)
     except AvoidedShader:
-        # Each operation has a shader by itself, or it would have been refused: it is halves, or operations that are
+        # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(model, input_shapes, profile, library, refuse, values, winners)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results)
 
 
 def _lowered(
@@ -170,14 +170,14 @@ def _lowered(
     library: ShaderLibrary,
     refuse: Callable[[Call], str | None],
     values: Mapping[int, np.ndarray] | None,
-    winners: Mapping[str, str] | None,
+    autotune_results: Mapping[str, str] | None,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
     given = model
     if profile.runs(Pass.CONSTANTS):
-        model = with_constants_once(model)
+        model = with_deduplicated_constants(model)
     users = Counter(index for operation in model.operations for index in operation.inputs)
-    g = Lowering(profile, library, values, winners, relaxed=model.relaxed, users=users)
+    g = Lowering(profile, library, values, autotune_results, relaxed=model.relaxed, users=users)
     g.applied[Pass.CONSTANTS] += sum(map(operator.is_not, given.operations, model.operations))
     inputs = [
         None
@@ -186,12 +186,12 @@ def _lowered(
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
     shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
-    halves = choose_halves(g, model, tuple(input_shapes))
-    siblings = Siblings(g, model, None if halves is None else halves.halved)
+    float16 = choose_float16(g, model, tuple(input_shapes))
+    horizontal_fusions = HorizontalFusions(g, model, None if float16 is None else float16.in_float16)
     for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True, late=g.values)):
         g.operation = number
         try:
-            _lower_call(call, g, refuse, siblings, halves)
+            _lower_call(call, g, refuse, horizontal_fusions, float16)
         except UnknownValue as unknown:
             if unknown.operand is None:
                 raise op_failed(f"{operation}: {unknown}") from unknown
@@ -204,7 +204,11 @@ def _lowered(
 
 
 def _lower_call(
-    call: Call, g: Lowering, refuse: Callable[[Call], str | None], siblings: Siblings, halves: Halves | None
+    call: Call,
+    g: Lowering,
+    refuse: Callable[[Call], str | None],
+    horizontal_fusions: HorizontalFusions,
+    float16: Float16Lowering | None,
 ) -> None:
     """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
     largest = registry.lookup(call.code).largest
@@ -219,11 +223,11 @@ def _lower_call(
         if reason:
             raise op_failed(f"{call.code.name}: {reason}")
         with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-            for each, by in siblings.calls(call, kernel.lower):
-                if halves is None:
+            for each, by in horizontal_fusions.calls(call, kernel.lower):
+                if float16 is None:
                     by(each, g)
                 else:
-                    halves.lower(each, by)
+                    float16.lower(each, by)
 
 
 def _placed(
@@ -278,8 +282,8 @@ def _placed(
         tuple(address(tensor) for tensor in outputs),
         output_shapes,
         tuple(
-            Flag(addresses[tensor.number], f"{model.operations[operation]}: {complaint}")
-            for tensor, operation, complaint in g.flags
+            Flag(addresses[tensor.number], f"{model.operations[operation]}: {assertion}")
+            for tensor, operation, assertion in g.flags
         ),
         tuple(address(g.counts.get(index)) for index in model.outputs) if g.counts else (),
         tuple(addresses[tensor.number] for tensor in g.entropy),

@@ -1,7 +1,8 @@
 """Relaxed models: 16-bit floats between operations, where the device has them (relaxComputationFloat32toFloat16).
 
-Halves begin at products: their factors and what they give are 16-bit floats, and so is what others make of that, as
-long as it stays about as large. What a model takes and gives, and what other operations see, are 32-bit floats.
+Float16 tensors begin at products: their factors and what they give are 16-bit floats, and so is what others make of
+that, as long as it stays about as large. What a model takes and gives, and what other operations see, are 32-bit
+floats.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LARGEST = 65504.0
 """The largest 16-bit float."""
 _SMALLEST = 2.0**-14
 """The smallest 16-bit float with all digits."""
-HALVES, FLOATS = "16-bit floats between operations", "32-bit floats between operations"
+FLOAT16, FLOATS = "16-bit floats between operations", "32-bit floats between operations"
 """The ways to compute a relaxed model."""
 
 _ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
@@ -36,7 +37,7 @@ _APPLIED_BY = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL
 """How normalisations come by the roots of variances, and rows by these and by their means."""
 
 
-def halves(model: Model) -> list[bool]:
+def float16(model: Model) -> list[bool]:
     """For each operation of a relaxed model whether it is to be computed on 16-bit floats, where that pays.
 
     Not a normalisation, though it begins with what others have in 16 bits: its squares leave their range, and it is one
@@ -51,14 +52,14 @@ def halves(model: Model) -> list[bool]:
         normalises = operation.code in _APPLIED_BY and not statistics.isdisjoint(given_later)
         if operation.code in _ROOTS or (normalises and statistics.issuperset(given_later)):
             statistics.update(operation.outputs)
-        halved = (
-            _may_be_halved(model, operation)
+        in_float16 = (
+            _may_be_float16(model, operation)
             and not (normalises or statistics.intersection(operation.outputs))
             and _is_fp16(operation, given)
         )
-        if halved:
+        if in_float16:
             given.update(operation.outputs)
-        result.append(halved)
+        result.append(in_float16)
     return result
 
 
@@ -75,7 +76,7 @@ def _means_taken_away(model: Model) -> set[int]:
     return {mean for source, mean in less if means.get(mean) == source}
 
 
-def _may_be_halved(model: Model, operation: Operation) -> bool:
+def _may_be_float16(model: Model, operation: Operation) -> bool:
     """Whether an operation is on 32-bit floats, and all of its constants are about as good in 16 bits."""
     if isinstance(operation.code, ExtensionCode):
         return False
@@ -94,46 +95,46 @@ def _fits(constant: np.ndarray | None) -> bool:
     return largest == 0 or _SMALLEST <= largest <= LARGEST
 
 
-def choose_halves(g: Lowering, model: Model, shapes: tuple[Shape, ...]) -> Halves | None:
+def choose_float16(g: Lowering, model: Model, shapes: tuple[Shape, ...]) -> Float16Lowering | None:
     """How a model is lowered where it is relaxed and 16-bit floats pay, by what is known of the device or measured."""
     if not (model.relaxed and g.device.has_native_16 and g.device.runs(Pass.FP16)):
         return None
-    halved = halves(model)
-    if not any(halved):
+    in_float16 = float16(model)
+    if not any(in_float16):
         return None
     content = repr((model.operations, [operand.type for operand in model.operands], shapes))
-    question = f"relaxed model {hashlib.sha256(content.encode()).hexdigest()[:16]}"
-    chosen = g.choose(question, ranked(g.device), of_all=True)
-    if chosen != HALVES:
+    tuning_key = f"relaxed model {hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    chosen = g.choose(tuning_key, ranked(g.device), of_all=True)
+    if chosen != FLOAT16:
         return None
-    g.applied[Pass.FP16] += sum(halved)
-    return Halves(g, model, halved)
+    g.applied[Pass.FP16] += sum(in_float16)
+    return Float16Lowering(g, model, in_float16)
 
 
 def ranked(device: DeviceProfile) -> list[str]:
-    """The ways to compute a relaxed model, what is thought to be faster first: CPUs convert halves, GPUs have them."""
-    return [FLOATS, HALVES] if device.is_cpu else [HALVES, FLOATS]
+    """The ways to compute a relaxed model, what is thought to be faster first: CPUs convert float16, GPUs have them."""
+    return [FLOATS, FLOAT16] if device.is_cpu else [FLOAT16, FLOATS]
 
 
-class Halves:
+class Float16Lowering:
     """Lowers a relaxed model's operations on 16-bit floats, and converts what comes from others, or goes to them."""
 
-    def __init__(self, g: Lowering, model: Model, halved: list[bool]) -> None:
+    def __init__(self, g: Lowering, model: Model, in_float16: list[bool]) -> None:
         self._g = g
-        self.halved = halved
+        self.in_float16 = in_float16
         """For each operation whether it is on 16-bit floats."""
         self._half: dict[int, Tensor] = {}
         """By the index of an operand of 32 bits: the same numbers in 16."""
         self._wanted: set[int] = {*model.outputs}
         """Operands that somebody needs in 32 bits."""
-        for operation, is_halved in zip(model.operations, halved, strict=True):
-            if not is_halved:
+        for operation, is_in_float16 in zip(model.operations, in_float16, strict=True):
+            if not is_in_float16:
                 self._wanted.update(operation.inputs)
         self._wanted -= {i for i, operand in enumerate(model.operands) if operand.lifetime is Lifetime.NO_VALUE}
 
     def lower(self, call: Call, lower: Callable[[Call, Lowering], None]) -> None:
         """Lower the operation that is to be lowered now, by its kernel."""
-        if not self.halved[self._g.operation]:
+        if not self.in_float16[self._g.operation]:
             lower(call, self._g)
             return
         for output in call.outputs:

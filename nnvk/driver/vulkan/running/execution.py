@@ -20,8 +20,8 @@ from nnvk.hal import (
     FinishedExecution,
     IExecution,
     IFencedExecution,
-    expect_dropped,
-    leave_dropped,
+    expect_detached_work,
+    leave_detached_work,
 )
 from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
@@ -227,8 +227,8 @@ class SubmittedExecution(IFencedExecution):
         if isinstance(self._fence, Ticket) and self._fence.cancel():
             self._give_back()
         else:
-            expect_dropped()
-            leave_dropped(self._recover, in_order=False)
+            expect_detached_work()
+            leave_detached_work(self._recover, in_order=False)
 
     def _recover(self) -> None:
         """Bring back the recording of an execution that was given up, once the device is done with it."""

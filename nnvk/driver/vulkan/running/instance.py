@@ -33,7 +33,7 @@ class Instance:
         """``native`` is `nnvk._native`. ``validation``: under the validation layer, whose messages are collected."""
         self._native = native
         self._validation = validation
-        self.complaints = ""
+        self.problems = ""
         """The faults of drivers that can't be used, once the instance is made."""
         self._lock = forks.lock()
         self.renew()
@@ -49,7 +49,7 @@ class Instance:
         with self._lock:
             if self._handle is None:
                 self._require_loader()
-                (self._handle, self._physical), self.complaints = self._start()
+                (self._handle, self._physical), self.problems = self._start()
             return self._physical
 
     def usable(self) -> dict[str, _native.PhysicalDevice]:
@@ -69,7 +69,7 @@ class Instance:
         if not usable and not missing.has_software_device(manifests):
             variable = loader.listed_by()
             reasons.append(f"the drivers are those of {variable}" if variable else missing.how_to_install(driver=True))
-        return "; ".join(filter(None, (self.complaints, *reasons)))
+        return "; ".join(filter(None, (self.problems, *reasons)))
 
     def drivers_alone(self) -> list[loader.Alone[Created]]:
         """Each driver without the others, in an instance of its own. RuntimeError: there is no loader."""

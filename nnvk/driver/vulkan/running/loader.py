@@ -56,7 +56,7 @@ def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tupl
     """
     made, error = _attempt(create)
     if made is not None and is_useful(made):
-        return made, _complaints(_broken())
+        return made, _problems(_broken())
     each = start_each(create)
     useful = [one.manifest for one in each if one.made is not None and is_useful(one.made)]
     if 0 < len(useful) < len(each):
@@ -64,11 +64,11 @@ def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tupl
             again, _ = _attempt(create)
         if again is not None:
             failing = {one.manifest: one.failure for one in each if one.failure not in ("", _OTHER_PROGRAMS)}
-            return again, _complaints(failing)
-    complaints = _complaints(_broken())
+            return again, _problems(failing)
+    problems = _problems(_broken())
     if made is None:
-        raise RuntimeError("; ".join(filter(None, (str(error), complaints)))) from error
-    return made, complaints
+        raise RuntimeError("; ".join(filter(None, (str(error), problems)))) from error
+    return made, problems
 
 
 def _attempt(create: Callable[[], Made]) -> tuple[Made | None, Exception | None]:
@@ -124,8 +124,8 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _alone(create: Callable[[], Made], path: Path) -> Alone[Made]:
-    if complaint := _complaint(path):
-        return Alone(path, None, complaint)
+    if problem := _problem(path):
+        return Alone(path, None, problem)
     with _drivers([path]):
         made, error = _attempt(create)
     if error is None:
@@ -136,15 +136,15 @@ def _alone(create: Callable[[], Made], path: Path) -> Alone[Made]:
 
 def _broken() -> dict[Path, str]:
     """The faults of manifests, or of the drivers that they name."""
-    complaints = {path: _complaint(path) for path in manifests()}
-    return {path: complaint for path, complaint in complaints.items() if complaint not in ("", _OTHER_PROGRAMS)}
+    problems = {path: _problem(path) for path in manifests()}
+    return {path: problem for path, problem in problems.items() if problem not in ("", _OTHER_PROGRAMS)}
 
 
-def _complaints(broken: Mapping[Path, str]) -> str:
-    return "; ".join(f"the Vulkan driver of {path} can't be used: {complaint}" for path, complaint in broken.items())
+def _problems(broken: Mapping[Path, str]) -> str:
+    return "; ".join(f"the Vulkan driver of {path} can't be used: {problem}" for path, problem in broken.items())
 
 
-def _complaint(path: Path) -> str:
+def _problem(path: Path) -> str:
     """Empty where the driver can be loaded."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -166,10 +166,10 @@ def _complaint(path: Path) -> str:
         return f"the loader reads no manifest whose name does not end in {_SUFFIX}"
     if not isinstance(library, str) or not library:
         return f"the file names no library, but {library!r}"
-    return _library_complaint(str(path.parent / library) if "/" in library else library)
+    return _library_problem(str(path.parent / library) if "/" in library else library)
 
 
-def _library_complaint(library: str) -> str:
+def _library_problem(library: str) -> str:
     try:
         loaded = ctypes.CDLL(library)  # the loader has loaded it, if that is possible
     except (OSError, ValueError) as error:

@@ -13,7 +13,7 @@ import numpy as np
 from nnvk.base import forks
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, bad_data
 from nnvk.base.log import logger
-from nnvk.driver.vulkan.lowering.complaint import worded
+from nnvk.driver.vulkan.lowering.device_assertion import worded
 from nnvk.driver.vulkan.planning.plan import Address, Plan
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.gpu import Gpu
@@ -199,7 +199,7 @@ class ResidentPlan:
         """The outputs' shapes, by what shaders report. OP_FAILED: one of them complains of the data."""
         for flag, words in zip(self.plan.flags, reports, strict=False):
             if words[0]:
-                raise UnfitData(worded(flag.complaint, words[1:]))
+                raise UnfitData(worded(flag.assertion, words[1:]))
         if not self.plan.counts:
             return self.shapes
         rows = dict(zip(self.plan.reports, reports, strict=True))

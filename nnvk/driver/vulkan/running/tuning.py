@@ -1,7 +1,8 @@
-"""Which of several ways is the fastest on a device: measured on the commands of a model, by timestamps around each.
+"""Which of several candidates is the fastest on a device: measured on the commands of a model, by timestamps around
+each.
 
-Others use the machine too, and what they do hits whatever runs at that moment. So each way runs in turns with the one
-that is thought to be the fastest, and what counts is how long it takes of the other's time, run by run.
+Others use the machine too, and what they do hits whatever runs at that moment. So each candidate runs in turns with the
+one that is thought to be the fastest, and what counts is how long it takes of the other's time, run by run.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from nnvk.types.operand import Shape
 
 _log = logger("driver")
 
-LEAST_WAYS = 8
+LEAST_CANDIDATES = 8
 """Ways that are measured: the ones thought to be the fastest, and the first of each kind beside."""
 TURNS = 5
-"""Runs of a way beside those of the first one."""
+"""Runs of a candidate beside those of the first one."""
 LAST_TURNS = 15
-"""Runs of all winners together beside those of the first ways, which have to lose again."""
+"""Runs of all autotune results together beside those of the first candidates, which have to lose again."""
 _LEAST_TURNS = 3
 _ENOUGH_NS = 600_000_000
 """After so much time no turn follows, beyond the least."""
 _CLEARLY = 0.95
-"""The fraction of the first way's time that another must stay below to be worth it."""
+"""The fraction of the first candidate's time that another must stay below to be worth it."""
 _QUARTILE = 75
 """The percentile of the turns that counts: the noisier they are, the worse it is."""
 
@@ -39,11 +40,11 @@ _QUARTILE = 75
 def tune(
     gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
 ) -> None:
-    """Measure what there is to choose in a model and is not known yet, and let the planner keep the winners.
+    """Measure what there is to choose in a model and is not known yet, and let the planner keep the autotune results.
 
-    The model is planned and run as often as an operation has ways, on inputs of zeros, and once more where the winners
-    bring other questions. Raises what planning it does; a way that the device fails to run is left out. Nothing happens
-    where the device has no timestamps.
+    The model is planned and run as often as an operation has candidates, on inputs of zeros, and once more where the
+    autotune results bring other tuning keys. Raises what planning it does; a candidate that the device fails to run is
+    left out. Nothing happens where the device has no timestamps.
     """
     for _ in range(2):
         _tune(gpu, planner, model, shapes, values)
@@ -52,10 +53,12 @@ def tune(
 def _tune(
     gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
 ) -> None:
-    known = planner.winners.known
+    known = planner.autotune_results.known
     plan = planner.lower(model, shapes, values, known)
-    ways = {choice.question: shortlist(choice.ways) for choice in plan.choices if choice.question not in known}
-    if not any(len(each) > 1 for each in ways.values()):
+    candidates = {
+        choice.tuning_key: shortlist(choice.candidates) for choice in plan.choices if choice.tuning_key not in known
+    }
+    if not any(len(each) > 1 for each in candidates.values()):
         return
     if not gpu.profile.timestamps:
         _log.info("%s has no timestamps: strategies stay as they are", gpu.name)
@@ -70,36 +73,47 @@ def _tune(
 
     first: Trial | None = None
     chosen: dict[str, str] = {}
-    shares: dict[str, dict[str, float]] = {question: {} for question in ways}
-    for turn in range(max(map(len, ways.values()))):
-        tried = {question: each[turn] for question, each in ways.items() if turn < len(each)}
-        other = attempt(f"ways number {turn}", {**chosen, **tried})
+    shares: dict[str, dict[str, float]] = {tuning_key: {} for tuning_key in candidates}
+    for turn in range(max(map(len, candidates.values()))):
+        tried = {tuning_key: each[turn] for tuning_key, each in candidates.items() if turn < len(each)}
+        other = attempt(f"candidates number {turn}", {**chosen, **tried})
         if other is None:
             continue
         if first is None:
-            first, chosen = other, {question: tried.get(question, each[0]) for question, each in ways.items()}
+            first, chosen = (
+                other,
+                {tuning_key: tried.get(tuning_key, each[0]) for tuning_key, each in candidates.items()},
+            )
         else:
-            for question, share in compare(first, other, TURNS).items():
-                if question in tried:
-                    shares[question][tried[question]] = share
+            for tuning_key, share in compare(first, other, TURNS).items():
+                if tuning_key in tried:
+                    shares[tuning_key][tried[tuning_key]] = share
     if first is None:
         return
-    best = {question: min(of, key=of.__getitem__) for question, of in shares.items() if of}
-    winners = {question: way for question, way in best.items() if shares[question][way] <= _CLEARLY}
-    if winners and (last := attempt("the winners", {**chosen, **winners})) is not None:
+    best = {tuning_key: min(of, key=of.__getitem__) for tuning_key, of in shares.items() if of}
+    autotune_results = {
+        tuning_key: candidate for tuning_key, candidate in best.items() if shares[tuning_key][candidate] <= _CLEARLY
+    }
+    if autotune_results and (last := attempt("the autotune results", {**chosen, **autotune_results})) is not None:
         again = compare(first, last, LAST_TURNS)
-        chosen.update({question: way for question, way in winners.items() if again.get(question, 1.0) <= _CLEARLY})
-    planner.winners.add(chosen)
+        chosen.update(
+            {
+                tuning_key: candidate
+                for tuning_key, candidate in autotune_results.items()
+                if again.get(tuning_key, 1.0) <= _CLEARLY
+            }
+        )
+    planner.autotune_results.add(chosen)
 
 
-def shortlist(ways: Sequence[str]) -> list[str]:
-    """The ways to measure, of those that there are: they are in the order of what they are thought to cost."""
-    kinds = {way.split()[0] for way in ways[:LEAST_WAYS]}
-    chosen = list(ways[:LEAST_WAYS])
-    for way in ways[LEAST_WAYS:]:
-        if way.split()[0] not in kinds:
-            kinds.add(way.split()[0])
-            chosen.append(way)
+def shortlist(candidates: Sequence[str]) -> list[str]:
+    """The candidates to measure, of those that there are: they are in the order of what they are thought to cost."""
+    kinds = {candidate.split()[0] for candidate in candidates[:LEAST_CANDIDATES]}
+    chosen = list(candidates[:LEAST_CANDIDATES])
+    for candidate in candidates[LEAST_CANDIDATES:]:
+        if candidate.split()[0] not in kinds:
+            kinds.add(candidate.split()[0])
+            chosen.append(candidate)
     return chosen
 
 
@@ -118,20 +132,20 @@ class Trial:
         self.run()  # the first run touches memory
 
     def run(self) -> dict[str, int]:
-        """The nanoseconds that were spent on each question, wherever it is asked."""
+        """The nanoseconds that were spent on each tuning key, wherever it is asked."""
         self._program.run(self._inputs, self._outputs)
         durations = np.diff(np.array(self._program.timestamps_ns(), np.int64))
         spent: dict[str, int] = {}
         for choice in self.plan.choices:
             of_choice = sum(int(durations[position]) for position in choice.commands)
-            spent[choice.question] = spent.get(choice.question, 0) + of_choice
+            spent[choice.tuning_key] = spent.get(choice.tuning_key, 0) + of_choice
         return spent
 
 
 def compare(first: Trial, other: Trial, turns: int) -> dict[str, float]:
-    """By question the time of a plan's way over that of another's, where they run in turns, as `_QUARTILE` has it.
+    """By tuning key the time of a plan's way over that of another's, where they run in turns, as `_QUARTILE` has it.
 
-    Of questions that both plans ask.
+    Of tuning keys that both plans ask.
     """
     before: list[dict[str, int]] = []
     after: list[dict[str, int]] = []
@@ -142,9 +156,9 @@ def compare(first: Trial, other: Trial, turns: int) -> dict[str, float]:
             total += sum(runs[-1].values())
         if total > _ENOUGH_NS and turn + 1 >= _LEAST_TURNS:
             break
-    questions = before[0].keys() & after[0].keys()
+    tuning_keys = before[0].keys() & after[0].keys()
     shares = {
-        question: [two[question] / max(one[question], 1) for one, two in zip(before, after, strict=True)]
-        for question in questions
+        tuning_key: [two[tuning_key] / max(one[tuning_key], 1) for one, two in zip(before, after, strict=True)]
+        for tuning_key in tuning_keys
     }
-    return {question: float(np.percentile(each, _QUARTILE)) for question, each in shares.items()}
+    return {tuning_key: float(np.percentile(each, _QUARTILE)) for tuning_key, each in shares.items()}

@@ -13,7 +13,7 @@ from nnvk.types.model import Model
 ALIGNMENT = 64
 """Bytes to which tensors are aligned and padded: a cache line, and more than what shaders rely on."""
 FOUR = 16
-"""Bytes to which tensors that lie in others are aligned: shaders read and write whole fours of elements, no more."""
+"""Bytes to which tensors that lie in others are aligned: shaders read and write whole vec4s of elements, no more."""
 
 
 def padded(size: int) -> int:
@@ -21,7 +21,7 @@ def padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def whole_fours(size: int) -> int:
+def whole_vec4s(size: int) -> int:
     """``size`` rounded up to what shaders may read and write of a tensor."""
     return -(-size // FOUR) * FOUR
 
@@ -115,13 +115,13 @@ Command = Dispatch | Copy | Clear
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one of several ways to compute something was chosen."""
+    """How one of several candidates to compute something was chosen."""
 
     operation: int
     """Position in the model of the operation that it belongs to."""
-    question: str
+    tuning_key: str
     """The computation, with everything but the device that its time depends on."""
-    ways: tuple[str, ...]
+    candidates: tuple[str, ...]
     """All there are, that first which is thought to be the fastest; of a plan from a file that one alone."""
     chosen: str
     commands: tuple[int, ...] = ()

@@ -5,8 +5,8 @@ kind, tile, ...). Every combination of the axes' values is a `Variant`, compiled
 value `v` of axis `A` becomes the macro `A_V` (upper case), defined as 1. Both the compiler and the lowering read
 the same declaration, so that a name can't drift between them.
 
-A variant with elements of 16 bits has a twin for devices that store and convert these by themselves: the same source
-with the macro `NATIVE_16`, in `<name>...native.spv`.
+A variant with elements of 16 bits has a native variant for devices that store and convert these by themselves: the same
+source with the macro `NATIVE_16`, in `<name>...native.spv`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _SIXTEEN_BITS = frozenset({"f16", "b16"})
 """Values of axes, whichever, that stand for elements that may be native ones of the device."""
 
 NATIVE_ALONE = "half"
-"""The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the twin."""
+"""The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the native
+variant."""
 
 NATIVE = "native"
-"""The end of the name of a twin."""
+"""The end of the name of a native variant."""
 
 _declared: dict[str, Shader] = {}
 
@@ -75,12 +76,14 @@ class Variant:
 
     @property
     def needs_native(self) -> bool:
-        """Whether there is but the twin."""
+        """Whether there is but the native variant."""
         return any(value == NATIVE_ALONE for _, value in self.axes)
 
     @property
     def native(self) -> Variant:
-        """The twin for devices with elements of 16 bits of their own; itself where it has no such elements."""
+        """The native variant for devices with elements of 16 bits of their own; itself where it has no such
+        elements.
+        """
         return replace(self, is_native=any(value in _SIXTEEN_BITS for _, value in self.axes))
 
 
@@ -133,8 +136,8 @@ class Shader:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Every declared variant, with its twin where it has one."""
-        both = (twin for variant in self._variants.values() for twin in (variant, variant.native))
+        """Every declared variant, with its native variant where it has one."""
+        both = (native_variant for variant in self._variants.values() for native_variant in (variant, variant.native))
         return tuple(dict.fromkeys(variant for variant in both if variant.is_native or not variant.needs_native))
 
     def variant(self, **choice: str) -> Variant:

@@ -78,7 +78,7 @@ class CompiledShader:
         """The values of its axes, in the order of their declaration."""
         return tuple(value for value in self.name.split(".")[1:] if value != NATIVE)
 
-    def sibling(self, chosen: str, instead: str) -> str:
+    def with_choice(self, chosen: str, instead: str) -> str:
         """The name of the variant that has ``instead`` where this one has a value of an axis."""
         return ".".join(instead if part == chosen else part for part in self.name.split("."))
 

@@ -71,20 +71,22 @@ class DeviceProfile:
     def has_native_16(self) -> bool:
         """Elements of 16 bits are the device's own; else they are packed in words, two to one.
 
-        Constants are stored in the one way or in the other, so a device that shall avoid the native twin of any variant
-        has packed elements everywhere.
+        Constants are stored in the one way or in the other, so a device that shall avoid the native native variant of
+        any variant has packed elements everywhere.
         """
-        return self.features >= NATIVE_16 and not any(map(_has_packed_twin, self.avoided))
+        return self.features >= NATIVE_16 and not any(map(_has_packed_variant, self.avoided))
 
-    def twin(self, variant: Variant) -> Variant:
-        """The form of a variant that runs on the device: its native twin where elements of 16 bits are native."""
+    def native_variant(self, variant: Variant) -> Variant:
+        """The form of a variant that runs on the device: its native native variant where elements of 16 bits are
+        native.
+        """
         return variant.native if self.has_native_16 else variant
 
     def avoids(self, variant: Variant) -> bool:
         """Whether plans have to do without a variant."""
         if not self.avoided and not self.left_out:
             return False
-        name = self.twin(variant).name
+        name = self.native_variant(variant).name
         return name in self.avoided or name in self.left_out
 
     @property
@@ -96,8 +98,8 @@ class DeviceProfile:
         return 8 if self.is_cpu else 64
 
 
-def _has_packed_twin(name: str) -> bool:
-    """Whether a name is that of a native variant that has a packed twin."""
+def _has_packed_variant(name: str) -> bool:
+    """Whether a name is that of a native variant that has a packed native variant."""
     parts = name.split(".")
     return parts[-1] == NATIVE and NATIVE_ALONE not in parts
 

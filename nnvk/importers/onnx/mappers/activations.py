@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions import arithmetic as decompositions
+from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
+from nnvk.importers.decompositions.moving import axis_of, transposed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
@@ -153,7 +153,7 @@ def gelu(c: Context) -> Value:
     if is_fast and c.has(1):
         x = c.emit(Op.ADD, x, c.real_number(1), NONE, out=x.type)
     approximate = c.node.text("approximate", "tanh" if is_fast else "none")
-    return idioms.gelu(c, x, approximate=approximate == "tanh")
+    return decompositions.gelu(c, x, approximate=approximate == "tanh")
 
 
 # --- along an axis -------------------------------------------------------------------------------------------
@@ -202,4 +202,4 @@ def hardmax(c: Context) -> Value:
 def bias_gelu(c: Context) -> Tensor:
     """The GELU of a sum."""
     first, second = c.real_number(0), c.real_number(1)
-    return c.give(idioms.gelu(c, c.emit(Op.ADD, first, second, NONE, out=first.type), approximate=False))
+    return c.give(decompositions.gelu(c, c.emit(Op.ADD, first, second, NONE, out=first.type), approximate=False))

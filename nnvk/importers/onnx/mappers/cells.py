@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.moving import sliced, transposed
 from nnvk.importers.emitter import BOOL8, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, scalar, with_number
-from nnvk.importers.idioms.moving import sliced, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers import activations
 from nnvk.importers.onnx.mappers.shape import joined

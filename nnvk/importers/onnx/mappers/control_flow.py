@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.importers.decompositions.moving import strided
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.idioms.moving import strided
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.registry import operator

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import scalar, with_number
+from nnvk.importers.decompositions.moving import sliced, strided, transposed
 from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import scalar, with_number
-from nnvk.importers.idioms.moving import sliced, strided, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import centred, exact_count
+from nnvk.importers.onnx.mappers.matmul import centred, exact_count
 from nnvk.importers.onnx.mappers.reduction import batch_statistics
 from nnvk.importers.onnx.mappers.shape import joined, padded
 from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps

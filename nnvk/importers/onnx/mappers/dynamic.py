@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import chosen, round_half_even, scalar, with_number
+from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import BOOL8, F32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, round_half_even, scalar, with_number
-from nnvk.importers.idioms.reductions import folded
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import centred, exact_product
+from nnvk.importers.onnx.mappers.matmul import centred, exact_product
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.types.codes import OperationCode

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions import arithmetic as decompositions
+from nnvk.importers.decompositions import int64
+from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.stepwise import both_in_steps
 from nnvk.importers.onnx.reader import dtype_of
@@ -72,10 +72,10 @@ def bitwise_not(c: Context) -> Value:
 
 
 _COMPOSED = {
-    "Ceil": idioms.ceiling,
-    "Cos": idioms.cosine,
-    "Erf": idioms.erf,
-    "Round": idioms.round_half_even,
+    "Ceil": decompositions.ceiling,
+    "Cos": decompositions.cosine,
+    "Erf": decompositions.erf,
+    "Round": decompositions.round_half_even,
 }
 
 
@@ -88,7 +88,7 @@ def composed(c: Context) -> Value:
 @operator("Sign")
 def sign(c: Context) -> Value:
     """1, 0 or -1; of NaN, onnxruntime gives NaN in 32 bits and 0 in 16."""
-    return idioms.sign(c, c.number(), keeps_nan=c.tensor().dtype != np.float16)
+    return decompositions.sign(c, c.number(), keeps_nan=c.tensor().dtype != np.float16)
 
 
 @operator("Reciprocal")
@@ -102,7 +102,7 @@ def reciprocal(c: Context) -> Value:
 def tangent(c: Context) -> Value:
     """Sine by cosine."""
     value = c.real_number()
-    return c.emit(Op.DIV, each(c, Op.SIN, value), idioms.cosine(c, value), NONE, out=value.type)
+    return c.emit(Op.DIV, each(c, Op.SIN, value), decompositions.cosine(c, value), NONE, out=value.type)
 
 
 @operator("Sinh", "Cosh")
@@ -154,7 +154,7 @@ def _arctangent(c: Context, x: Value) -> Value:
         series = c.emit(Op.MUL, with_number(c, Op.ADD, series, factor, NONE), square, NONE, out=x.type)
     small = c.emit(Op.MUL, t, with_number(c, Op.ADD, series, _ATAN[0], NONE), NONE, out=x.type)
     large = c.emit(Op.SUB, scalar(c, math.pi / 2, x), small, NONE, out=x.type)
-    return c.emit(Op.MUL, idioms.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
+    return c.emit(Op.MUL, decompositions.sign(c, x), chosen(c, is_large, large, small), NONE, out=x.type)
 
 
 @operator("Atan", "Asin", "Acos")
@@ -190,7 +190,7 @@ def inverse_hyperbolic(c: Context) -> Value:
         return each(c, Op.LOG, c.emit(Op.ADD, x, root, NONE, out=x.type))
     root = each(c, Op.SQRT, with_number(c, Op.ADD, square, 1.0, NONE))
     size = each(c, Op.LOG, c.emit(Op.ADD, each(c, Op.ABS, x), root, NONE, out=x.type))
-    far = c.emit(Op.MUL, idioms.sign(c, x), size, NONE, out=x.type)
+    far = c.emit(Op.MUL, decompositions.sign(c, x), size, NONE, out=x.type)
     return _next_to_zero(c, x, far, (1.0, -1 / 6, 3 / 40, -5 / 112, 35 / 1152), 0.25)
 
 
@@ -255,7 +255,7 @@ def quotient(c: Context) -> Value:
         return c.emit(Op.DIV, first, second, NONE, out=first.type)
     if c.tensor().dtype.kind == "u":
         return c.emit(Op.DIV, first, second, NONE, out=I32)
-    return idioms.truncated_quotient(c, first, second)
+    return decompositions.truncated_quotient(c, first, second)
 
 
 @operator("Mod")
@@ -264,24 +264,24 @@ def remainder(c: Context) -> Value:
     first, second = c.number(0), c.number(1)
     if not c.node.integer("fmod", 0):
         if first.code is I32.code:
-            return idioms.floor_remainder(c, first, second)
+            return decompositions.floor_remainder(c, first, second)
         return _real_remainder(c, first, second)
     if first.code is I32.code:
-        whole = idioms.truncated_quotient(c, first, second)
+        whole = decompositions.truncated_quotient(c, first, second)
         return c.emit(Op.SUB, first, c.emit(Op.MUL, whole, second, NONE, out=I32), NONE, out=I32)
     rest = _real_remainder(c, each(c, Op.ABS, first), each(c, Op.ABS, second))
-    return c.emit(Op.MUL, idioms.sign(c, first), rest, NONE, out=first.type)
+    return c.emit(Op.MUL, decompositions.sign(c, first), rest, NONE, out=first.type)
 
 
 def _real_remainder(c: Context, first: Value, second: Value) -> Value:
     """By an infinite divisor it is the dividend where both have one sign, and else the divisor."""
-    rest = idioms.floor_remainder(c, first, second)
+    rest = decompositions.floor_remainder(c, first, second)
     if second.is_constant and np.all(np.isfinite(second.array)):
         return rest
     largest = scalar(c, float(np.finfo(first.type.dtype).max), first)
     is_infinite = c.emit(Op.GREATER, each(c, Op.ABS, second), largest, out=BOOL8)
     is_finite = c.emit(Op.LESS_EQUAL, each(c, Op.ABS, first), largest, out=BOOL8)
-    product = c.emit(Op.MUL, idioms.sign(c, first), second, NONE, out=first.type)
+    product = c.emit(Op.MUL, decompositions.sign(c, first), second, NONE, out=first.type)
     differs = c.emit(Op.LESS, product, scalar(c, 0.0, first), out=BOOL8)
     shape = rest.shape
     known = c.emit(Op.LOGICAL_AND, c.broadcast(is_infinite, shape), c.broadcast(is_finite, shape), out=BOOL8)
@@ -311,7 +311,7 @@ def power(c: Context) -> Value:
     result = _real_power(c, real, other)
     if base.code is not I32.code:
         return result
-    rounded = idioms.round_half_even(c, result)
+    rounded = decompositions.round_half_even(c, result)
     return c.cast(rounded, dtype)
 
 

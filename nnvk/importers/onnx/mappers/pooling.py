@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.moving import strided
 from nnvk.importers.emitter import NONE, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, scalar, with_number
-from nnvk.importers.idioms.moving import strided
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import padded
 from nnvk.importers.onnx.mappers.windows import Window, covered, kernel_of, windows_of

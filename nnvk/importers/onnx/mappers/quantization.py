@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions import arithmetic as decompositions
+from nnvk.importers.decompositions.arithmetic import chosen, each, scalar, with_number
+from nnvk.importers.decompositions.moving import axis_of, elements_at
+from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import elementwise as idioms
-from nnvk.importers.idioms.elementwise import chosen, each, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of, elements_at
-from nnvk.importers.idioms.reductions import folded
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.convolution import convolved, convolved_in_steps
+from nnvk.importers.onnx.mappers.matmul import dense_in_steps, multiplied
 from nnvk.importers.onnx.mappers.pooling import averaged
-from nnvk.importers.onnx.mappers.products import dense_in_steps, multiplied
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.mappers.stepwise import in_steps, stepped
 from nnvk.importers.onnx.quantisation import steps_of
@@ -149,7 +149,7 @@ def quantised(c: Context, source: Tensor, scale: Tensor, point: Tensor | None, a
         axis = axis_of(axis, source.rank) if scale.size > 1 else 0
         laid = _laid_value(c, scale, source.rank, axis)
         shift = None if point is None else _laid_value(c, point, source.rank, axis)
-    steps = idioms.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
+    steps = decompositions.round_half_even(c, c.emit(Op.DIV, real, laid, NONE, out=F32))
     if shift is not None:
         steps = c.emit(Op.ADD, steps, shift, NONE, out=F32)
     limits = np.iinfo(dtype)

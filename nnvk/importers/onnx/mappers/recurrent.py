@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from nnvk.importers.decompositions.arithmetic import each
+from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import NONE
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each
-from nnvk.importers.idioms.moving import sliced
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers import unrolled
 from nnvk.importers.onnx.mappers.cells import Cell

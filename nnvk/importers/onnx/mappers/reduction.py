@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import each, scalar, with_number
+from nnvk.importers.decompositions.cumulative import cumulative
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import F32, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value, at_least_1d
-from nnvk.importers.idioms.cumulative import cumulative
-from nnvk.importers.idioms.elementwise import each, scalar, with_number
-from nnvk.importers.idioms.moving import axis_of
-from nnvk.importers.idioms.reductions import folded
+from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers.decompositions.moving import axis_of, elements_at, transposed
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.moving import axis_of, elements_at, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import dense
+from nnvk.importers.onnx.mappers.matmul import dense
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor
 from nnvk.ops.resize import linear_taps, nearest_indices

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import chosen, each, round_half_even, with_number
+from nnvk.importers.decompositions.moving import gathered, transposed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, each, round_half_even, with_number
-from nnvk.importers.idioms.moving import gathered, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor

@@ -7,12 +7,8 @@ import math
 
 import numpy as np
 
-from nnvk.importers.dynamic_extents import sizes_of
-from nnvk.importers.emitter import BOOL8, I32, is_quantised
-from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value, at_least_1d
-from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import (
+from nnvk.importers.decompositions.arithmetic import chosen
+from nnvk.importers.decompositions.moving import (
     axis_of,
     elements_at,
     flat_picked,
@@ -22,6 +18,10 @@ from nnvk.importers.idioms.moving import (
     strided,
     transposed,
 )
+from nnvk.importers.dynamic_extents import sizes_of
+from nnvk.importers.emitter import BOOL8, I32, is_quantised
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.reader import dtype_of
 from nnvk.importers.onnx.registry import operator

@@ -6,12 +6,8 @@ import math
 
 import numpy as np
 
-from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
-from nnvk.importers.emitter import BOOL8, I32, NONE
-from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import each, with_number
-from nnvk.importers.idioms.moving import (
+from nnvk.importers.decompositions.arithmetic import each, with_number
+from nnvk.importers.decompositions.moving import (
     axis_of,
     elements_at,
     flat_picked,
@@ -21,6 +17,10 @@ from nnvk.importers.idioms.moving import (
     strided,
     transposed,
 )
+from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
+from nnvk.importers.emitter import BOOL8, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.importers.onnx.mappers.windows import numbers_of

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions.fourier import to_real, transform
+from nnvk.importers.decompositions.moving import axis_of, elements_at
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.idioms.fourier import to_real, transform
-from nnvk.importers.idioms.moving import axis_of, elements_at
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor

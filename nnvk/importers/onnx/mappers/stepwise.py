@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.importers.emitter import is_quantised, same_quantisation
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
 from nnvk.importers.onnx.quantisation import steps_of
 from nnvk.importers.onnx.tensors import Steps, Tensor

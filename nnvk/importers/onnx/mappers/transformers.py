@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from nnvk.importers.decompositions.arithmetic import chosen, each, with_number
+from nnvk.importers.decompositions.moving import gathered, sliced, transposed
 from nnvk.importers.emitter import BOOL8, F32, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, each, with_number
-from nnvk.importers.idioms.moving import gathered, sliced, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.context import Context
-from nnvk.importers.onnx.mappers.products import dense, multiplied, units_of
+from nnvk.importers.onnx.mappers.matmul import dense, multiplied, units_of
 from nnvk.importers.onnx.mappers.reduction import layer_normalised, rms_normalised
 from nnvk.importers.onnx.registry import operator
 from nnvk.importers.onnx.tensors import Tensor

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnvk.importers.decompositions.arithmetic import chosen, with_number
+from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen, with_number
-from nnvk.importers.idioms.moving import sliced
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.onnx.mappers.cells import Activation, Cell
 from nnvk.importers.onnx.mappers.shape import joined
 from nnvk.types.codes import OperationCode

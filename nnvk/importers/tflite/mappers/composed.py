@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.decompositions import arithmetic as decompositions
 from nnvk.importers.emitter import NONE
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import elementwise as idioms
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.mappers.elementwise import pair
@@ -35,13 +35,13 @@ def squared_difference(c: Context) -> Value:
 @builtin("FLOOR_DIV")
 def floor_div(c: Context) -> Value:
     """The quotient, rounded down."""
-    return idioms.floor_quotient(c, *(c.real(value) for value in pair(c)))
+    return decompositions.floor_quotient(c, *(c.real(value) for value in pair(c)))
 
 
 @builtin("FLOOR_MOD")
 def floor_mod(c: Context) -> Value:
     """The remainder of the quotient that is rounded down."""
-    return idioms.floor_remainder(c, *(c.real(value) for value in pair(c)))
+    return decompositions.floor_remainder(c, *(c.real(value) for value in pair(c)))
 
 
 @builtin("ADD_N")
@@ -56,25 +56,25 @@ def add_n(c: Context) -> Value:
 @builtin("COS")
 def cosine(c: Context) -> Value:
     """The sine, a quarter of the circle on."""
-    return idioms.cosine(c, c.real(c.input()))
+    return decompositions.cosine(c, c.real(c.input()))
 
 
 @builtin("CEIL")
 def ceil(c: Context) -> Value:
     """The floor, upside down."""
-    return idioms.ceiling(c, c.real(c.input()))
+    return decompositions.ceiling(c, c.real(c.input()))
 
 
 @builtin("SIGN")
 def sign(c: Context) -> Value:
     """1, 0 or -1."""
-    return idioms.sign(c, c.real(c.input()))
+    return decompositions.sign(c, c.real(c.input()))
 
 
 @builtin("ROUND")
 def round_half_even(c: Context) -> Value:
     """To the nearest whole number, and from the middle to the even one."""
-    return idioms.round_half_even(c, c.real(c.input()))
+    return decompositions.round_half_even(c, c.real(c.input()))
 
 
 @builtin("GELU")
@@ -84,4 +84,4 @@ def gelu(c: Context) -> Value:
     if tables.has_table(source.type, c.out()):
         function = tables.gelu_by_tanh if approximate else tables.gelu
         return tables.look_up(c, source, c.out(), tables.real_function(source.type, c.out(), function))
-    return idioms.gelu(c, c.real(source), approximate=approximate)
+    return decompositions.gelu(c, c.real(source), approximate=approximate)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnvk.api import OperandCode, OperationCode
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 

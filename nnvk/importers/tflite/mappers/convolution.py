@@ -11,7 +11,7 @@ import tflite
 from nnvk.api import FuseCode, OperandCode, OperandType, OperationCode, PaddingCode
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, real_weights
 from nnvk.importers.tflite.registry import builtin

@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from nnvk.api import OperationCode
 from nnvk.importers.emitter import F32, I32, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.extension.non_max_suppression import Rule

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.decompositions import int64
+from nnvk.importers.decompositions.arithmetic import truncated_quotient, with_number
 from nnvk.importers.emitter import BOOL8, F32, I32, is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms import int64
-from nnvk.importers.idioms.elementwise import truncated_quotient, with_number
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin

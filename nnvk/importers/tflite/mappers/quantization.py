@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import tables
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin

@@ -8,10 +8,10 @@ from typing import Any
 import tflite
 
 from nnvk.api import OperandCode, OperandType, OperationCode
+from nnvk.importers.decompositions.moving import unpacked
 from nnvk.importers.emitter import is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.moving import unpacked
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite import hybrid_cells, wide_lstm
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import Rounding, hybrid, is_hybrid, is_rounded, real_weights

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperationCode
+from nnvk.importers.decompositions.cumulative import cumulative
+from nnvk.importers.decompositions.moving import axis_of
+from nnvk.importers.decompositions.reductions import folded
 from nnvk.importers.emitter import I32, is_quantised
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.cumulative import cumulative
-from nnvk.importers.idioms.moving import axis_of
-from nnvk.importers.idioms.reductions import folded
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 

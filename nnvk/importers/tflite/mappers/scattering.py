@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperationCode
+from nnvk.importers.decompositions.moving import axis_of, sliced, transposed
 from nnvk.importers.emitter import BOOL8, I32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.moving import axis_of, sliced, transposed
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 from nnvk.ops.extension.scatter_nd import Reduction

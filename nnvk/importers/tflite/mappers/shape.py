@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from nnvk.api import OperandCode, OperationCode
+from nnvk.importers.decompositions.moving import axis_of, joined_integers, packed, padded_integers, transposed
 from nnvk.importers.emitter import I32
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value, at_least_1d
-from nnvk.importers.idioms.moving import axis_of, joined_integers, packed, padded_integers, transposed
+from nnvk.importers.graph_builder import Value, at_least_1d
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 

@@ -8,12 +8,12 @@ import math
 import numpy as np
 
 from nnvk.api import ExtendedOperationCode, OperandCode, OperandType, OperationCode
+from nnvk.importers.decompositions.arithmetic import chosen
+from nnvk.importers.decompositions.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
 from nnvk.importers.dynamic_extents import DynamicExtent, coordinates, true_first
 from nnvk.importers.emitter import BOOL8, I32, NONE, is_quantised
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.elementwise import chosen
-from nnvk.importers.idioms.moving import axis_of, gathered, largest, packed, sliced, strided, unpacked
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.hybrid import real_weights
 from nnvk.importers.tflite.registry import builtin

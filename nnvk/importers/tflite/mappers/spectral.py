@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from nnvk.api import OperationCode
+from nnvk.importers.decompositions.fourier import transform
+from nnvk.importers.decompositions.moving import sliced
 from nnvk.importers.emitter import F32, NONE
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
-from nnvk.importers.idioms.fourier import transform
-from nnvk.importers.idioms.moving import sliced
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import Mapper, builtin
 

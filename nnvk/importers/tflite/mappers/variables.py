@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnvk.importers.emitter import is_quantised, same_quantisation
 from nnvk.importers.errors import Unmapped
-from nnvk.importers.graph import Value
+from nnvk.importers.graph_builder import Value
 from nnvk.importers.tflite.context import Context
 from nnvk.importers.tflite.registry import builtin
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nnvk.base import files
-from nnvk.check.rows import parse
+from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan
@@ -163,17 +163,17 @@ def test_what_does_not_fit_together_is_noticed(load: Load, header: Any, constant
 
 
 @pytest.mark.parametrize(
-    "complaint", ["{} of {}", "{1}", "{index}", "{0.__class__}", "{:999999999}", "}", "x" * 2000, 3, None, []]
+    "data_error", ["{} of {}", "{1}", "{index}", "{0.__class__}", "{:999999999}", "}", "x" * 2000, 3, None, []]
 )
 def test_complaints_that_no_shader_has_are_noticed(
-    own: VulkanDevice, path: Path, lowered: list[Model], complaint: object
+    own: VulkanDevice, path: Path, lowered: list[Model], data_error: object
 ) -> None:
     """They are put together with a number when an execution fails."""
     row = parse("GATHER f32[5,3] 0 @(0,4)")
     shapes = [array.shape for array in row.inputs]
     own.prepare_model(row.model, PrepareOptions(cache=path))
     (good,) = parts(path.read_bytes())[0]["flags"]
-    for count, text in enumerate(("x{:r}", good[1], complaint), 1):
+    for count, text in enumerate(("x{:r}", good[1], data_error), 1):
         header, constants = parts(path.read_bytes())
         header["flags"] = [[good[0], text]]
         path.write_bytes(sealed(header, constants))

@@ -14,7 +14,7 @@ from networks import CLASSES, classifier, images
 
 from nnvk.api import Compilation, get_device
 from nnvk.api import run as run_once
-from nnvk.check.rows import parse, request
+from nnvk.check.model_rows import parse, request
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.planning import cache
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of

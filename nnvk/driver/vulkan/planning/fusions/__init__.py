@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import partial
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.planning.fusions.chains import fuse_chain, groups_of
-from nnvk.driver.vulkan.planning.fusions.columns import fuse_columns
-from nnvk.driver.vulkan.planning.fusions.duplicates import fuse_duplicates
-from nnvk.driver.vulkan.planning.fusions.ends import fuse_byte_ends, fuse_end
-from nnvk.driver.vulkan.planning.fusions.graph import Fused, Graph, Part
-from nnvk.driver.vulkan.planning.fusions.halves import fuse_narrowing, fuse_widening
+from nnvk.driver.vulkan.planning.fusions.activation_rounding import fuse_rounding
+from nnvk.driver.vulkan.planning.fusions.command_graph import Fused, Graph, Part
+from nnvk.driver.vulkan.planning.fusions.common_subexpressions import eliminate_common_subexpressions
+from nnvk.driver.vulkan.planning.fusions.copy_elimination import eliminate_copies
+from nnvk.driver.vulkan.planning.fusions.elementwise_groups import fuse_elementwise, groups_of
+from nnvk.driver.vulkan.planning.fusions.epilogues import fuse_byte_epilogues, fuse_epilogue
+from nnvk.driver.vulkan.planning.fusions.float16_conversions import fuse_narrowing, fuse_widening
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
+from nnvk.driver.vulkan.planning.fusions.layouts import fuse_layouts
 from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
-from nnvk.driver.vulkan.planning.fusions.orders import fuse_orders
 from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
-from nnvk.driver.vulkan.planning.fusions.rounding import fuse_rounding
 from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
 from nnvk.driver.vulkan.planning.fusions.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
@@ -34,19 +34,19 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     commands = g.commands
     graph = Graph(commands, g.constants)
     _run(g, graph, Pass.CSE, graph.sweep)
-    _run(g, graph, Pass.CSE, lambda: fuse_duplicates(graph))
+    _run(g, graph, Pass.CSE, lambda: eliminate_common_subexpressions(graph))
     _run(g, graph, Pass.HEADS, lambda: fuse_results(graph))
-    _run(g, graph, Pass.TRANSPOSES, lambda: fuse_orders(graph, g))
+    _run(g, graph, Pass.TRANSPOSES, lambda: fuse_layouts(graph, g))
     _run(g, graph, Pass.HEADS, lambda: fuse_matrices(graph, g))
     _run(g, graph, Pass.PAD, lambda: fuse_pads(graph))
     _run(g, graph, Pass.CONVERTS, lambda: fuse_narrowing(graph))
     _run(g, graph, Pass.ROUND_ROWS, lambda: fuse_rounding(graph, g))
     _run(g, graph, Pass.ROW_NORM, lambda: fuse_row_norms(graph, g))
     _run(g, graph, Pass.SOFTMAX, lambda: fuse_softmax(graph, g))
-    _run(g, graph, Pass.EPILOGUE, lambda: fuse_byte_ends(graph, g))
+    _run(g, graph, Pass.EPILOGUE, lambda: fuse_byte_epilogues(graph, g))
     _fuse_elementwise(g, graph)
     _run(g, graph, Pass.CONVERTS, lambda: fuse_widening(graph))
-    _run(g, graph, Pass.IN_PLACE, lambda: fuse_columns(graph, g))
+    _run(g, graph, Pass.IN_PLACE, lambda: eliminate_copies(graph, g))
     _run(g, graph, Pass.COALESCE, lambda: fuse_copies(graph))
     operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
     return graph.result(operations), graph.parts
@@ -65,7 +65,7 @@ def _fuse_elementwise(g: Lowering, graph: Graph) -> None:
     if not (g.device.runs(Pass.EPILOGUE) or g.device.runs(Pass.ELEMENTWISE)):
         return
     for group in groups_of(graph):
-        if g.device.runs(Pass.EPILOGUE) and fuse_end(graph, g, group):
+        if g.device.runs(Pass.EPILOGUE) and fuse_epilogue(graph, g, group):
             g.applied[Pass.EPILOGUE] += 1
         else:
-            _run(g, graph, Pass.ELEMENTWISE, partial(fuse_chain, graph, g, group))
+            _run(g, graph, Pass.ELEMENTWISE, partial(fuse_elementwise, graph, g, group))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Storage, TensorRef, padded
 
 

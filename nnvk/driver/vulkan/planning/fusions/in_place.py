@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from nnvk.driver.vulkan.lowering.columns import itemsize
+from nnvk.driver.vulkan.lowering.strided_view import itemsize
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
-from nnvk.driver.vulkan.planning.fusions.graph import Graph, Part
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph, Part
 from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage, TensorRef
 
 
@@ -119,7 +119,7 @@ class _Layout:
             and copying.nbytes == source.nbytes
             and (bool(writers) or source in self._wholes)
             and all(writer < copying.position for writer in writers)
-            # Shaders write whole fours: what comes after the end must be padding.
+            # Shaders write whole vec4s: what comes after the end must be padding.
             and (source.nbytes % FOUR == 0 or copying.target_first + source.nbytes == target.nbytes)
         )
 
@@ -128,7 +128,7 @@ class _Layout:
             tensor.storage is Storage.ARENA
             and self._graph.place_of(tensor).whole == tensor
             and self._graph.place_of(whole).whole != tensor
-            and self._graph.place_of(whole).columns is None
+            and self._graph.place_of(whole).view is None
             and offset % FOUR == 0
         )
 

@@ -1,6 +1,6 @@
 """Matrices whose rows lie side by side in larger rows, as the heads of attention do: products take and give them so.
 
-Models change the order of elements before such products, and back after them. product.comp goes from larger row to
+Models change the order of elements before such products, and back after them. gemm.comp goes from larger row to
 larger row instead.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.arrange import Box, Dimension, arranged, box_of, fold
 from nnvk.driver.vulkan.lowering.dtypes import F32
+from nnvk.driver.vulkan.lowering.gemm import Split, layout_of_weights
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.product import Split, order_of_weights
-from nnvk.driver.vulkan.lowering.strategies import Order
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.lowering.strategies import WeightLayout
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
 _MOST = 256
@@ -27,64 +27,64 @@ def fuse_results(graph: Graph) -> None:
 
     But for those that another one follows: these come to nothing, or to one, in `orders`.
     """
-    for position, product in _products(graph):
-        _give(graph, position, product)
+    for position, gemm in _gemms(graph):
+        _give(graph, position, gemm)
 
 
 def fuse_matrices(graph: Graph, g: Lowering) -> None:
     """Leave out all changes of order that products of matrices need not have."""
-    for position, product in _products(graph):
-        taken = _take_source(graph, g, position, product)
+    for position, gemm in _gemms(graph):
+        taken = _take_source(graph, g, position, gemm)
         taken = _take_weights(graph, g, position, taken)
         _give(graph, position, taken)
 
 
-def _products(graph: Graph) -> Iterable[tuple[int, Dispatch]]:
-    for position, product in graph.dispatches("product"):
-        if product.shader.constant(product.specialization, "SPLIT") == Split.BATCHES:
-            yield position, product
+def _gemms(graph: Graph) -> Iterable[tuple[int, Dispatch]]:
+    for position, gemm in graph.dispatches("gemm"):
+        if gemm.shader.constant(gemm.specialization, "SPLIT") == Split.BATCHES:
+            yield position, gemm
 
 
-def _take_source(graph: Graph, g: Lowering, position: int, product: Dispatch) -> Dispatch:
-    """The product with left matrices from before their order was changed, if it can take them."""
-    parts, rows, depth = (int(product.push[name]) for name in ("parts", "rows", "depth"))
-    found = _side_by_side(graph, g, position, product.tensors["src"], _Matrices(parts, rows, depth))
+def _take_source(graph: Graph, g: Lowering, position: int, gemm: Dispatch) -> Dispatch:
+    """The GEMM with left matrices from before their order was changed, if it can take them."""
+    parts, rows, depth = (int(gemm.push[name]) for name in ("parts", "rows", "depth"))
+    found = _side_by_side(graph, g, position, gemm.tensors["src"], _Matrices(parts, rows, depth))
     if found is None:
-        return product
+        return gemm
     source, abreast = found
-    taken = _with(product, {"SOURCE_PARTS": abreast}, src=source)
+    taken = _with(gemm, {"SOURCE_PARTS": abreast}, src=source)
     taken = replace(taken, push={**taken.push, "channels": abreast * depth})
     graph.replace(position, taken)
     return taken
 
 
-def _take_weights(graph: Graph, g: Lowering, position: int, product: Dispatch) -> Dispatch:
+def _take_weights(graph: Graph, g: Lowering, position: int, gemm: Dispatch) -> Dispatch:
     """The same of right matrices that are read as they lie; whoever packs others finds them (`orders`)."""
-    order = order_of_weights(product)
-    if order is Order.IN_BLOCKS:
-        return product
-    parts, depth, columns = (int(product.push[name]) for name in ("parts", "depth", "out_channels"))
+    order = layout_of_weights(gemm)
+    if order is WeightLayout.IN_BLOCKS:
+        return gemm
+    parts, depth, columns = (int(gemm.push[name]) for name in ("parts", "depth", "out_channels"))
     orders = {
-        Order.BY_STEPS: _Matrices(parts, depth, columns, order is Order.BY_OUTPUTS),
-        Order.BY_OUTPUTS: _Matrices(parts, columns, depth, order is Order.BY_STEPS),
+        WeightLayout.BY_K: _Matrices(parts, depth, columns, order is WeightLayout.BY_OUTPUTS),
+        WeightLayout.BY_OUTPUTS: _Matrices(parts, columns, depth, order is WeightLayout.BY_K),
     }
     for before, matrices in orders.items():
-        in_fours = matrices.columns % 4 == 0 and product.shader.choice[1] == "shared"
-        if matrices.turned and not in_fours:
+        in_vec4s = matrices.columns % 4 == 0 and gemm.shader.choice[1] == "shared"
+        if matrices.turned and not in_vec4s:
             continue
-        found = _side_by_side(graph, g, position, product.tensors["weights"], matrices)
+        found = _side_by_side(graph, g, position, gemm.tensors["weights"], matrices)
         if found is not None:
             source, abreast = found
-            constants = {"WEIGHT_PARTS": abreast} | ({"ORDER": int(before)} if matrices.turned else {})
-            taken = _with(product, constants, weights=source)
+            constants = {"WEIGHT_PARTS": abreast} | ({"WEIGHT_LAYOUT": int(before)} if matrices.turned else {})
+            taken = _with(gemm, constants, weights=source)
             graph.replace(position, taken)
             return taken
-    return product
+    return gemm
 
 
-def _give(graph: Graph, position: int, product: Dispatch) -> None:
-    """Let a product leave what it gives where the one change of order that reads it would put it."""
-    tensor, push = product.tensors["dst"], product.push
+def _give(graph: Graph, position: int, gemm: Dispatch) -> None:
+    """Let a GEMM leave what it gives where the one change of order that reads it would put it."""
+    tensor, push = gemm.tensors["dst"], gemm.push
     parts, rows, columns = (int(push[name]) for name in ("parts", "rows", "out_channels"))
     readers = graph.readers(tensor)
     reader = graph.commands[readers[0]] if len(readers) == 1 else None
@@ -94,7 +94,7 @@ def _give(graph: Graph, position: int, product: Dispatch) -> None:
         or not graph.is_passed_on(tensor)
         or graph.writer(tensor) != position
         or not graph.may_wait(position)
-        or (columns % 4 and product.shader.choice[0] != F32.name)  # others' pixels are padded to fours
+        or (columns % 4 and gemm.shader.choice[0] != F32.name)  # others' pixels are padded to vec4s
         or _is_changed_again(graph, reader.tensors["dst"])
     ):
         return
@@ -103,14 +103,14 @@ def _give(graph: Graph, position: int, product: Dispatch) -> None:
     for abreast in _abreast(parts):
         together = [(parts // abreast, abreast * matrix), (rows, columns), (abreast, matrix), (columns, 1)]
         if not box.first and dimensions == fold(together):
-            given = _with(product, {"TARGET_PARTS": abreast}, dst=reader.tensors["dst"])
+            given = _with(gemm, {"TARGET_PARTS": abreast}, dst=reader.tensors["dst"])
             graph.replace(readers[0], given, [position])
             return
 
 
 @dataclass(frozen=True, slots=True)
 class _Matrices:
-    """What a product reads, one matrix after the other."""
+    """What a GEMM reads, one matrix after the other."""
 
     parts: int
     rows: int
@@ -185,6 +185,6 @@ def _is_changed_again(graph: Graph, tensor: TensorRef) -> bool:
     return any(isinstance(each, Dispatch) and each.shader.family == "arrange" for each in readers)
 
 
-def _with(product: Dispatch, constants: Mapping[str, int], **tensors: TensorRef) -> Dispatch:
-    words = product.shader.with_constants(product.specialization, **constants)
-    return replace(product, specialization=words, tensors={**product.tensors, **tensors})
+def _with(gemm: Dispatch, constants: Mapping[str, int], **tensors: TensorRef) -> Dispatch:
+    words = gemm.shader.with_constants(gemm.specialization, **constants)
+    return replace(gemm, specialization=words, tensors={**gemm.tensors, **tensors})

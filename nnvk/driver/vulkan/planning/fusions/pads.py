@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import Q8
-from nnvk.driver.vulkan.lowering.product import Split
+from nnvk.driver.vulkan.lowering.gemm import Split
 from nnvk.driver.vulkan.lowering.surround import CONSTANT, RANK
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 
-_CONVOLUTIONS = ("product", "depthwise_conv2d", "winograd_input", "winograd_output")
+_CONVOLUTIONS = ("gemm", "depthwise_conv2d", "winograd_input", "winograd_output")
 _LAST_STEP = {"q8": 0xFF, "q16": 0xFFFF}
 
 
@@ -109,7 +109,7 @@ def _value(pad: Dispatch, pool: Dispatch) -> int | float | None:
 
 def _with_padding(convolution: Dispatch) -> tuple[int, ...]:
     """The constants of a convolution whose windows reach over the edge."""
-    if convolution.shader.family != "product":
+    if convolution.shader.family != "gemm":
         return convolution.specialization
     return convolution.shader.with_constants(convolution.specialization, PADDED=True, SIDE_BY_SIDE=False)
 
@@ -124,7 +124,7 @@ def _has_zeros(pad: Dispatch, convolution: Dispatch) -> bool:
 
 def _is_signed(convolution: Dispatch) -> bool:
     """Whether its images are of signed bytes."""
-    if convolution.shader.family == "product":
+    if convolution.shader.family == "gemm":
         shader = convolution.shader
         return shader.choice[0] == Q8.name and bool(shader.constant(convolution.specialization, "SIGNED"))
     return bool(convolution.push.get("sign_mask", 0))

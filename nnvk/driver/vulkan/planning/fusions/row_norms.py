@@ -15,7 +15,7 @@ from nnvk.driver.vulkan.lowering.convert import converts
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.row_norm import LONGEST, SHORTEST, RowNorm, normalize_rows
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 

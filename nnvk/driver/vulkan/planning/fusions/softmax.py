@@ -1,6 +1,6 @@
 """SOFTMAX of rows in one pass, with what attention does before: scores times a number, plus a mask.
 
-A product's end does that where it can; a mask of its own for each row, or for each of a batch, is none for it. Sums are
+A GEMM's end does that where it can; a mask of its own for each row, or for each of a batch, is none for it. Sums are
 added up in another order than in two passes, so that results may differ by a few units in the last place.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.row_softmax import FLOATS, Mask, RowSoftmax, softmax_rows
-from nnvk.driver.vulkan.planning.fusions.ends import PRODUCTS
-from nnvk.driver.vulkan.planning.fusions.graph import Graph
+from nnvk.driver.vulkan.planning.fusions.command_graph import Graph
+from nnvk.driver.vulkan.planning.fusions.epilogues import GEMMS
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader
 
@@ -72,9 +72,9 @@ def _with_scores(graph: Graph, rows: RowSoftmax, readers: set[int]) -> tuple[Row
     if scaling is not None and (number is None or number.size != 1):
         scaling = None
     scores = before if scaling is None else scaling.dispatch.tensors[scaling.scores]
-    if _is_of_product(graph, scores):
-        scaling = None  # which is the product's end
-        if masking is not None and _may_be_end(masking, rows):
+    if _is_of_gemm(graph, scores):
+        scaling = None  # which is the GEMM's end
+        if masking is not None and _may_be_epilogue(masking, rows):
             masking = None
     if scaling is not None and number is not None:
         rows = replace(rows, scale=float(number.item()), source=scaling.dispatch.tensors[scaling.scores])
@@ -100,28 +100,28 @@ def _step(graph: Graph, rows: RowSoftmax, tensor: TensorRef, how: str, readers: 
         return None
     sides = [("lhs", "rhs"), ("rhs", "lhs")]
     fitting = [(own, other) for own, other in sides if dispatch.tensors[own].nbytes == tensor.nbytes]
-    # Of two that are as large the scores are a product's result, or at least a dispatch's.
+    # Of two that are as large the scores are a GEMM's result, or at least a dispatch's.
     fitting.sort(key=lambda pair: _is_result(graph, dispatch.tensors[pair[0]]), reverse=True)
     if not fitting or (how == "add" and dispatch.push["size_3"] != rows.length):
         return None
     return _Step(position, dispatch, *fitting[0])
 
 
-def _is_of_product(graph: Graph, tensor: TensorRef) -> bool:
+def _is_of_gemm(graph: Graph, tensor: TensorRef) -> bool:
     return _is_result(graph, tensor)[1]
 
 
 def _is_result(graph: Graph, tensor: TensorRef) -> tuple[bool, bool]:
-    """Whether a dispatch gives a tensor, and a product's."""
+    """Whether a dispatch gives a tensor, and a GEMM's."""
     writer = graph.writer(tensor)
     command = None if writer is None else graph.commands[writer]
     if not isinstance(command, Dispatch):
         return False, False
-    return True, command.shader.family in PRODUCTS
+    return True, command.shader.family in GEMMS
 
 
-def _may_be_end(masking: _Step, rows: RowSoftmax) -> bool:
-    """Whether a product can add the mask to what it gives."""
+def _may_be_epilogue(masking: _Step, rows: RowSoftmax) -> bool:
+    """Whether a GEMM can add the mask to what it gives."""
     other, push = masking.dispatch.tensors[masking.other], masking.dispatch.push
     outer = any(push[f"{masking.other}_stride_{axis}"] for axis in range(3))
     one = rows.dtype.size

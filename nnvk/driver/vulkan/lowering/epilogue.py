@@ -1,0 +1,111 @@
+"""Operations that may follow a GEMM before its results are stored, as `shaders/include/epilogue.glsl` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.fused_elementwise import Number, Program, Result, Source, Spread, Value
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.quantised import are_small_shifts
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+
+EPILOGUES = ("plain", "fused")
+"""Values of the axis END of shaders that compute GEMMs: with nothing, or elementwise operations, behind."""
+_NUMBERS, _STEPS = 4, 4
+_OWN, _EXTRA, _FIRST_NUMBER, _FIRST_STEP = 1, 2, 3, 7
+_TABLE = 16
+"""Words of the parameters of bytes before their table."""
+
+
+def exists(choice: Mapping[str, str]) -> bool:
+    """Which data types have an end."""
+    return choice["EPILOGUE"] == "plain" or choice["DTYPE"] not in ("i32", "q16")
+
+
+@dataclass(frozen=True, slots=True)
+class ByteEpilogue:
+    """The end of an 8-bit GEMM: combine with a second tensor, then look up in a table of 256 entries."""
+
+    multipliers: np.ndarray
+    """The scales of the product that it follows."""
+    code: int | None = None
+    """ADD or SUB (1) or MUL (3) of elementwise.glsl; None: there is no other tensor."""
+    parameters: tuple[int, ...] = ()
+    """As the shader's `Epilogue` has them, in vec4s."""
+    extra: Source | None = None
+    table: bytes = b""
+    """256 bytes, or none."""
+
+
+def fits(program: Program, own: Source, channels: int) -> bool:
+    """Whether a program, one of whose sources is the result of a product with so many channels, can follow it."""
+    others = [source for source in program.sources if source != own]
+    return (
+        len(others) <= 1
+        and all(is_extra(source, channels) for source in others)
+        and len(program.numbers) <= _NUMBERS
+        and len(program.steps) <= _STEPS
+    )
+
+
+def is_extra(source: Source, channels: int) -> bool:
+    """Whether a tensor can be the other one of an end."""
+    return source.spread in (Spread.EACH_ONE, Spread.SINGLE) or (
+        source.spread is Spread.WITHIN and 4 * source.size == channels
+    )
+
+
+def with_program(g: Lowering, gemm: Dispatch, program: Program, own: Source, result: TensorRef) -> Dispatch:
+    """A product of floats that a program follows."""
+    extra = next((source for source in program.sources if source != own), None)
+    spec = {"EXTRA": int(extra.spread if extra else Spread.SINGLE)}
+    numbers = list(program.numbers)
+
+    def number_of(value: Value) -> int:
+        if isinstance(value, Result):
+            return _FIRST_STEP + value.step
+        return _FIRST_NUMBER + numbers.index(value) if isinstance(value, Number) else _OWN if value == own else _EXTRA
+
+    for number, step in enumerate(program.steps):
+        spec |= {f"STEP_{number}": step.word, f"LEFT_{number}": number_of(step.left)}
+        spec[f"RIGHT_{number}"] = number_of(step.right)
+    return _ended(g, gemm, spec, extra, {"parameters": program.table(g)}, result)
+
+
+def with_bytes(g: Lowering, gemm: Dispatch, end: ByteEpilogue, result: TensorRef) -> Dispatch:
+    """A product of bytes with what follows it."""
+    spec: dict[str, int | bool] = {"EXTRA": int(end.extra.spread if end.extra else Spread.SINGLE)}
+    spec["LOOK_UP"] = bool(end.table)
+    if end.code is not None:
+        spec["COMBINE"] = end.code
+        spec["SMALL_COMBINE"] = are_small_shifts(end.parameters[2:12:4])
+    return _ended(g, gemm, spec, end.extra, {"multipliers": g.constant(_words(end))}, result)
+
+
+def _words(end: ByteEpilogue) -> np.ndarray:
+    """Parameters, table and multipliers, one after the other."""
+    words: Sequence[int] = [*end.parameters, *[0] * (_TABLE - len(end.parameters))]
+    table = np.frombuffer(end.table, np.int32)
+    return np.concatenate([np.array(words, np.int64).astype(np.int32), table, end.multipliers.reshape(-1)])
+
+
+def _ended(
+    g: Lowering,
+    gemm: Dispatch,
+    spec: Mapping[str, int | bool],
+    extra: Source | None,
+    parameters: Mapping[str, TensorRef],
+    result: TensorRef,
+) -> Dispatch:
+    shader = g.variant(gemm.shader.with_choice(*EPILOGUES))
+    tensors = {
+        **gemm.tensors,
+        "dst": result,
+        **parameters,
+        "extra": extra.tensor if extra else next(iter(parameters.values())),
+    }
+    words = shader.specialization(spec, gemm.shader.named_constants(gemm.specialization))
+    return replace(gemm, shader=shader, tensors=tensors, specialization=words)

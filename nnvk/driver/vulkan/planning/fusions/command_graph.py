@@ -1,0 +1,232 @@
+"""The commands of a plan as a graph that fusions rewrite: who writes each tensor, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.lowering.strided_view import StridedView
+from nnvk.driver.vulkan.shaders.commands import Command, Copy, Dispatch, Storage, TensorRef
+from nnvk.types.constant import Constant, DeferredConstant
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A command of the new plan."""
+
+    command: Command
+    origins: tuple[int, ...]
+    """Positions, in the plan before, of the commands that it does the work of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a tensor lies that has no memory of its own."""
+
+    whole: TensorRef
+    """The tensor that it lies in, which has."""
+    offset: int
+    """Bytes of that before it."""
+    view: StridedView | None = None
+    """What of the rows of that it is, where rows of others are between its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Origins:
+    """Commands of the plan before, as a tree: a command takes over those of many others, again and again."""
+
+    own: tuple[int, ...] = ()
+    of_others: tuple[_Origins, ...] = ()
+
+    def positions(self) -> tuple[int, ...]:
+        """All of them, in order."""
+        left, seen, found = [self], {self}, set(self.own)
+        while left:
+            others = [each for each in left.pop().of_others if each not in seen]
+            left += others
+            seen.update(others)
+            found.update(position for each in others for position in each.own)
+        return tuple(sorted(found))
+
+
+class Graph:
+    """Commands by their positions, which stay as they are; a command that went into another is None.
+
+    Positions are odd at first: before each is one that is free, for a command that comes directly before it.
+    """
+
+    def __init__(self, commands: Sequence[Command], constants: Iterable[tuple[TensorRef, Constant]]) -> None:
+        self.commands: list[Command | None] = [each for command in commands for each in (None, command)]
+        self._origins = [each for number in range(len(commands)) for each in (_Origins(), _Origins((number,)))]
+        self._constants = dict(constants)
+        self._writers: dict[TensorRef, list[int]] = {}
+        self._readers: dict[TensorRef, list[int]] = {}
+        self._parts: dict[TensorRef, Part] = {}
+        self.rewrites = 0
+        """How many commands were replaced, or removed by themselves."""
+        for position, command in enumerate(commands):
+            self._enter(2 * position + 1, command)
+
+    def _enter(self, position: int, command: Command) -> None:
+        for tensor in dict.fromkeys(command.writes):
+            self._writers.setdefault(tensor, []).append(position)
+        for tensor in dict.fromkeys(command.reads):
+            self._readers.setdefault(tensor, []).append(position)
+
+    def _leave(self, position: int, command: Command) -> None:
+        for tensor in dict.fromkeys(command.writes):
+            self._writers[tensor].remove(position)
+        for tensor in dict.fromkeys(command.reads):
+            self._readers[tensor].remove(position)
+
+    # --- what there is ---------------------------------------------------------------------------------------
+
+    def dispatches(self, *families: str) -> Iterable[tuple[int, Dispatch]]:
+        """The dispatches of shaders, of all or of these, in order, as they are when it is their turn."""
+        for position in range(len(self.commands)):
+            command = self.commands[position]
+            if isinstance(command, Dispatch) and (not families or command.shader.family in families):
+                yield position, command
+
+    def writer(self, tensor: TensorRef) -> int | None:
+        """The position of the one command that writes a tensor; None where none or several do."""
+        writers = self._writers.get(tensor, ())
+        return writers[0] if len(writers) == 1 else None
+
+    def writers(self, tensor: TensorRef) -> Sequence[int]:
+        """The positions of the commands that write a tensor."""
+        return self._writers.get(tensor, ())
+
+    def tensors(self) -> Iterable[TensorRef]:
+        """All that commands read or write."""
+        return dict.fromkeys((*self._writers, *self._readers))
+
+    def place_of(self, tensor: TensorRef) -> Part:
+        """Where a tensor lies: in another one, or in itself."""
+        place = Part(tensor, 0)
+        while (part := self._parts.get(place.whole)) is not None:
+            view = part.view if place.view is None else place.view.within(part.view)
+            place = Part(part.whole, place.offset + part.offset, view)
+        return place
+
+    def dispatch_that_writes(self, tensor: TensorRef, family: str) -> tuple[int, Dispatch] | None:
+        """The one command that writes a tensor, if that is a dispatch of this shader."""
+        position = self.writer(tensor)
+        command = None if position is None else self.commands[position]
+        if position is None or not isinstance(command, Dispatch) or command.shader.family != family:
+            return None
+        return position, command
+
+    def readers(self, tensor: TensorRef) -> Sequence[int]:
+        """The positions of the commands that read a tensor."""
+        return self._readers.get(tensor, ())
+
+    def is_passed_on(self, tensor: TensorRef) -> bool:
+        """Whether commands alone see a tensor, so that it need not be there once none reads it."""
+        return tensor.storage is Storage.ARENA
+
+    def constant(self, tensor: TensorRef) -> np.ndarray | None:
+        """The data of a constant, where it is at hand."""
+        data = self._constants.get(tensor)
+        return None if isinstance(data, DeferredConstant) else data
+
+    def may_wait(self, position: int) -> bool:
+        """Whether a command may run later, ahead of whoever reads what it writes: all that it reads stays as it is.
+
+        But for what it writes too: counters, which everybody leaves as they were.
+        """
+        command = self.commands[position]
+        assert command is not None
+        only_read = set(command.reads) - set(command.writes)
+        return all(writer < position for tensor in only_read for writer in self._writers.get(tensor, ()))
+
+    # --- what becomes of it ----------------------------------------------------------------------------------
+
+    def replace(self, position: int, command: Command, swallowed: Iterable[int] = ()) -> None:
+        """Put a command in the place of another, and of those that it does the work of beside.
+
+        Commands whose results nobody reads any more go too.
+        """
+        self.rewrites += 1
+        gone = {position, *swallowed}
+        origins = [self._origins[one] for one in gone]
+        read: dict[TensorRef, None] = {}
+        for one in gone:
+            before = self.commands[one]
+            assert before is not None
+            read.update(dict.fromkeys(before.reads))
+            self._leave(one, before)
+            self.commands[one] = None
+        self.commands[position] = command
+        self._enter(position, command)
+        self._origins[position] = _Origins(of_others=(*origins, *self._sweep(read)))
+
+    def has_room(self, position: int) -> bool:
+        """Whether a command can be put directly before another one."""
+        return position % 2 == 1 and self.commands[position - 1] is None
+
+    def insert(self, position: int, command: Command) -> None:
+        """Put a command directly before another one, where there is room, for which it does a part of the work."""
+        assert self.has_room(position)
+        self.commands[position - 1] = command
+        self._origins[position - 1] = self._origins[position]
+        self._enter(position - 1, command)
+
+    def _sweep(self, tensors: Iterable[TensorRef]) -> list[_Origins]:
+        """Remove what wrote tensors that have lost their last reader, where that was all; their origins."""
+        left = list(tensors)
+        origins = []
+        while left:
+            tensor = left.pop()
+            position = self.writer(tensor)
+            command = None if position is None else self.commands[position]
+            if position is None or not isinstance(command, Dispatch | Copy):
+                continue
+            if any(self.readers(written) or not self.is_passed_on(written) for written in command.writes):
+                continue
+            self._leave(position, command)
+            self.commands[position] = None
+            origins.append(self._origins[position])
+            left += command.reads
+        return origins
+
+    def sweep(self) -> None:
+        """Remove commands that give nothing but what nobody reads, and those that only these read."""
+        self.rewrites += len(self._sweep([tensor for tensor in self._writers if not self.readers(tensor)]))
+
+    def lay(self, tensor: TensorRef, part: Part, copying: int) -> None:
+        """Let a tensor be a part of another one, and leave out a command that copied from one to the other."""
+        self.rewrites += 1
+        self._parts[tensor], whole = part, part.whole
+        command = self.commands[copying]
+        assert command is not None
+        self._leave(copying, command)
+        self.commands[copying] = None
+        self._sweep(each for each in command.reads if each not in (tensor, whole))
+        others = (*self.writers(tensor)[-1:], *self.readers(tensor)[:1], *self.writers(whole)[-1:])
+        for other in others[:1]:
+            self._origins[other] = _Origins(of_others=(self._origins[other], self._origins[copying]))
+
+    @property
+    def parts(self) -> dict[TensorRef, Part]:
+        """The tensors that lie in others."""
+        return {tensor: self.place_of(tensor) for tensor in self._parts}
+
+    def alter(self, position: int, command: Command) -> None:
+        """Let a command do the same on the same tensors in another way."""
+        self.commands[position] = command
+
+    def result(self, operations: Sequence[int]) -> list[Fused]:
+        """The commands that are left, each naming all operations (by position before) whose work it does."""
+        left = []
+        for command, tree in zip(self.commands, self._origins, strict=True):
+            if command is None:
+                continue
+            origins = tree.positions()
+            if isinstance(command, Dispatch):
+                fused = {operations[origin] for origin in origins} - {command.operation, -1}
+                command = replace(command, fused=tuple(sorted(fused)))
+            left.append(Fused(command, origins))
+        return left

@@ -1,0 +1,91 @@
+"""Sums and products of the elements up to each one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nnvk.importers.bounds import union
+from nnvk.importers.decompositions.int64 import Number, Words, combined, moved
+from nnvk.importers.emitter import F32, I32, NONE, Emitter
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph_builder import Value
+from nnvk.types.codes import OperandCode, OperationCode
+
+Op = OperationCode
+
+
+def cumulative(
+    c: Emitter, code: OperationCode, source: Value, axis: int, *, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """Sums (ADD) or products (MUL) of all elements up to each one, or of those before it; those of INT32 come round.
+
+    Each element and the one before it, then each pair and the pair before it, and so on: log2 of the size operations.
+    """
+    if source.code not in (F32.code, OperandCode.TENSOR_FLOAT16, I32.code):
+        raise Unmapped(f"NNAPI sums no {source.type}")
+
+    def together(first: Number, second: Number) -> Number:
+        assert isinstance(first, Value) and isinstance(second, Value)
+        return c.emit(code, first, second, NONE, out=source.type)
+
+    found = _cumulative(c, code, together, source, axis, exclusive, reverse)
+    assert isinstance(found, Value)
+    return found
+
+
+def cumulative_exactly(
+    c: Emitter, code: OperationCode, source: Number, axis: int, *, exclusive: bool = False, reverse: bool = False
+) -> Number:
+    """`cumulative` of whole numbers of up to 64 bits."""
+    return _cumulative(c, code, lambda *pair: combined(c, code, *pair), source, axis, exclusive, reverse)
+
+
+def _cumulative(
+    c: Emitter,
+    code: OperationCode,
+    together: Callable[[Number, Number], Number],
+    source: Number,
+    axis: int,
+    exclusive: bool,
+    reverse: bool,
+) -> Number:
+    def turned(number: Number) -> Number:
+        return moved(c, lambda word: c.keep(Op.REVERSE, word, np.array([1])), number) if reverse else number
+
+    nothing = 0 if code is Op.ADD else 1
+    total = turned(moved(c, lambda word: c.around(word, axis), source))
+    size = total.shape[1]
+    if exclusive:
+        total = _delayed(c, total, 1, nothing)
+    step = 1
+    while step < size:
+        total = together(total, _delayed(c, total, step, nothing))
+        step *= 2
+    return moved(c, lambda word: c.reshape(word, source.shape), turned(total))
+
+
+def _delayed(c: Emitter, number: Number, step: int, nothing: int) -> Number:
+    """Along axis 1 of three, the elements ``step`` before, and a number where there are none."""
+    if isinstance(number, Value):
+        return _delayed_word(c, number, step, nothing)
+    low, high = _delayed_word(c, number.low, step, nothing), _delayed_word(c, number.high, step, 0)
+    return Words(low, high, union(number.bounds, (nothing, nothing)))
+
+
+def _delayed_word(c: Emitter, value: Value, step: int, number: int) -> Value:
+    """Along axis 1 of three, the elements ``step`` before, and a number where there are none."""
+    before, size, behind = value.shape
+    if step >= size:
+        return c.filled(number, value.type, value.shape)
+    if value.code is not I32.code:
+        kept = c.keep(Op.SLICE, value, np.zeros(3), np.array([before, size - step, behind]))
+        paddings = np.array([[0, 0], [step, 0], [0, 0]])
+        return c.keep(Op.PAD_V2, kept, paddings, float(number)) if number else c.keep(Op.PAD, kept, paddings)
+    # NNAPI pads no integers: they are picked, and multiplied with 0 where there are none.
+    places = np.arange(size) - step
+    picked = c.keep(Op.GATHER, value, 1, np.maximum(places, 0))
+    is_there = (places >= 0).astype(np.int32).reshape(1, size, 1)
+    there = c.emit(Op.MUL, picked, c.constant(is_there, I32), NONE, out=I32)
+    return c.emit(Op.ADD, there, c.constant(1 - is_there, I32), NONE, out=I32) if number else there

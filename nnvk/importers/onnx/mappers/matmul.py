@@ -1,0 +1,376 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from nnvk.importers.decompositions.arithmetic import with_number
+from nnvk.importers.decompositions.moving import flat_picked, transposed
+from nnvk.importers.decompositions.reductions import folded
+from nnvk.importers.emitter import F32, I32, NONE
+from nnvk.importers.errors import Unmapped
+from nnvk.importers.graph_builder import Value
+from nnvk.importers.onnx.context import Context
+from nnvk.importers.onnx.mappers.stepwise import InSteps, wanted_steps
+from nnvk.importers.onnx.registry import operator
+from nnvk.importers.onnx.tensors import Tensor
+from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
+from nnvk.types.constant import Constant, QuantisedConstant, elements, portion
+from nnvk.types.constant import transposed as transposed_constant
+from nnvk.types.operand import OperandType
+
+Op = OperationCode
+_EXACT = 1 << 24
+"""Up to this, FLOAT32 has every whole number."""
+_MOST = 255
+"""The largest magnitude of a byte less its zero point."""
+_AT_ONCE = 64
+"""Rows of factors that are looked at together, so that a large constant is not copied."""
+
+
+def units_of(c: Context, tensor: Tensor, like: Value, by_column: bool) -> Value:
+    """A constant matrix as the weights of a FULLY_CONNECTED, whose outputs are its columns or its rows."""
+    type_ = OperandType(like.code, tensor.shape[::-1] if by_column else tensor.shape)
+    assert tensor.constant is not None
+    units = transposed_constant(tensor.constant, (1, 0)) if by_column else tensor.constant
+    return tensor.once((like.code, by_column), lambda: c.graph.kept(type_, units))
+
+
+def dense(c: Context, rows: Value, weights: np.ndarray | Value, bias: np.ndarray | None = None) -> Value:
+    """A FULLY_CONNECTED: rows [n, k] by weights [m, k], real numbers."""
+    type_ = OperandType(rows.code)
+    units = weights.shape[0]
+    addend = c.filled(0, type_, (units,)) if bias is None else c.constant(bias, type_)
+    return c.emit(
+        Op.FULLY_CONNECTED,
+        rows,
+        c.constant(weights, type_) if isinstance(weights, np.ndarray) else weights,
+        addend,
+        FuseCode.NONE,
+        out=type_,
+    )
+
+
+def dense_in_steps(c: Context, operands: InSteps, output_axis: int) -> Value:
+    """A product by a constant matrix in steps; of scales per output it is a convolution, over images of one pixel."""
+    source = operands.source
+    weights = operands.weights.T if output_axis else operands.weights
+    units, size = weights.shape
+    count = source.size // size
+    bias = c.constant(operands.bias, operands.bias_type)
+    if operands.weights_type is not None:
+        rows = c.reshape(source, (count, size))
+        result = c.emit(
+            Op.FULLY_CONNECTED, rows, c.constant(weights, operands.weights_type), bias, NONE, out=operands.out
+        )
+    else:
+        pixels = c.reshape(source, (count, 1, 1, size))
+        filters = c.constant(weights.reshape(units, 1, 1, size), operands.type_of(0))
+        result = c.emit(Op.CONV_2D, pixels, filters, bias, PaddingCode.VALID, 1, 1, NONE, out=operands.out)
+    return c.reshape(result, (*source.shape[:-1], units))
+
+
+def multiplied(c: Context, first: Value, second: Value, adj_x: bool = False, adj_y: bool = False) -> Value:
+    """A product of matrices [..., m, k] and [..., k, n], of which batches broadcast."""
+    try:
+        batches = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    except ValueError:
+        raise Unmapped(f"batches of {list(first.shape)} and {list(second.shape)} don't broadcast") from None
+    count = math.prod(batches)
+    if not adj_x and len(second.shape) == 2 and count > 1:  # one matrix for all: the batches are rows
+        rows = c.reshape(first, (1, first.size // first.shape[-1], first.shape[-1]))
+        result = c.emit(Op.BATCH_MATMUL, rows, c.reshape(second, (1, *second.shape)), False, adj_y, out=first.type)
+        return c.reshape(result, (*first.shape[:-1], result.shape[-1]))
+    values = [c.broadcast(value, (*batches, *value.shape[-2:])) for value in (first, second)]
+    flat = [c.reshape(value, (count, *value.shape[-2:])) for value in values]
+    result = c.emit(Op.BATCH_MATMUL, *flat, adj_x, adj_y, out=first.type)
+    return c.reshape(result, (*batches, *result.shape[-2:]))
+
+
+@operator("MatMul")
+def matmul(c: Context) -> Tensor:
+    """Constant weights are those of a FULLY_CONNECTED; a vector is a matrix of one row, or column."""
+    left, right = c.tensor(0), c.tensor(1)
+    if not left.rank or not right.rank:
+        raise Unmapped("its inputs must have rank 1 at least")
+    operands = wanted_steps(c, 1) if right.rank == 2 and left.rank > 1 else None
+    if operands is not None:
+        return c.give(dense_in_steps(c, operands, 1), None, left.dtype)
+    is_dense = right.rank == 2 and right.is_constant and left.shape[-1] == right.shape[0]
+    first = c.number(0)
+    if is_dense and first.code is not I32.code:
+        return c.give(_by_constant(c, first, right), (*left.shape[:-1], right.shape[1]), left.dtype)
+    if left.shape[-1] != right.shape[-2 if right.rank > 1 else 0]:
+        raise Unmapped(f"inputs of shape {list(left.shape)} and {list(right.shape)} can't be multiplied")
+    second = c.number(1)
+    if first.code is I32.code:
+        return c.give(_whole_product(c, first, second, left, right), None, left.dtype)
+    return c.give(_product(c, first, second), _product_shape(left, right), left.dtype)
+
+
+def _by_constant(c: Context, first: Value, right: Tensor) -> Value:
+    rows = c.reshape(first, (first.size // first.shape[-1], first.shape[-1]))
+    return dense(c, rows, units_of(c, right, rows, by_column=True))
+
+
+def _product(c: Context, first: Value, second: Value) -> Value:
+    first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
+    second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
+    return multiplied(c, first, second)
+
+
+def _product_shape(left: Tensor, right: Tensor) -> tuple[int, ...]:
+    batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    return (*batches, *left.shape[-2:-1], *(right.shape[-1:] if right.rank > 1 else ()))
+
+
+def _whole_product(c: Context, first: Value, second: Value, left: Tensor, right: Tensor) -> Value:
+    """The product of whole numbers, which NNAPI multiplies element by element only."""
+    if left.rank < 2 or right.rank < 2:
+        raise Unmapped("NNAPI multiplies no vectors of whole numbers")
+    apart = c.reshape(first, (*first.shape, 1))
+    other = c.reshape(second, (*second.shape[:-2], 1, *second.shape[-2:]))
+    products = c.emit(Op.MUL, apart, other, NONE, out=I32)
+    axis = len(products.shape) - 2
+    total = folded(c, Op.REDUCE_SUM, products, [axis])
+    return c.reshape(total, (*total.shape[:axis], total.shape[-1]))
+
+
+@operator("Gemm")
+def gemm(c: Context) -> Value:
+    """Alpha A' B' + beta C: a FULLY_CONNECTED where B is a constant, with C as its bias where that is one."""
+    alpha, beta = c.node.real("alpha", 1.0), c.node.real("beta", 1.0)
+    if alpha == beta == 1 and not c.node.integer("transA", 0) and c.tensor(1).rank == 2:
+        axis = 0 if c.node.integer("transB", 0) else 1
+        operands = wanted_steps(c, axis)
+        if operands is not None:
+            return dense_in_steps(c, operands, axis)
+    first = c.number(0)
+    if first.code is I32.code:
+        raise Unmapped(f"NNAPI multiplies no matrices of {c.tensor().dtype}")
+    if c.node.integer("transA", 0):
+        first = c.keep(Op.TRANSPOSE, first, np.array([1, 0]))
+    weights, addend = c.tensor(1), c.optional(2)
+    if weights.is_constant:
+        turned = bool(c.node.integer("transB", 0))
+        units = weights.shape[0 if turned else 1]
+        laid: np.ndarray | Value = units_of(c, weights, first, by_column=not turned)
+        if alpha != 1:
+            laid = (weights.array if turned else weights.array.T) * np.asarray(alpha, weights.dtype)
+        bias = None
+        known = None if addend is None else addend.known_array
+        if known is not None and known.shape in ((), (1,), (1, 1), (units,), (1, units)):
+            bias = np.broadcast_to(known.reshape(-1) * np.asarray(beta, known.dtype), (units,))
+            addend = None
+        result = dense(c, first, laid, bias)
+    else:
+        result = multiplied(c, first, c.number(1), adj_y=bool(c.node.integer("transB", 0)))
+        if alpha != 1:
+            result = with_number(c, Op.MUL, result, alpha, NONE)
+    if addend is None:
+        return result
+    term = c.plain(addend)
+    if beta != 1:
+        term = with_number(c, Op.MUL, term, beta, NONE)
+    return c.emit(Op.ADD, result, term, NONE, out=result.type)
+
+
+# --- whole numbers -------------------------------------------------------------------------------------------
+
+
+def centred(c: Context, position: int, zero: int, axis: int) -> Value:
+    """An input of 8 bits less its zero point, as real numbers; one zero point for all or for each index of an axis."""
+    tensor = c.tensor(position)
+    zeros = c.optional(zero)
+    if tensor.is_constant and (zeros is None or zeros.is_constant):
+        point = np.zeros(1, np.float32) if zeros is None else zeros.array.astype(np.float32)
+        if tensor.dtype.itemsize == 1 and (point == point.flat[0]).all():
+            whole = QuantisedConstant(tensor.array, np.ones(1, np.float32), int(point.flat[0]))
+            return c.graph.kept(F32.with_dimensions(tensor.shape), whole)
+        points = _along(point, tensor.rank, axis)
+        if np.broadcast_shapes(points.shape, tensor.shape) != tensor.shape:
+            raise Unmapped(f"zero points of shape {list(point.shape)} do not fit {list(tensor.shape)}")
+        return c.deferred(tensor.shape, F32, lambda: tensor.array.astype(np.float32) - points)
+    real = c.cast(c.number(position), np.dtype(np.float32))
+    if zeros is None:
+        return real
+    shift = c.cast(c.plain(zeros), np.dtype(np.float32))
+    if shift.size > 1:
+        shift = c.reshape(shift, _along(np.zeros(zeros.shape), tensor.rank, axis).shape)
+    return c.emit(Op.SUB, real, shift, NONE, out=F32)
+
+
+def _along(point: np.ndarray, rank: int, axis: int) -> np.ndarray:
+    if point.size == 1:
+        return point.reshape(1)
+    if point.ndim > 1:
+        return point
+    shape = [1] * rank
+    shape[axis] = -1
+    return point.reshape(shape)
+
+
+@operator("MatMulInteger")
+def matmul_integer(c: Context) -> Tensor:
+    """Products of 8 bits in FLOAT32, which are exact as long as rows are not too long: those are cut."""
+    left, right = c.tensor(0), c.tensor(1)
+    total = exact_product(c, centred(c, 0, 2, left.rank - 2), centred(c, 1, 3, right.rank - 1))
+    return c.give(total, _product_shape(left, right), np.int32)
+
+
+def exact_product(c: Context, first: Value, second: Value) -> Value:
+    """A product of matrices, or vectors, whose elements are whole numbers of 9 bits at most in FLOAT32; INT32."""
+    first = c.reshape(first, (1, *first.shape)) if len(first.shape) == 1 else first
+    second = c.reshape(second, (*second.shape, 1)) if len(second.shape) == 1 else second
+    size = first.shape[-1]
+    total: Value | None = None
+    begin = 0
+    while begin < size:
+        count = exact_count(second.constant, len(second.shape) - 2, begin, size - begin)
+        rows = _cut(c, first, len(first.shape) - 1, begin, count)
+        columns = _cut(c, second, len(second.shape) - 2, begin, count)
+        if columns.is_constant and len(columns.shape) == 2:
+            product = dense(c, c.reshape(rows, (rows.size // count, count)), _turned(c, columns))
+        else:
+            product = multiplied(c, rows, columns)
+        whole = c.cast(product, np.dtype(np.int32))
+        total = whole if total is None else c.emit(Op.ADD, total, whole, NONE, out=I32)
+        begin += count
+    assert total is not None
+    return c.reshape(
+        total, (*np.broadcast_shapes(first.shape[:-2], second.shape[:-2]), first.shape[-2], second.shape[-1])
+    )
+
+
+def _turned(c: Context, matrix: Value) -> Value:
+    """A constant matrix with rows and columns exchanged."""
+    assert matrix.constant is not None
+    return c.graph.kept(F32.with_dimensions(matrix.shape[::-1]), transposed_constant(matrix.constant, (1, 0)))
+
+
+def exact_count(factors: Constant | None, axis: int, first: int, size: int) -> int:
+    """How many products of whole numbers of 9 bits can be added up exactly in FLOAT32, of ``size`` at most.
+
+    ``factors`` are the second factors where they are constants; sums go along ``axis``, from ``first`` on.
+    """
+    if factors is None:
+        return min(size, _EXACT // _MOST**2)
+    before: np.ndarray | float = 0.0
+    for at in range(0, size, _AT_ONCE):
+        some = elements(portion(factors, axis, first + at, min(_AT_ONCE, size - at)))
+        rows = np.moveaxis(some, axis, 0).reshape(some.shape[axis], -1)
+        sums = np.cumsum(np.abs(rows), axis=0, dtype=np.float64) + before
+        within = int(np.searchsorted(sums.max(axis=1), _EXACT / _MOST, side="right"))
+        if within < len(sums):
+            return max(1, at + within)
+        before = sums[-1]
+    return size
+
+
+def _cut(c: Context, value: Value, axis: int, begin: int, count: int) -> Value:
+    if count == value.shape[axis]:
+        return value
+    if value.is_constant:
+        shape = *value.shape[:axis], count, *value.shape[axis + 1 :]
+        assert value.constant is not None
+        return c.graph.kept(F32.with_dimensions(shape), portion(value.constant, axis, begin, count))
+    begins, sizes = [0] * len(value.shape), list(value.shape)
+    begins[axis], sizes[axis] = begin, count
+    flat = c.around(value, axis)
+    taken = c.keep(Op.SLICE, flat, np.array([0, begin, 0]), np.array([flat.shape[0], count, flat.shape[2]]))
+    return c.reshape(taken, sizes)
+
+
+# --- sums of products ----------------------------------------------------------------------------------------
+
+
+@operator("Einsum")
+def einsum(c: Context) -> Tensor:
+    """One or two inputs: letters that both have and the output lacks are summed in a product of matrices."""
+    equation = c.node.text("equation", "").replace(" ", "")
+    left, _, right = equation.partition("->")
+    terms = left.split(",")
+    values = c.numbers()
+    if len(terms) != len(values):
+        raise Unmapped(f"the equation '{equation}' has {len(terms)} terms for {len(values)} inputs")
+    ranks = [tensor.rank for tensor in c.tensors()]
+    letters = [_letters(term, rank) for term, rank in zip(terms, ranks, strict=True)]
+    dots = max((term for term in letters), key=lambda term: sum(one < "A" for one in term))
+    if "->" in equation:
+        result = _letters(right, len(right.replace("...", "")) + sum(one < "A" for one in dots))
+    else:
+        counts = Counter("".join(letters))
+        result = "".join(one for one in dots if one < "A") + "".join(
+            sorted(one for one, count in counts.items() if count == 1 and one >= "A")
+        )
+    if not set(result) <= set("".join(letters)):
+        raise Unmapped(f"the equation '{equation}' gives what its inputs have not")
+    value, names = _alone(c, values[0], letters[0])
+    for position in range(1, len(values)):
+        other, others = _alone(c, values[position], letters[position])
+        kept = set(result) | set("".join(letters[position + 1 :]))
+        value, names = _contracted(c, value, names, other, others, kept)
+    extra = [axis for axis, name in enumerate(names) if name not in result]
+    if extra:
+        value = folded(c, Op.REDUCE_SUM, value, extra)
+        value = c.reshape(value, [size for axis, size in enumerate(value.shape) if axis not in extra] or [1])
+        names = "".join(name for name in names if name in result)
+    if names != result:
+        value = transposed(c, value, [names.index(one) for one in result])
+    return c.give(value, value.shape if result else ())
+
+
+def _letters(term: str, rank: int) -> str:
+    """The names of axes; those of an ellipsis are digits, the last of them 9."""
+    count = rank - len(term.replace("...", ""))
+    if (
+        count < 0
+        or count > 9
+        or (count and "..." not in term)
+        or not term.replace("...", "").isalpha() * (term != "...")
+    ) and term not in ("", "..."):
+        raise Unmapped(f"the term '{term}' does not fit an input of rank {rank}")
+    return term.replace("...", "".join(str(10 - count + one) for one in range(count)))
+
+
+def _alone(c: Context, value: Value, names: str) -> tuple[Value, str]:
+    """An input without axes that it has twice, of which the diagonal counts."""
+    while len(set(names)) < len(names):
+        name = next(one for one in names if names.count(one) > 1)
+        first, second = names.index(name), names.rindex(name)
+        places = np.arange(value.size).reshape(value.shape)
+        places = np.moveaxis(np.diagonal(places, 0, first, second), -1, first)
+        value, names = flat_picked(c, value, places), names[:second] + names[second + 1 :]
+    return value, names
+
+
+def _contracted(c: Context, first: Value, left: str, second: Value, right: str, kept: set[str]) -> tuple[Value, str]:
+    """The product of two inputs, summed over the axes that both have and nobody else."""
+    both = [name for name in left if name in right and name in kept]
+    summed = [name for name in left if name in right and name not in kept]
+    own1 = [name for name in left if name not in right]
+    own2 = [name for name in right if name not in left]
+    sizes = {**dict(zip(left, first.shape, strict=False))}
+    for name, size in zip(right, second.shape, strict=False):
+        sizes[name] = max(size, sizes.get(name, 1))
+    first = _arranged(c, first, left, [*both, *own1, *summed], sizes)
+    second = _arranged(c, second, right, [*both, *summed, *own2], sizes)
+    count, rows, columns, depth = (math.prod(sizes[name] for name in group) for group in (both, own1, own2, summed))
+    product = c.emit(
+        Op.BATCH_MATMUL,
+        c.reshape(first, (count, rows, depth)),
+        c.reshape(second, (count, depth, columns)),
+        False,
+        False,
+        out=first.type,
+    )
+    names = [*both, *own1, *own2]
+    return c.reshape(product, [sizes[name] for name in names] or [1]), "".join(names)
+
+
+def _arranged(c: Context, value: Value, names: str, order: list[str], sizes: dict[str, int]) -> Value:
+    value = c.broadcast(value, tuple(sizes[name] for name in names)) if names else value
+    return transposed(c, value, [names.index(name) for name in order]) if names else value

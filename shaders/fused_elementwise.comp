@@ -1,0 +1,162 @@
+#version 450
+// elementwise operations that follow each other: a value that only they see stays in registers. There are up to SOURCES
+// tensors, whose elements come one for one, or are repeated, up to NUMBERS single numbers, up to STEPS operations
+// (include/elementwise.glsl) on any of these and of the results before, and up to two results that are written. Which
+// operation takes what is in specialisation constants: values are numbered from 1, tensors first, then numbers, then the
+// operations' results. An invocation computes four elements.
+
+#extension GL_GOOGLE_include_directive : require
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+layout(local_size_x_id = 0) in;
+
+const uint SOURCES = 5, NUMBERS = 8;
+#ifdef LENGTH_LONG
+const uint STEPS = 16;
+#else
+const uint STEPS = 6;
+#endif
+const uint FIRST_NUMBER = 1 + SOURCES, FIRST_STEP = FIRST_NUMBER + NUMBERS;
+
+// How elements of a source belong to those of the results. ABSENT: there is no such source or result.
+const uint ABSENT = 1;
+const uint EACH_ONE = 2;    // one for one
+const uint SINGLE = 3;      // it has but one
+const uint WITHIN = 4;      // it is repeated after `size` vec4s
+const uint ACROSS = 5;      // each of its elements counts for `size` vec4s
+
+layout(constant_id = 3) const uint SOURCE_0 = ABSENT;
+layout(constant_id = 4) const uint SOURCE_1 = ABSENT;
+layout(constant_id = 5) const uint SOURCE_2 = ABSENT;
+layout(constant_id = 6) const uint SOURCE_3 = ABSENT;
+layout(constant_id = 7) const uint SOURCE_4 = ABSENT;
+layout(constant_id = 8) const uint RESULT_0 = FIRST_STEP;
+layout(constant_id = 9) const uint RESULT_1 = ABSENT;
+layout(constant_id = 10) const uint PAST_NUMBERS = FIRST_NUMBER;    // values from here on are no numbers
+
+// An operation and its operands.
+const uint NOTHING = 100;
+#define DECLARE_STEP(number)                                                           \
+    layout(constant_id = 20 + 3 * number) const uint STEP_##number = NOTHING;          \
+    layout(constant_id = 21 + 3 * number) const uint LEFT_##number = 1;                \
+    layout(constant_id = 22 + 3 * number) const uint RIGHT_##number = 1;
+DECLARE_STEP(0)
+DECLARE_STEP(1)
+DECLARE_STEP(2)
+DECLARE_STEP(3)
+DECLARE_STEP(4)
+DECLARE_STEP(5)
+#ifdef LENGTH_LONG
+DECLARE_STEP(6)
+DECLARE_STEP(7)
+DECLARE_STEP(8)
+DECLARE_STEP(9)
+DECLARE_STEP(10)
+DECLARE_STEP(11)
+DECLARE_STEP(12)
+DECLARE_STEP(13)
+DECLARE_STEP(14)
+DECLARE_STEP(15)
+#endif
+
+READS(0, In0, in0)
+READS(1, In1, in1)
+READS(2, In2, in2)
+READS(3, In3, in3)
+READS(4, In4, in4)
+READ_VIEW(5, Numbers, numbers, float)
+WRITES(6, Out0, out0)
+WRITES(7, Out1, out1)
+
+layout(push_constant) uniform Push {
+    uint in0_offset;
+    uint in1_offset;
+    uint in2_offset;
+    uint in3_offset;
+    uint in4_offset;
+    uint numbers_offset;
+    uint out0_offset;
+    uint out1_offset;
+    uint count;     // of vec4s
+    uint size_0;
+    uint size_1;
+    uint size_2;
+    uint size_3;
+    uint size_4;
+    uint magic_0;
+    uint magic_1;
+    uint magic_2;
+    uint magic_3;
+    uint magic_4;
+    uint row;        // vec4s of a row, where tensors are COLUMNS,
+    uint magic_row;
+    uint pitch_0;    // and from a row of a source to the next
+    uint pitch_1;
+    uint pitch_2;
+    uint pitch_3;
+    uint pitch_4;
+    uint result_pitch_0;
+    uint result_pitch_1;
+};
+
+ROUNDS(out0)
+
+#include "include/strided_view.glsl"
+#include "include/elementwise.glsl"
+
+#define LOAD_SOURCE(number)                                                                                        \
+    if (SOURCE_##number == EACH_ONE) values[1 + number] = LOAD4(in##number, vec4_within(i, pitch_##number));      \
+    if (SOURCE_##number == SINGLE) values[1 + number] = ACC4(LOAD(in##number, 0));                                 \
+    if (SOURCE_##number == WITHIN)                                                                                 \
+        values[1 + number] =                                                                                       \
+            LOAD4(in##number, i - divide(i, size_##number, magic_##number) * size_##number);                       \
+    if (SOURCE_##number == ACROSS)                                                                                 \
+        values[1 + number] = ACC4(LOAD(in##number, divide(i, size_##number, magic_##number)));
+
+#define LOAD_NUMBER(number)                                                                                        \
+    if (PAST_NUMBERS > FIRST_NUMBER + number) values[FIRST_NUMBER + number] = ACC4(numbers_at(numbers_offset + number));
+
+#define TAKE_STEP(number)                                                                                          \
+    if (STEP_##number != NOTHING)                                                                                  \
+        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);
+
+void main() {
+    uint i = flat_invocation();
+    if (i >= count) return;
+    ACC4 values[FIRST_STEP + STEPS];
+    LOAD_SOURCE(0)
+    LOAD_SOURCE(1)
+    LOAD_SOURCE(2)
+    LOAD_SOURCE(3)
+    LOAD_SOURCE(4)
+    LOAD_NUMBER(0)
+    LOAD_NUMBER(1)
+    LOAD_NUMBER(2)
+    LOAD_NUMBER(3)
+    LOAD_NUMBER(4)
+    LOAD_NUMBER(5)
+    LOAD_NUMBER(6)
+    LOAD_NUMBER(7)
+    TAKE_STEP(0)
+    TAKE_STEP(1)
+    TAKE_STEP(2)
+    TAKE_STEP(3)
+    TAKE_STEP(4)
+    TAKE_STEP(5)
+#ifdef LENGTH_LONG
+    TAKE_STEP(6)
+    TAKE_STEP(7)
+    TAKE_STEP(8)
+    TAKE_STEP(9)
+    TAKE_STEP(10)
+    TAKE_STEP(11)
+    TAKE_STEP(12)
+    TAKE_STEP(13)
+    TAKE_STEP(14)
+    TAKE_STEP(15)
+#endif
+    STORE4(out0, vec4_within(i, result_pitch_0), values[RESULT_0]);
+    if (RESULT_1 != ABSENT) STORE4(out1, vec4_within(i, result_pitch_1), values[RESULT_1]);
+}

@@ -1,0 +1,395 @@
+#version 450
+// GEMMs: CONV_2D, GROUPED_CONV_2D and TRANSPOSE_CONV_2D on NHWC tensors as implicit matrix products, FULLY_CONNECTED
+// and BATCH_MATMUL as convolutions of one tap. A row of the left matrix is the window of one output pixel, gathered
+// from the input while the GEMM runs; a column of the right one is a filter; K runs over the taps and, innermost,
+// over the channels that a filter sees.
+//
+// A GEMM may consist of equal parts (SPLIT), each with filters of its own: the groups of channels of GROUPED_CONV_2D;
+// the batches of BATCH_MATMUL; and the phases of TRANSPOSE_CONV_2D, which are the output pixels that have the same
+// remainders by the strides: the same taps reach them all, every stride-th of the filter's.
+//
+// Weights come packed (lowering/filters.py). For TILE_SUBGROUP and TILE_SHARED in blocks of 32 output channels of a
+// part; in a block, in vec4s of steps of K; in a four, for eight lanes of four output channels each, as bytes four
+// words, a byte for a step; as numbers of 32 bits first the steps 0 and 1 of every lane, then 2 and 3. Tails of
+// channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS take them in order too, as BATCH_MATMUL's
+// right operand lies: output channels innermost, filled up to vec4s; steps of K around them.
+//
+// SUMS_SPLIT has K split (include/gemm/split_k.glsl).
+//
+// A tile is what a workgroup computes and how its invocations share what they load; each has a file of its own in
+// include/gemm/, and all of them multiply by include/gemm/arithmetic.glsl. Which one runs where is chosen by
+// lowering/strategies.py.
+
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef TILE_SUBGROUP
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+#ifdef TILE_QUADS
+#extension GL_KHR_shader_subgroup_quad : require
+#endif
+#ifdef ARITHMETIC_DOT
+#extension GL_EXT_spirv_intrinsics : require
+#endif
+
+#include "include/tensors.glsl"
+#include "include/indexing.glsl"
+
+#if defined(TILE_SUBGROUP) || defined(TILE_SHARED)
+layout(local_size_x_id = 0, local_size_y_id = 1) in;
+#else
+layout(local_size_x_id = 0) in;
+#endif
+// Output pixels per workgroup, of TILE_REGISTER and TILE_QUADS per invocation.
+layout(constant_id = 3) const uint ROWS = 16;
+// Channels that a round takes, a divisor of all: 1, 4 or, where the tile can take more, 8 or 16.
+layout(constant_id = 4) const uint SPAN = 4;
+// A part has a multiple of four output channels.
+layout(constant_id = 5) const bool VECTOR_STORES = true;
+// A window may reach into the padding, or end before it.
+layout(constant_id = 11) const bool PADDED = true;
+// A filter has one tap; and its windows lie side by side, as the output pixels do: CONV_2D with 1 x 1, and matrices.
+layout(constant_id = 14) const bool ONE_TAP = false;
+layout(constant_id = 15) const bool SIDE_BY_SIDE = false;
+// What the GEMM is split by.
+layout(constant_id = 6) const uint SPLIT = 1;
+// Of BATCHES: so many matrices have their rows side by side, in rows of the input, of weights in order, of the output.
+layout(constant_id = 33) const uint SOURCE_PARTS = 1;
+layout(constant_id = 34) const uint WEIGHT_PARTS = 1;
+layout(constant_id = 35) const uint TARGET_PARTS = 1;
+#ifdef DTYPE_Q8
+// Bytes of the input and the output, and of weights in order, are signed. No push constants: there are no more.
+layout(constant_id = 12) const bool SIGNED = false;
+layout(constant_id = 13) const bool WEIGHTS_SIGNED = false;
+const uint sign_mask = SIGNED ? 0x80808080u : 0u;
+const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
+#else
+// Channels that a filter sees where these are fewer than four, so that no more are loaded; else 4.
+layout(constant_id = 13) const uint FEW = 4;
+#endif
+#ifdef DTYPE_F16
+// The input has 32-bit floats, of which what is loaded becomes 16-bit ones within their range; where SPAN is less than 4.
+layout(constant_id = 37) const bool FROM_FLOATS = false;
+#else
+const bool FROM_FLOATS = false;
+#endif
+
+const uint NOTHING = 1;
+const uint CHANNELS = 2;
+const uint PHASES = 3;
+const uint BATCHES = 4;
+
+const uint BLOCK = 32;               // output channels in a block of packed weights
+const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
+
+READS(0, Src, src)
+#ifdef DTYPE_F16
+READ_VIEW(0, Src_Floats, src_floats, float)
+#endif
+#ifdef WEIGHTS_ARE_BYTES
+#define WEIGHTS4 uvec4
+#define WEIGHTS_WORDS 4
+READ_VIEW(1, Weights, weights, uvec4)
+READ_VIEW(1, Weights_Words, weights_words, uint)
+#else
+#define WEIGHTS4 WEIGHT4
+#define WEIGHTS_WORDS WEIGHT_WORDS
+READ_VIEW(1, Weights, weights, WEIGHTS4)
+#endif
+#if FOUR_WORDS < 4 && (defined(DTYPE_Q8) || defined(STORED_ALONE))
+#define HAS_WIDE_VIEW
+const uint WIDE_SPAN = 16 / FOUR_WORDS;
+READ_VIEW(0, Src_Wide, src_wide, uvec4)
+#if WEIGHTS_WORDS == 2
+READ_VIEW(1, Weights_Wide, weights_wide, uvec4)
+#endif
+#endif
+// What is loaded of the input: as it lies in memory, 16-bit elements in words, which take a selection each, not two.
+#define LOADED4 FOUR
+
+layout(push_constant) uniform Push {
+    uint src_offset;
+    uint weights_offset;
+    uint bias_offset;
+    uint dst_offset;
+#ifdef IS_QUANTISED
+    uint multipliers_offset;
+#endif
+#ifdef EPILOGUE_FUSED
+    uint extra_offset;
+#ifndef DTYPE_Q8
+    uint parameters_offset;
+#endif
+#endif
+#ifdef SUMS_SPLIT
+    uint sums_offset;
+    uint counters_offset;
+#endif
+    uint rows;    // output pixels of a part
+    uint out_height;
+    uint out_width;
+    uint out_channels;    // of a part
+    uint height;
+    uint width;
+    uint channels;    // of a pixel of the input, or of the larger one that it is a part of
+    uint depth;       // of them, those that a filter sees
+    uint parts;
+    uint kernel_height;
+    uint kernel_width;
+    uint stride_y;
+    uint stride_x;
+    uint dilation_y;
+    uint dilation_x;
+    int pad_top;
+    int pad_left;
+    uint pitches;
+#ifndef WEIGHTS_ARE_BYTES
+    uint weights_pitch;    // elements of the larger rows that right matrices lie amid, or 0
+#endif
+#ifdef ARITHMETIC_INT8
+    int weight_zero;
+#endif
+    ACC low;
+    ACC high;
+#ifdef ARITHMETIC_HALF
+    float weight_scale;    // what weights come too small by
+#ifdef SUMS_SPLIT
+    float left_scale;    // what sums are left times
+#endif
+#endif
+#ifdef DTYPE_Q8
+    int input_zero;
+    int weight_zero;
+    int output_zero;
+    uint last_word;    // of the input
+#endif
+};
+
+// Fours from a row of weights as they lie to the next; a part has so many of it.
+uint weight_row(uint vec4s) {
+    uint dense = (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * vec4s;
+#ifdef WEIGHTS_ARE_BYTES
+    return dense;
+#else
+    return weights_pitch == 0u ? dense : weights_pitch / 4u;
+#endif
+}
+
+#define PIXEL_PARTS (SPLIT == CHANNELS ? parts : TARGET_PARTS)
+#define PARTS_ALIKE (SPLIT != CHANNELS)
+
+#include "include/filter_output.glsl"
+
+#ifdef SUMS_SPLIT
+#if defined(IS_QUANTISED) && defined(EPILOGUE_FUSED)
+#define SUMS_BINDING 6
+#define COUNTERS_BINDING 7
+#elif defined(IS_QUANTISED)
+#define SUMS_BINDING 5
+#define COUNTERS_BINDING 6
+#elif defined(EPILOGUE_FUSED)
+#define SUMS_BINDING 6
+#define COUNTERS_BINDING 7
+#else
+#define SUMS_BINDING 4
+#define COUNTERS_BINDING 5
+#endif
+// What a K slice leaves of a vector of sums.
+#if defined(ARITHMETIC_HALF)
+#define LEFT uvec2
+#define LEFT_WORDS 2
+#elif defined(DTYPE_Q16)
+#define LEFT TOTAL
+#define LEFT_WORDS 8
+#else
+#define LEFT TOTAL
+#define LEFT_WORDS 4
+#endif
+layout(set = 0, binding = SUMS_BINDING) coherent buffer Sums { LEFT left_sums[]; };
+layout(set = 0, binding = COUNTERS_BINDING) coherent buffer Counters { uint counters[]; };    // zero
+#endif
+
+#ifdef WEIGHTS_ARE_BYTES
+const uint WEIGHT_VALUES = 4;    // in a word
+#else
+const uint WEIGHT_VALUES = 4 / WEIGHTS_WORDS;
+#endif
+
+struct Part {
+    uint number;
+    uint filters;    // the number of the part that has the same filters as this one
+    uint source;     // index in src of the part's first value
+    ivec2 origin;    // where in the input the window of the part's first output pixel begins; it may lie in the padding
+    uvec2 size;      // output pixels
+    uvec2 phase;     // of these the first in the output
+    ivec2 step;      // in the input, from a tap to the next
+    uvec2 taps;      // of a filter
+    uvec2 first;     // of these the first in the filter, of which every stride-th counts
+};
+
+Part part_of(uint number) {
+    uint source = src_offset * (FROM_FLOATS ? 1u : WORD_VALUES);
+    if (SPLIT == CHANNELS) source += number * depth;
+    if (SPLIT == BATCHES) source += number / SOURCE_PARTS * height * width * channels + number % SOURCE_PARTS * depth;
+    uvec2 taps = uvec2(kernel_height, kernel_width), size = uvec2(out_height, out_width);
+    if (SPLIT != PHASES)
+        return Part(number, number, source, -ivec2(pad_top, pad_left), size, uvec2(0u),
+                    ivec2(dilation_y, dilation_x), taps, uvec2(0u));
+    // Tap t of the filter takes element i of the input to element i * stride + t - pad of the output.
+    uvec2 stride = uvec2(stride_y, stride_x);
+    uint across = min(stride_x, out_width);
+    uvec2 phase = uvec2(number / across, number % across);
+    uvec2 reached = phase + uvec2(pad_top, pad_left);
+    uvec2 first = reached % stride;
+    taps = (max(taps, first) - first + stride - 1u) / stride;
+    return Part(number, 0u, source, ivec2(reached / stride), (size + stride - 1u) / stride, phase, ivec2(-1),
+                taps, first);
+}
+
+// Where the window of an output pixel begins in the input; y and x may lie in the padding.
+struct Window {
+    uint start;    // index in src, as if the padding lay there as well
+    int y;         // of what no window can reach where there is no such pixel
+    int x;
+    uint pixel;    // index in dst, NO_PIXEL where there is no such pixel
+};
+
+const int UNREACHED = -0x40000000;    // far above all images
+
+// The index in dst of the first pixel that a part is in, and which of the parts of a pixel it is.
+uint first_pixel(Part part) { return SPLIT == BATCHES ? part.number / TARGET_PARTS * rows : 0u; }
+uint place_in_pixel(Part part) {
+    return SPLIT == CHANNELS ? part.number : SPLIT == BATCHES ? part.number % TARGET_PARTS : 0u;
+}
+
+Window window_of(Part part, uint row) {
+    bool exists = row < rows;
+    if (SIDE_BY_SIDE) {
+        uint source = part.source + min(row, rows - 1u) * channels;
+        return Window(source, 0, 0, mix(NO_PIXEL, first_pixel(part) + row, exists));
+    }
+    uvec4 at = nhwc_coordinates(PADDED ? row : min(row, rows - 1u), part.size.x, part.size.y, 1u);
+    uint pixel = first_pixel(part) + row;
+    ivec2 start = part.origin;
+    if (SPLIT == PHASES) {
+        uvec2 target = part.phase + at.yz * uvec2(stride_y, stride_x);
+        exists = all(bvec3(exists, target.x < out_height, target.y < out_width));
+        pixel = (at.x * out_height + target.x) * out_width + target.y;
+        start += ivec2(at.yz);
+    } else {
+        start += ivec2(at.yz * uvec2(stride_y, stride_x));
+    }
+    uint first = part.source + ((at.x * height + uint(start.x)) * width + uint(start.y)) * channels;
+    return Window(first, PADDED && !exists ? UNREACHED : start.x, start.y, mix(NO_PIXEL, pixel, exists));
+}
+
+// The index in src of the first channel of a part's tap, or OUTSIDE.
+uint tap_address(Part part, Window window, uint down, uint right) {
+    if (SIDE_BY_SIDE) return window.start;
+    uvec2 step = uvec2(part.step) * uvec2(down, right);
+    uint address = window.start + (step.x * width + step.y) * channels;    // wraps where a step is negative
+    if (!PADDED) return address;
+    bool inside = all(lessThan(uvec2(window.y, window.x) + step, uvec2(height, width)));
+    return mix(OUTSIDE, address, inside);
+}
+
+// The number of a part's tap in the filter.
+uint tap_number(Part part, uint down, uint right) {
+    if (SPLIT != PHASES) return down * kernel_width + right;
+    return (part.first.x + down * stride_y) * kernel_width + part.first.y + right * stride_x;
+}
+
+// What stands for four values outside.
+LOADED4 padding() {
+#ifdef DTYPE_Q8
+    return (uint(input_zero) * 0x01010101u) ^ sign_mask;
+#else
+    return LOADED4(0);
+#endif
+}
+
+// One of two, without a branch.
+LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
+#ifdef DTYPE_Q8
+    return mix(otherwise, loaded, condition);
+#else
+    [[unroll]] for (uint i = 0; i < loaded.length(); i++) loaded[i] = mix(otherwise[i], loaded[i], condition);
+    return loaded;
+#endif
+}
+
+// Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address; anything where it is OUTSIDE.
+// `next`, which costs nothing, is a constant below SPAN, or 0.
+LOADED4 load_anything(uint address, uint c, uint next) {
+    uint at = PADDED ? mix(address + c, 0u, address == OUTSIDE) : address + c;
+#ifdef DTYPE_Q8
+    uint loaded = src_at(at >> 2);
+    return SPAN < 4u ? join_words(loaded, src_at(min((at + 3u) >> 2, src_offset + last_word)), at) : loaded;
+#else
+    if (SPAN >= 4u) return src_vec4s_at((at >> 2) + next / 4u);
+    uint left = FEW < 4u ? FEW : depth - c;    // weights are 0 past the last channel, but 0 * inf is not
+#if FOUR_WORDS == 4
+    uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
+    ACC4 values;
+    [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = LOAD_FROM_WITH(src, from[i], 0u);
+    return mix(ACC4(0), values, lessThan(steps, uvec4(left)));
+#else
+#ifdef DTYPE_F16
+    if (FROM_FLOATS) {
+        uvec4 steps = uvec4(0u, 1u, 2u, 3u), from = at + min(steps, uvec4(left - 1u));
+        vec4 values;
+        [[unroll]] for (uint i = 0; i < 4u; i++) values[i] = src_floats_at(from[i]);
+        return HIDDEN(pack_halves(mix(vec4(0.0), within_halves(values), lessThan(steps, uvec4(left)))));
+    }
+#endif
+    uint last = (at + min(left, 4u) - 1u) >> 1;
+    uint words[3];
+    [[unroll]] for (uint i = 0; i < 3u; i++) words[i] = FEW < 4u && i == 2u ? 0u : src_at(min((at >> 1) + i, last));
+    uvec2 even = uvec2(words[0], words[1]);
+    uvec2 bits = mix(even, even >> 16 | uvec2(words[1], words[2]) << 16, bvec2((at & 1u) != 0u));
+    return bits & uvec2(left == 1u ? 0xffffu : ~0u, left >= 4u ? ~0u : left == 3u ? 0xffffu : 0u);
+#endif
+#endif
+}
+
+// The same, with the padding for what is outside.
+LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
+    LOADED4 loaded = load_anything(address, c, next);
+    return PADDED ? where(address != OUTSIDE, loaded, outside) : loaded;
+}
+
+// Where a workgroup stands: in a part, and in it at a row and at a block of so many output channels.
+struct Place {
+    uint tile;
+    uint k_slice;    // of K
+    uint part;    // as many as there are, or more, past the last
+    uint row;
+    uint block;
+};
+
+const uint MANY_WEIGHTS = 1u << 20;    // what a cache may not keep
+
+// Of a workgroup that computes so many output channels of so many pixels. They go through all blocks of channels for each
+// tile of pixels: so lines of the output are written together, and weights come from a cache again and again. Where these
+// are many, and more than the input, it is the other way round.
+Place place_of_group(uint channels, uint pixels, uint split_k) {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / split_k;
+    uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
+    bool input_once = kernel_height * kernel_width * depth * out_channels <= max(rows * depth, MANY_WEIGHTS);
+    uint outside = mix(blocks, tiles, input_once), inside = mix(tiles, blocks, input_once);
+    uint line = tile / inside, part = SPLIT == NOTHING ? uint(line >= outside) : line / outside;
+    uvec2 at = uvec2(line - part * outside, tile - line * inside);
+    at = mix(at.yx, at, bvec2(input_once));
+    return Place(tile, group - tile * split_k, part, at.x * pixels, at.y);
+}
+
+// The block of packed weights that is a part's first.
+uint first_block(Part part) { return part.filters * divide_up(out_channels, BLOCK); }
+
+#if defined(TILE_SUBGROUP)
+#include "include/gemm/subgroup.glsl"
+#elif defined(TILE_SHARED)
+#include "include/gemm/shared.glsl"
+#else
+#include "include/gemm/register.glsl"
+#endif

@@ -1,0 +1,135 @@
+// What follows a GEMM, of the variants EPILOGUE_FUSED: elementwise operations on its results, before they are stored
+// (lowering/epilogue.py). They may take one more tensor: as many elements as there are results, one for each channel,
+// or but one. To be included after tensors.glsl and the push constants (`extra_offset`, `parameters_offset`,
+// `out_channels`).
+//
+// Floats go through up to four operations of elementwise.glsl on values that are numbered from 1: the GEMM's result,
+// the other tensor, four numbers, and the operations' results. Bytes are combined with the other tensor's, as
+// binary.comp does it, and then looked up in a table; either may be missing.
+
+#ifndef NNVK_EPILOGUE_GLSL
+#define NNVK_EPILOGUE_GLSL
+
+const uint NO_STEP = 100;
+const uint OF_EACH = 2;      // the other tensor is read one for one
+const uint OF_ALL = 3;       // it has one element
+const uint OF_CHANNELS = 4;  // it has one for each channel
+
+layout(constant_id = 20) const uint EXTRA = OF_EACH;
+
+#ifdef IS_QUANTISED
+
+layout(constant_id = 21) const uint COMBINE = NO_STEP;
+layout(constant_id = 22) const bool LOOK_UP = false;
+// Numbers and multipliers on the way of COMBINE are such as `multiply_small` takes.
+layout(constant_id = 23) const bool SMALL_COMBINE = false;
+const uint SUM = 1, PRODUCT = 3;
+const uint TABLE = 16;    // words before it
+const uint END_WORDS = LOOK_UP ? TABLE + 64u : TABLE;    // before the multipliers
+
+READS(5, Extra, extra)
+
+struct Epilogue {
+    ivec4 own;       // zero point, mantissa, shift, sign of the product's results
+    ivec4 other;     // of the other tensor
+    ivec4 result;    // zero point, mantissa, shift
+    ivec4 limits;
+    ivec4 extra;     // what is the same for all pixels
+};
+
+// Of the channels from `first` on; there is a multiple of four.
+Epilogue epilogue_of(uint first, uint last) {
+    uint at = multipliers_offset / 4u;
+    Epilogue end = Epilogue(multipliers_at(at), multipliers_at(at + 1u), multipliers_at(at + 2u), multipliers_at(at + 3u), ivec4(0));
+    if (COMBINE != NO_STEP) {
+        if (EXTRA == OF_ALL) end.extra = ivec4(LOAD(extra, 0u));
+        if (EXTRA == OF_CHANNELS) end.extra = LOAD4(extra, first >> 2);
+    }
+    return end;
+}
+
+ivec4 rescaled(ivec4 x, ivec4 by) {
+    if (SMALL_COMBINE) return multiply_small(x, small_multiplier(by.yyyy, by.zzzz), false);
+    return multiply_by_quantized_multiplier(x, by.y, by.z);
+}
+
+int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
+
+// Of four results of which the elements of the other tensor, where it is read one for one, are these.
+ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
+    if (COMBINE != NO_STEP) {
+        other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;
+        x -= end.own.x;
+        if (COMBINE == PRODUCT) {
+            x = rescaled(x * other, end.result);
+        } else {
+            // Both go to a common scale first, at most as large as they are.
+            ivec4 left = rescaled(x << 20, end.own) * end.own.w, right = rescaled(other << 20, end.other) * end.other.w;
+            x = rescaled(left + right, end.result);
+        }
+        x = activate(x + end.result.x, end.limits.x, end.limits.y);
+    }
+    if (LOOK_UP) {
+        int flip = int(sign_mask & 0xffu);    // tables are of bytes as they lie in memory
+        x ^= flip;
+        x = ivec4(looked_up(x.x), looked_up(x.y), looked_up(x.z), looked_up(x.w)) ^ flip;
+    }
+    return x;
+}
+
+#else
+
+#include "elementwise.glsl"
+
+const uint FIRST_NUMBER = 3, FIRST_STEP = 7;
+
+#define DECLARE_STEP(number)                                                         \
+    layout(constant_id = 21 + 3 * number) const uint STEP_##number = NO_STEP;        \
+    layout(constant_id = 22 + 3 * number) const uint LEFT_##number = 1;              \
+    layout(constant_id = 23 + 3 * number) const uint RIGHT_##number = 1;
+DECLARE_STEP(0)
+DECLARE_STEP(1)
+DECLARE_STEP(2)
+DECLARE_STEP(3)
+
+READS(4, Extra, extra)
+READ_VIEW(5, Parameters, parameters, vec4)
+
+struct Epilogue {
+    vec4 numbers;
+    vec4 extra;    // what is the same for all pixels
+};
+
+// Of the channels from `first` on, of which `last` is the last one that there is.
+Epilogue epilogue_of(uint first, uint last) {
+    Epilogue end = Epilogue(parameters_at(parameters_offset / 4u), vec4(0));
+    if (EXTRA == OF_ALL) end.extra = vec4(LOAD(extra, 0u));
+    if (EXTRA == OF_CHANNELS) end.extra = GATHER4(extra, min(first + uvec4(0u, 1u, 2u, 3u), uvec4(last)));
+    return end;
+}
+
+#define TAKE_STEP(number)                                                                                        \
+    if (STEP_##number != NO_STEP)                                                                                \
+        values[FIRST_STEP + number] = APPLY(STEP_##number, values[LEFT_##number], values[RIGHT_##number]);       \
+    else                                                                                                         \
+        values[FIRST_STEP + number] = values[FIRST_STEP + number - 1];
+
+// Of four results of which the elements of the other tensor, where it is read one for one, are these.
+vec4 with_epilogue(Epilogue end, vec4 x, vec4 other) {
+    vec4 values[FIRST_STEP + 4];
+    values[1] = x;
+    values[2] = EXTRA == OF_EACH ? other : end.extra;
+    values[3] = end.numbers.xxxx;
+    values[4] = end.numbers.yyyy;
+    values[5] = end.numbers.zzzz;
+    values[6] = end.numbers.wwww;
+    TAKE_STEP(0)
+    TAKE_STEP(1)
+    TAKE_STEP(2)
+    TAKE_STEP(3)
+    return values[FIRST_STEP + 3];
+}
+
+#endif
+
+#endif

@@ -1,0 +1,200 @@
+// TILE_REGISTER and TILE_QUADS: an invocation computes ROWS pixels of VEC4S vec4s of output channels in registers,
+// without shared memory and barriers. ACROSS neighbours take neighbouring channels, the next ones the same of
+// neighbouring pixels.
+//
+// TILE_QUADS has each invocation of a quad load the input of a pixel of its own, and passes it round the quad by swaps:
+// the sum number j of a lane belongs to the pixel of lane ^ j. So ACROSS is a multiple of four.
+
+#ifndef NNVK_GEMM_REGISTER_GLSL
+#define NNVK_GEMM_REGISTER_GLSL
+
+#include "arithmetic.glsl"
+
+layout(constant_id = 7) const uint VEC4S = 1;
+// Weights are in packed blocks, not in order.
+layout(constant_id = 8) const bool PACKED = true;
+// Neighbouring invocations that take neighbouring channels. Workgroups are lines, because llvmpipe makes its vectors of
+// neighbours along x alone.
+layout(constant_id = 9) const uint ACROSS = 8;
+
+#ifdef TILE_QUADS
+const uint SHARE = 4;
+#define SWAPPED(value, j) \
+    ((j) == 0u ? (value) : (j) == 1u ? subgroupQuadSwapHorizontal(value) \
+     : (j) == 2u ? subgroupQuadSwapVertical(value) : subgroupQuadSwapDiagonal(value))
+#else
+const uint SHARE = 1;
+#define SWAPPED(value, j) (value)
+#endif
+const uint MAX_ROWS = 16;
+const uint MAX_VEC4S = 2;
+const uint SUMS = ROWS * VEC4S, MAX_SUMS = MAX_ROWS * MAX_VEC4S;
+const uint LOADS = ROWS / SHARE;
+const uint EXACT_ROUNDS = EXACT_VEC4S / ROUND_VEC4S;
+
+#include "split_k.glsl"
+
+// Where the weights of one four of output channels lie, as index of a step of K in `weights`; in order of bytes, in
+// `weights_words`.
+struct Columns {
+    uint first;
+    uint step;    // from a four of K to the next
+};
+
+Columns columns_of(Part part, uint four, uint vec4s) {
+    if (PACKED) {
+        uint lane = four % (BLOCK / 4u), block = first_block(part) + four / (BLOCK / 4u);
+        uint size = divide_up(depth, 4u) * kernel_height * kernel_width;
+#ifdef WEIGHTS_ARE_BYTES
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * 8u + lane, 8u);
+#else
+        return Columns(weights_offset / WEIGHTS_WORDS + block * size * 32u + lane * 2u, 32u);
+#endif
+    }
+    uint first = weights_offset * WEIGHT_VALUES / 4u + four;
+    if (SPLIT == CHANNELS) first += part.number * vec4s;
+    if (SPLIT == BATCHES)
+        first += part.number / WEIGHT_PARTS * depth * weight_row(vec4s) + part.number % WEIGHT_PARTS * vec4s;
+    return Columns(first, weight_row(vec4s) * 4u);
+}
+
+// Where a tap's weights begin.
+uint tap_weights(Columns columns, uint tap) {
+    return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.step : tap * depth * (columns.step / 4u));
+}
+
+// Of four steps of K; past the last of `depth` they are nothing.
+Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
+#ifdef WEIGHTS_ARE_BYTES
+    if (PACKED) return weights_of(weights_at(at), zeros);
+#else
+    if (PACKED) return Weights4(INPUT4[](WEIGHTS_OF(weights_at(at)), WEIGHTS_OF(weights_at(at + 1u)),
+                                         WEIGHTS_OF(weights_at(at + 16u)), WEIGHTS_OF(weights_at(at + 17u))));
+#endif
+    Weights4 loaded;
+#if !defined(ARITHMETIC_DOT) && !defined(ARITHMETIC_INT8)    // these are always packed
+    [[unroll]] for (uint k = 0; k < 4u; k++) {
+        bool inside = any(bvec2(SPAN != 1u, c + k < depth));
+        uint from = mix(columns.first, at + k * (columns.step / 4u), inside);
+#if defined(BYTES_AS_FLOATS)
+        vec4 step = vec4(unpack_bytes(weights_words_at(from), weight_sign_mask)) - zeros.weights;
+        loaded.steps[k] = mix(vec4(0.0), step, bvec4(inside));
+#elif defined(DTYPE_Q16)
+        loaded.steps[k] = mix(STEP4(0), STEP4(unpack_signed_bytes(weights_words_at(from))), bvec4(inside));
+#else
+        loaded.steps[k] = mix(INPUT4(0), WEIGHTS_OF(weights_at(from)), bvec4(inside));
+#endif
+    }
+#endif
+    return loaded;
+}
+
+void main() {
+    const uint DOWN = gl_WorkGroupSize.x / ACROSS;
+    uint column = gl_LocalInvocationID.x % ACROSS, lane = column % SHARE;
+    Place place = place_of_group(ACROSS * VEC4S * 4u, DOWN * ROWS, SPLIT_K);
+    uint row = place.row + gl_LocalInvocationID.x / ACROSS * SHARE;
+    uint four = (place.block * ACROSS + column) * VEC4S;
+    uint vec4s = divide_up(out_channels, 4u);
+    // A quad stays as long as one of its invocations has something to do: it loads for the others.
+    if (any(bvec3(place.part >= parts, row >= rows, four - lane * VEC4S >= vec4s))) return;
+    Part part = part_of(place.part);
+    Zeros zeros = zeros_of(PACKED);
+
+    Window windows[MAX_ROWS];
+    uint input_counts[MAX_ROWS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        windows[i] = window_of(part, row + i * DOWN * SHARE + lane);
+        input_counts[i] = 0u;
+    }
+    Output targets[MAX_VEC4S];
+    Columns columns[MAX_VEC4S];
+    uvec4 weight_counts[MAX_VEC4S];
+    Sum sums[MAX_SUMS];
+    [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+#ifndef SUMS_SPLIT
+        targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+#endif
+        columns[f] = columns_of(part, min(four + f, vec4s - 1u), vec4s);
+        weight_counts[f] = uvec4(0u);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(start_of(targets[f]));
+    }
+
+    // One loop over taps and channels: sums are carried from round to round once, not once a loop.
+    uint quads = divide_up(depth, 4u), rounds = quads / ROUND_VEC4S;
+    Stretch own = stretch_of(place.k_slice, part.taps.x * part.taps.y * rounds, 1u);
+    uint tap = own.first / rounds, c = own.first - tap * rounds;
+    uint ky = tap / max(part.taps.y, 1u), kx = tap - ky * part.taps.y;    // a phase may have no taps
+    uint addresses[MAX_ROWS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
+    uint at[MAX_VEC4S];
+    [[unroll]] for (uint f = 0; f < VEC4S; f++)
+        at[f] = tap_weights(columns[f], tap_number(part, ky, kx)) + c * ROUND_VEC4S * columns[f].step;
+    for (uint done = own.first; done < own.end; done += EXACT_ROUNDS) {
+        uint end = min(own.end - done, EXACT_ROUNDS);
+        for (uint k = 0; k < end; k++) {
+            if (!ONE_TAP && c == rounds) {
+                c = 0u;
+                kx++;
+                if (kx == part.taps.y) {
+                    kx = 0u;
+                    ky++;
+                }
+                [[unroll]] for (uint i = 0; i < LOADS; i++) addresses[i] = tap_address(part, windows[i], ky, kx);
+                if (SPLIT == PHASES || !PACKED) {    // else one tap follows the other
+                    uint number = tap_number(part, ky, kx);
+                    [[unroll]] for (uint f = 0; f < VEC4S; f++) at[f] = tap_weights(columns[f], number);
+                }
+            }
+            uint channel = c * ROUND_VEC4S * 4u;
+            Weights4 weight[MAX_ROUND_VEC4S][MAX_VEC4S];
+            [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
+                [[unroll]] for (uint f = 0; f < VEC4S; f++) {
+                    weight[w][f] = load_weights(at[f], columns[f], channel + w * 4u, zeros);
+                    at[f] += columns[f].step;
+                    weight_counts[f] = count_weights(weight_counts[f], weight[w][f]);
+                }
+            }
+            [[unroll]] for (uint i = 0; i < LOADS; i++) {
+                INPUT4 inputs[MAX_ROUND_VEC4S];
+                load_vec4s(addresses[i], channel, zeros, inputs);
+                [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) input_counts[i] = count_inputs(input_counts[i], inputs[w]);
+                [[unroll]] for (uint j = 0; j < SHARE; j++) {
+                    [[unroll]] for (uint w = 0; w < ROUND_VEC4S; w++) {
+                        INPUT4 values = SWAPPED(inputs[w], j);
+                        [[unroll]] for (uint f = 0; f < VEC4S; f++)
+                            add_products(sums[(i * SHARE + j) * VEC4S + f], values, weight[w][f]);
+                    }
+                }
+            }
+            if (EACH_ROUND_CARRIES) {
+                [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
+            }
+            c++;
+        }
+        [[unroll]] for (uint n = 0; n < SUMS; n++) carry(sums[n]);
+    }
+    ACC4 due[MAX_VEC4S];
+    [[unroll]] for (uint f = 0; f < VEC4S; f++) due[f] = due_to_weights(weight_counts[f], (own.end - own.first) * ROUND_VEC4S);
+    uint pixels[MAX_ROWS];
+    TOTAL whole[MAX_SUMS];
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        [[unroll]] for (uint j = 0; j < SHARE; j++) {
+            uint r = i * SHARE + j;
+            pixels[r] = SWAPPED(windows[i].pixel, j);
+            uint count = COUNTS ? SWAPPED(input_counts[i], j) : 0u;
+            [[unroll]] for (uint f = 0; f < VEC4S; f++) whole[r * VEC4S + f] = total(sums[r * VEC4S + f], count, due[f]);
+        }
+    }
+#ifdef SUMS_SPLIT
+    leave(place, whole);
+    if (!comes_last(place)) return;
+    [[unroll]] for (uint f = 0; f < VEC4S; f++) targets[f] = output_of(place_in_pixel(part), (four + f) * 4u);
+    add_up(place, targets, whole);
+#endif
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        [[unroll]] for (uint f = 0; f < VEC4S; f++) store_output(pixels[r], targets[f], whole[r * VEC4S + f]);
+    }
+}
+
+#endif

@@ -1,0 +1,94 @@
+// SUMS_SPLIT: several workgroups compute one tile, a slice of K each, so that a device with many units has something
+// to do where there are few tiles. Each leaves what it has; the one that comes last, which an invocation finds out for
+// itself, adds up in the order of the K slices, whoever is last: the same numbers every time. To be included after
+// VEC4S, and SUMS, the vectors of sums of an invocation, and what they are at most.
+
+#ifndef NNVK_GEMM_SPLIT_K_GLSL
+#define NNVK_GEMM_SPLIT_K_GLSL
+
+#ifdef SUMS_SPLIT
+layout(constant_id = 10) const uint SPLIT_K = 2;
+#else
+const uint SPLIT_K = 1;
+#endif
+
+// The vec4s of K that a K slice takes.
+struct Stretch {
+    uint first;
+    uint end;
+};
+
+// Of so many, of which a tile takes `together` at once.
+Stretch stretch_of(uint k_slice, uint steps, uint together) {
+#ifdef SUMS_SPLIT
+    uint each = divide_up(divide_up(steps, together), SPLIT_K) * together;
+    return Stretch(min(k_slice * each, steps), min((k_slice + 1u) * each, steps));
+#else
+    return Stretch(0u, steps);
+#endif
+}
+
+// Where sums begin; those of K slices with nothing, because the bias counts once.
+ACC4 start_of(Output target) {
+#ifdef SUMS_SPLIT
+    return ACC4(0);
+#else
+    return target.bias;
+#endif
+}
+
+#ifdef SUMS_SPLIT
+const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
+
+#ifdef ARITHMETIC_HALF
+// Sums are left as 16-bit floats, as factors and results are, and too small to overflow.
+#define LEFT_OF(sum) pack_halves((sum) * left_scale)
+#define with_left(sum, left) (unpack_halves(left) * (1.0 / left_scale) + (sum))
+#else
+#define LEFT_OF(sum) (sum)
+#define with_left(sum, left) with_total(sum, left)
+#endif
+
+// Neighbouring invocations write neighbouring vectors.
+uint place_of_sum(uint tile, uint k_slice, uint number) {
+    return sums_offset / LEFT_WORDS + ((tile * SPLIT_K + k_slice) * SUMS + number) * INVOCATIONS + gl_LocalInvocationIndex;
+}
+
+void leave(Place place, TOTAL sums[MAX_SUMS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) left_sums[place_of_sum(place.tile, place.k_slice, n)] = LEFT_OF(sums[n]);
+}
+
+// Whether all K slices have left their sums. The counters are zero again afterwards.
+bool comes_last(Place place) {
+    uint at = counters_offset + place.tile * INVOCATIONS + gl_LocalInvocationIndex;
+    memoryBarrierBuffer();
+    bool last = atomicAdd(counters[at], 1u) == SPLIT_K - 1u;
+    memoryBarrierBuffer();
+    if (last) counters[at] = 0u;
+    return last;
+}
+
+// Pieces whose sums an invocation loads together, so that it waits for them once.
+const uint PIECES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_PIECES_TOGETHER = 16;
+
+// Adds what so many K slices have left, from one on.
+void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS]) {
+    LEFT left[MAX_PIECES_TOGETHER][MAX_SUMS];
+    [[unroll]] for (uint p = 0; p < count; p++) {
+        [[unroll]] for (uint n = 0; n < SUMS; n++) left[p][n] = left_sums[place_of_sum(place.tile, first + p, n)];
+    }
+    [[unroll]] for (uint p = 0; p < count; p++) {
+        [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = with_left(sums[n], left[p][n]);
+    }
+}
+
+// All that the K slices have left, and the bias.
+void add_up(Place place, Output targets[MAX_VEC4S], out TOTAL sums[MAX_SUMS]) {
+    [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = TOTAL_FROM(targets[n % VEC4S].bias);
+    const uint whole = SPLIT_K / PIECES_TOGETHER * PIECES_TOGETHER;
+    for (uint p = 0; p < whole; p += PIECES_TOGETHER) add_pieces(place, p, PIECES_TOGETHER, sums);
+    add_pieces(place, whole, SPLIT_K - whole, sums);
+}
+#endif
+
+#endif

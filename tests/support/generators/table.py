@@ -1,0 +1,42 @@
+"""The table of generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from generators.draw import Case, Draw
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.extension import ExtendedOperationCode, KnownCode
+
+CaseGenerator = Callable[[Draw, KnownCode, OperandCode], Case]
+"""Draws a valid case of an operation with a leading type."""
+
+_generators: dict[KnownCode, CaseGenerator] = {}
+_widened: dict[KnownCode, CaseGenerator] = {}
+"""Of the extension's operations that are NNAPI's on 16-bit steps, where they have none of their own."""
+
+
+def generator(*codes: KnownCode) -> Callable[[CaseGenerator], CaseGenerator]:
+    """Register the generator of operations."""
+
+    def register(function: CaseGenerator) -> CaseGenerator:
+        for code in codes:
+            if code in _generators:
+                raise ValueError(f"{code.name} has two generators")
+            _generators[code] = function
+            if isinstance(code, OperationCode) and code.name in ExtendedOperationCode.__members__:
+                _widened[ExtendedOperationCode[code.name]] = _wide(function, code)
+        return function
+
+    return register
+
+
+def _wide(function: CaseGenerator, standard: OperationCode) -> CaseGenerator:
+    """The generator of the extension's operation of the same name."""
+    return lambda d, code, leading: replace(function(d, standard, leading), code=code)
+
+
+def generators() -> Mapping[KnownCode, CaseGenerator]:
+    """All generators."""
+    return {**_widened, **_generators}
