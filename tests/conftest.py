@@ -27,11 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is kept between processes goes to a folder of this run, in processes that tests start too."""
+    """Files that outlive processes go to a folder of this run, and passes are checked, in processes of tests too."""
     folder = TemporaryDirectory(prefix="nnvk-tests-")
     config.add_cleanup(folder.cleanup)
     os.environ["NNVK_CACHE_DIR"] = folder.name
-    replaced = override(cache_dir=folder.name)
+    os.environ["NNVK_VERIFY_GRAPH"] = "1"
+    replaced = override(cache_dir=folder.name, verify_graph=1)
     replaced.__enter__()
     config.add_cleanup(lambda: replaced.__exit__(None, None, None))
 

@@ -18,7 +18,8 @@ from nnvk.demo.classify import classify
 from nnvk.demo.run import LEAST_ACCURACY, accuracy
 from nnvk.driver.process import RemoteDevice
 from nnvk.driver.vulkan import VulkanDevice, find_devices
-from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
+from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.assumptions import assumptions
 from nnvk.driver.vulkan.running.assumptions import difference as assumption_difference
 from nnvk.driver.vulkan.shaders.assumptions import assumption

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,22 @@ class Call:
         """Everything that has a name, inputs first: tensors, lists of them, numbers, None."""
         return self._values.values()
 
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names and values, inputs first."""
+        return self._values.items()
+
+    def every_tensor(self) -> Iterator[Tensor]:
+        """All tensors, inputs first."""
+        for value in self._values.values():
+            for item in value if isinstance(value, list) else (value,):
+                if isinstance(item, Tensor):
+                    yield item
+
+    def known(self, name: str) -> Any:
+        """The value of this name; None if it is known only when the model runs."""
+        value = self._values[name]
+        return None if isinstance(value, Unknown) else value
+
     @property
     def output(self) -> Tensor:
         """The first (mostly the only) output."""
@@ -185,6 +201,13 @@ class Call:
         call = Call(self.code, values, [other(tensor) for tensor in self.outputs], self.relaxed, tensors)
         call.unknown = self.unknown
         return call
+
+    def replaced(self, without: Sequence[str] = (), **values: Any) -> Call:
+        """The same call with other inputs under these names, and without the inputs of those in ``without``."""
+        kept = {name: value for name, value in self._values.items() if name not in without}
+        instead = {id(kept[name]): value for name, value in values.items() if isinstance(kept.get(name), Tensor)}
+        tensors = [(param, instead.get(id(tensor), tensor)) for param, tensor in self.tensors]
+        return Call(self.code, {**kept, **values}, self.outputs, self.relaxed, tensors)
 
     def has(self, name: str) -> bool:
         """Whether the chosen signature has this parameter."""

@@ -83,7 +83,7 @@ _GROUPED = tuple(
 
 define(
     OperationCode.CONV_2D,
-    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION),
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION, window=conv_axes),
     types={**FLOATS, **QUANT8},
     signatures=filter_signatures(),
     infer=_infer,
@@ -93,7 +93,7 @@ define(
 )
 define(
     OperationCode.GROUPED_CONV_2D,
-    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION),
+    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=CONVOLUTION, window=conv_axes),
     types={F32: 3, F16: 3, Q8: 3, Q8S: 4},
     signatures=_GROUPED,
     infer=_infer,

@@ -85,7 +85,9 @@ def _reference(call: Call) -> np.ndarray:
 
 define(
     OperationCode.DEPTHWISE_CONV_2D,
-    traits=Traits(foldable=False, fp16=Fp16.STARTS, gemm=replace(CONVOLUTION, summed=slice(1, 3))),
+    traits=Traits(
+        foldable=False, fp16=Fp16.STARTS, gemm=replace(CONVOLUTION, summed=slice(1, 3)), window=depthwise_axes
+    ),
     types={**FLOATS, **QUANT8},
     signatures=filter_signatures(i32("depth_multiplier")),
     infer=_infer,

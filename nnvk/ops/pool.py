@@ -99,7 +99,7 @@ for _code, _types, _fp16, _reference in (
 ):
     define(
         _code,
-        traits=Traits(foldable=False, fp16=_fp16),
+        traits=Traits(foldable=False, fp16=_fp16, window=pool_axes),
         types=_types,
         signatures=SIGNATURES,
         infer=_infer,

@@ -5,9 +5,12 @@ They hold on every device. A trait that an operation does not have is None, or n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum, auto
 
+from nnvk.ops.call import Call
+from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode
 
 
@@ -114,5 +117,10 @@ class Traits:
     fp16: Fp16
     elementwise: Elementwise | None = None
     gemm: Gemm | None = None
+    window: Callable[[Call], tuple[Axis, Axis]] | None = None
+    """The vertical and the horizontal axis along which a window slides over the images of ``input``.
+
+    Padding stands for zeros if the operation is a GEMM. Otherwise padding does not count.
+    """
     view: View | None = None
     effects: Effect = Effect.NONE

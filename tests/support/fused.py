@@ -12,9 +12,10 @@ from guarded import run_plan_guarded
 from random_graph import random_graph
 
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
+from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.running.recording import Recording, upload_constants
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.driver.vulkan.shaders.passes import FUSIONS

@@ -13,9 +13,9 @@ import numpy as np
 
 from nnvk import _native
 from nnvk.driver.vulkan import VulkanDevice
+from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.plan import Address, Plan
-from nnvk.driver.vulkan.planning.planner import NeedsValue
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.shaders.commands import Storage, whole_vec4s
 from nnvk.types.constant import bytes_of

@@ -1,4 +1,4 @@
-"""Constants that are alike are one."""
+"""Equal constants are one."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ import numpy as np
 import pytest
 from builder import Builder
 
-from nnvk.driver.vulkan.planning.constant_deduplication import with_deduplicated_constants
+from nnvk.driver.vulkan.graph.builder import build as graph_of
+from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.types.codes import OperandCode, OperationCode
-from nnvk.types.model import Model
 from nnvk.types.operand import OperandType
 
 F32, U8 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM
 
 
-def adding(*constants: tuple[OperandType, np.ndarray]) -> Model:
-    """A model that adds constants, one after the other, to what it is given."""
+def adding(*constants: tuple[OperandType, np.ndarray]) -> Graph:
+    """The graph of a model that adds constants, one after the other, to its input."""
     build = Builder()
     given = total = build.operand(constants[0][0])
     for type_, value in constants:
         total = build.operation(OperationCode.ADD, [total, build.constant(type_, value)], type_.with_dimensions(()))
-    return build.finish([given], [total]).frozen
+    model = build.finish([given], [total]).frozen
+    graph, _ = graph_of(model, [type_.dimensions for type_ in model.input_types()], {}, lambda _: None)
+    return graph
 
 
-def taken(model: Model) -> list[int]:
-    """Which constants the operations of a model take."""
-    return [operation.inputs[1] for operation in model.operations]
+def deduplicated(graph: Graph) -> Graph:
+    """The graph after the pass, which asks nothing of its surroundings."""
+    after, count = deduplicate_constants(graph, None)  # type: ignore[arg-type]
+    assert (count == 0) == (after is graph)
+    return after
+
+
+def taken(graph: Graph) -> list[int]:
+    """The indices of the constants that the operations read."""
+    return [node.inputs[1].index for node in graph.nodes]
 
 
 def floats(*numbers: float) -> tuple[OperandType, np.ndarray]:
@@ -37,8 +47,8 @@ def test_the_first_stands_for_those_that_are_alike() -> None:
     other = long.copy()
     other[-1] = 0
     many = OperandType(F32, long.shape)
-    model = with_deduplicated_constants(adding((many, long), (many, other), (many, long.copy()), (many, other.copy())))
-    first, second, third, fourth = taken(model)
+    graph = deduplicated(adding((many, long), (many, other), (many, long.copy()), (many, other.copy())))
+    first, second, third, fourth = taken(graph)
     assert (third, fourth) == (first, second)
     assert first != second
 
@@ -54,11 +64,11 @@ def test_the_first_stands_for_those_that_are_alike() -> None:
     ids=["zeros", "order", "zero points", "shapes"],
 )
 def test_what_differs_stays(one: tuple[OperandType, np.ndarray], other: tuple[OperandType, np.ndarray]) -> None:
-    model = adding(one, other)
-    assert with_deduplicated_constants(model) is model
+    graph = adding(one, other)
+    assert deduplicated(graph) is graph
 
 
 def test_bits_count_not_numbers() -> None:
     """NaNs are alike where their bits are."""
-    first, second = taken(with_deduplicated_constants(adding(floats(np.nan), floats(np.nan))))
+    first, second = taken(deduplicated(adding(floats(np.nan), floats(np.nan))))
     assert first == second

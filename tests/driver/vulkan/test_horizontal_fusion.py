@@ -23,7 +23,7 @@ from profiles import GPU
 
 from nnvk.check.model_rows import Row, empty_like, execute, reference
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.planning import horizontal_fusion
+from nnvk.driver.vulkan.planning.passes import horizontal
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.validation import check
 from nnvk.driver.vulkan.shaders.commands import Dispatch, padded
@@ -193,7 +193,7 @@ def test_those_alike_are_together(as_gpu: VulkanDevice) -> None:
 
 def test_large_ones_stay_by_themselves(as_gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     for most, products in ((3 * WIDTH * WIDTH * 4, 3), (3 * WIDTH * WIDTH * 4 - 1, 5)):
-        monkeypatch.setattr(horizontal_fusion, "_LARGEST", most)
+        monkeypatch.setattr(horizontal, "_LARGEST", most)
         a = Attention("float32")
         assert run(as_gpu, a.net, a.mixed(*(a.heads(a.dense()) for _ in range(3)))) == products
 

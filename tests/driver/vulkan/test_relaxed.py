@@ -19,10 +19,11 @@ from nnvk.base.settings import override
 from nnvk.check.model_rows import Row, empty_like, execute, reference
 from nnvk.conformance.compare import first_difference
 from nnvk.driver.vulkan import VulkanDevice, find_devices
+from nnvk.driver.vulkan.graph.builder import build
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import ranked
+from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16, FLOAT32, nodes_in_float16
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.relaxed import FLOAT16, FLOATS, float16
 from nnvk.driver.vulkan.running import tuning
 from nnvk.driver.vulkan.shaders.commands import Dispatch
 from nnvk.types.extension import AnyCode, ExtendedOperationCode
@@ -170,8 +171,15 @@ def test_models_that_are_not_relaxed_are_computed_in_full(gpu: VulkanDevice, own
         assert not [shader for shader in shaders(plan_of(device, model)) if "f16" in shader]
 
 
+def in_float16(model: Model) -> list[bool]:
+    """For each operation whether it would be computed on 16-bit floats."""
+    graph, _ = build(model, [type_.dimensions for type_ in model.input_types()], {}, lambda _: None)
+    chosen = nodes_in_float16(graph)
+    return [node in chosen for node in graph.nodes]
+
+
 def test_squares_and_what_follows_stay_in_32_bits() -> None:
-    assert float16(normalised()) == [True, False, False, False, False]
+    assert in_float16(normalised()) == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize("scale_first", [False, True])
@@ -189,20 +197,20 @@ def test_normalised_rows_are_rounded_once(gpu: VulkanDevice, scale_first: bool, 
 
 
 @pytest.mark.parametrize(
-    ("size", "in_float16"), [(1e-6, False), (1e-3, True), (60000.0, True), (1e5, False), (np.inf, False)]
+    ("size", "expected"), [(1e-6, False), (1e-3, True), (60000.0, True), (1e5, False), (np.inf, False)]
 )
-def test_constants_must_fit(size: float, in_float16: bool) -> None:
+def test_constants_must_fit(size: float, expected: bool) -> None:
     net = Net(3, 4)
     weights = np.full((5, 4), size, np.float32)
     result = net.apply(OperationCode.FULLY_CONNECTED, net.source, weights, np.zeros(5, np.float32), parameters=(NONE,))
-    assert float16(net.finish(result)) == [in_float16]
+    assert in_float16(net.finish(result)) == [expected]
 
 
-def test_halves_begin_at_products() -> None:
+def test_float16_begins_at_gemms() -> None:
     net = Net(3, 4)
     before = net.apply(OperationCode.TANH, net.source)
     gemm = net.gemm(before, 5, 4)
-    assert float16(net.finish(net.apply(OperationCode.LOGISTIC, gemm))) == [False, True, True]
+    assert in_float16(net.finish(net.apply(OperationCode.LOGISTIC, gemm))) == [False, True, True]
 
 
 def test_inputs_beyond_the_range_are_its_ends(gpu: VulkanDevice) -> None:
@@ -229,7 +237,7 @@ def test_the_smallest_device_computes_in_full(vulkan: VulkanDevice) -> None:
         np.testing.assert_allclose(got, want, rtol=6e-7, atol=1e-5)
 
 
-@pytest.mark.parametrize("winner", [FLOAT16, FLOATS])
+@pytest.mark.parametrize("winner", [FLOAT16, FLOAT32])
 def test_both_are_measured(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
     if not gpu.profile.timestamps:
         pytest.skip("the device has no timestamps")
@@ -248,7 +256,7 @@ def test_both_are_measured(gpu: VulkanDevice, monkeypatch: pytest.MonkeyPatch, w
     monkeypatch.setattr(gpu.planner.autotune_results, "add", kept.update)
     model = residual()
     tuning.tune(gpu.gpu, gpu.planner, model, [type_.dimensions for type_ in model.input_types()], None)
-    assert set(tried) == {FLOAT16, FLOATS}
+    assert set(tried) == {FLOAT16, FLOAT32}
     assert winner in kept.values()
     assert plan_of(gpu, model).choices[0].chosen == winner
     assert not [choice for choice in plan_of(gpu, model).choices if choice.tuning_key not in kept]

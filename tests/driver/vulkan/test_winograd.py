@@ -18,9 +18,9 @@ from nnvk.driver.vulkan.lowering import winograd
 from nnvk.driver.vulkan.lowering.gemm import Gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, ranked
 from nnvk.driver.vulkan.lowering.winograd import Winograd
+from nnvk.driver.vulkan.planning.passes.fp16 import FLOAT16
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
-from nnvk.driver.vulkan.planning.relaxed import FLOAT16
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.window import axis
 from nnvk.types.codes import FuseCode, OperationCode, PaddingCode
@@ -213,7 +213,7 @@ DIRECT = """
 f32[1,56,56,64] #f32[64,3,3,64] #f32[64] SAME 2 2 NONE nhwc
 f32[1,56,56,64] #f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc 2 2
 f32[1,56,56,64] #f32[64,3,5,64] #f32[64] SAME 1 1 NONE nhwc
-f32[1,56,56,64] #f32[64,3,3,64] #f32[64] 2 2 2 2 1 1 NONE nhwc 1 1
+f32[1,56,56,64] #f32[64,3,3,64] #f32[64] 40 2 2 40 1 1 NONE nhwc 1 1
 f32[1,56,56,64] f32[64,3,3,64] #f32[64] SAME 1 1 NONE nhwc
 f32[1,56,56,36] #f32[64,3,3,36] #f32[64] SAME 1 1 NONE nhwc
 u8[1,56,56,64]*0.5+3 #u8[64,3,3,64]*0.1+9 #i32[64] SAME 1 1 RELU nhwc -> u8*0.7+100

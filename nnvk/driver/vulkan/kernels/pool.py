@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import dtype
-from nnvk.driver.vulkan.lowering.folds import shared_out
+from nnvk.driver.vulkan.lowering.folds import lanes_of, shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.quantised import clamp, sign_push
+from nnvk.driver.vulkan.lowering.quantised import clamp, offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
+from nnvk.ops.internal import SURROUND, Surround, with_padded_input
 from nnvk.ops.pool import pool_axes
+from nnvk.ops.quant import is_quantised
 from nnvk.ops.window import Axis, nhwc_shape
 from nnvk.types.codes import OperandCode, OperationCode
 
@@ -38,7 +45,7 @@ _KINDS = {
 
 def refuse(call: Call) -> str | None:
     """Windows that are too large."""
-    vertical, horizontal = pool_axes(call)
+    vertical, horizontal = pool_axes(with_padded_input(call))
     area = _covered(vertical) * _covered(horizontal)
     most = MOST_WIDE if call.input.code is OperandCode.TENSOR_QUANT16_SYMM else MOST
     if area > most:
@@ -50,21 +57,48 @@ def _covered(axis: Axis) -> int:
     return min(axis.window, axis.size)
 
 
+def accepts_surround(call: Call, device: DeviceProfile) -> bool:
+    """Whether a pool with a `Surround` gives the results of a PAD and a pool.
+
+    Sums of floats depend on their order. It would change if numbers other than zero are around an image, and if several
+    invocations share a window.
+    """
+    if is_quantised(call.input.code) or call.code is OperationCode.MAX_POOL_2D:
+        return True
+    element = np.array(call.surround.value, call.input.dtype)
+    folded = math.prod(map(_covered, pool_axes(with_padded_input(call))))
+    return not any(element.tobytes()) and lanes_of(device, _vec4s(call), folded, LARGEST) == 1
+
+
+def _vec4s(call: Call) -> int:
+    return -(-call.output.size // 4)
+
+
+def _around(call: Call) -> dict[str, int | float]:
+    """The push constants for the elements around images."""
+    if not call.has(SURROUND):
+        return dict.fromkeys(("above", "below", "before", "after", "surrounding"), 0)
+    around: Surround = call.surround
+    element = np.array(around.value, call.input.dtype).item()
+    sides = {"above": around.top, "below": around.bottom, "before": around.left, "after": around.right}
+    return {**sides, "surrounding": element + offset(call.input)}
+
+
 @kernel(*_KINDS, shaders=(POOL, ARRANGE), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Four output elements an invocation; NCHW goes through transposed copies."""
     kind = dtype(call.input)
-    vertical, horizontal = pool_axes(call)
+    vertical, horizontal = pool_axes(with_padded_input(call))
     _, height, width, channels = shape = nhwc_shape(call.input.shape, call.nchw)
     source = nhwc_input(g, call.input, shape, call.nchw)
     result = g.tensor(call.output)
     target = g.scratch(result.nbytes) if call.nchw else result
-    count = -(-call.output.size // 4)
+    count = _vec4s(call)
     groups, lanes = shared_out(g, count, _covered(vertical) * _covered(horizontal), LARGEST)
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
         groups=groups,
-        spec={**lanes, "VECTOR": channels % 4 == 0},
+        spec={**lanes, "VECTOR": channels % 4 == 0, "SURROUNDED": call.has(SURROUND)},
         tensors={"src": source, "dst": target},
         count=count,
         elements=call.output.size,
@@ -81,7 +115,7 @@ def lower(call: Call, g: Lowering) -> None:
         stride_x=horizontal.stride,
         pad_top=vertical.before,
         pad_left=horizontal.before,
-        **dict.fromkeys(("above", "below", "before", "after", "surrounding"), 0),
+        **_around(call),
         **divisors(height=vertical.out, width=horizontal.out, channels=channels),
         **clamp(call),
         **sign_push(call.input),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 
 _LOCAL = 64
 """Invocations of a workgroup whose invocations fold alone."""
@@ -14,19 +15,23 @@ _LEAST = 8
 """Elements of each share."""
 
 
-def shared_out(g: Lowering, vec4s: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
-    """Workgroups, and the specialisation constants that say who folds what.
+def lanes_of(device: DeviceProfile, vec4s: int, folded: int, most: int) -> int:
+    """The number of invocations that share each vec4: as many as keep the device busy, a power of two.
 
-    As many share a four as keep the device busy. ``folded``: elements that go into a result; an invocation takes
-    ``most`` of them at most.
+    ``folded``: elements that go into a result; an invocation takes ``most`` of them at most.
     """
-    device = g.device
     busy = -(-_LOCAL * device.units // vec4s)
     # Where a subgroup is a SIMD vector of the CPU, its lanes have vec4s of their own, or wait.
     is_shared = folded >= _SHARED_FROM and not device.is_cpu
     sharing = min(busy, folded // _LEAST, device.team) if is_shared else 1
     wanted = max(sharing, -(-folded // most), device.team if folded > most else 1)
-    lanes = 1 << max(wanted - 1, 0).bit_length()
+    return 1 << max(wanted - 1, 0).bit_length()
+
+
+def shared_out(g: Lowering, vec4s: int, folded: int, most: int) -> tuple[tuple[int, int, int], dict[str, int | bool]]:
+    """Workgroups, and the specialisation constants that say who folds what; the arguments are those of `lanes_of`."""
+    device = g.device
+    lanes = lanes_of(device, vec4s, folded, most)
     local = _LOCAL
     while local < _SIDE_BY_SIDE * lanes and 2 * local <= device.max_invocations:
         local *= 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
+from nnvk.ops.internal import InternalCode
 from nnvk.types.extension import KnownCode
 
 Lower = Callable[[Call, Lowering], None]
@@ -26,11 +27,14 @@ class Kernel:
     """Whether it may complain of data (`Lowering.flag`), and so runs also where all outputs are empty."""
 
 
-_kernels: dict[KnownCode, Kernel] = {}
+_kernels: dict[KnownCode | InternalCode, Kernel] = {}
 
 
 def kernel(
-    *codes: KnownCode, shaders: Sequence[Shader] = (), refuse: Refuse | None = None, checks_data: bool = False
+    *codes: KnownCode | InternalCode,
+    shaders: Sequence[Shader] = (),
+    refuse: Refuse | None = None,
+    checks_data: bool = False,
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -44,6 +48,6 @@ def kernel(
     return register
 
 
-def kernels() -> Mapping[KnownCode, Kernel]:
+def kernels() -> Mapping[KnownCode | InternalCode, Kernel]:
     """All kernels, by operation."""
     return _kernels

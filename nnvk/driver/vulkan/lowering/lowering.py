@@ -63,11 +63,9 @@ class Lowering:
         self,
         device: DeviceProfile,
         library: ShaderLibrary,
-        values: Mapping[int, np.ndarray] | None = None,
         autotune_results: Mapping[str, str] | None = None,
         *,
         relaxed: bool = False,
-        users: Mapping[int, int] | None = None,
     ) -> None:
         self.device = device
         """Limits and kind of the device that the commands are for."""
@@ -75,7 +73,7 @@ class Lowering:
         """32-bit floats may be computed as if they had 16 bits."""
         self.operation = 0
         """Position in the model of the operation that is being lowered."""
-        self.users: dict[int, int] = dict(users or {})
+        self.users: dict[int, int] = {}
         """How many operations take each operand, by index."""
         self._library = library
         self._numbers = itertools.count()
@@ -88,8 +86,6 @@ class Lowering:
         self._taken: dict[TensorRef, Taken] = {}
         self._cleared = 0
         self._counters: list[TensorRef] = []
-        self.values: dict[int, np.ndarray] = dict(values or {})
-        """The known values of operands that are no constants of the model, by index."""
         self.flags: list[tuple[TensorRef, int, str]] = []
         """The assertions that shaders may raise: where, the operation, and the text."""
         self.counts: dict[int, TensorRef] = {}
@@ -170,8 +166,7 @@ class Lowering:
         return known
 
     def give(self, output: Tensor, data: np.ndarray) -> None:
-        """Let an output be data that follows from shapes and parameters: later operations may look at it."""
-        self.values[output.index] = data
+        """Let an output be data that follows from shapes and parameters."""
         self._tensors[output.index] = self.constant(data)
 
     def scratch(self, nbytes: int) -> TensorRef:

@@ -39,8 +39,11 @@ WINOGRAD_SHADERS = (WINOGRAD_INPUT, WINOGRAD_OUTPUT)
 """The shaders that `convolve` may dispatch besides products."""
 
 _WINDOW = 3
-_MOST_PADDING = 1
-"""Pixels around images. Windows that see nothing but padding would drown, and their tiles be computed directly."""
+_MOST_DROWNED = 0.5
+"""The largest share of tiles with windows that see nothing but padding. Their results drown in rounding errors, so
+these tiles are computed directly."""
+_DIRECTLY = 3
+"""How much longer such a tile takes."""
 _ACROSS = 4
 """Output pixels of a tile, along the width."""
 _POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.5**0.5, -(0.5**0.5), 2**0.5, -(2**0.5))}
@@ -102,6 +105,16 @@ class Tiles:
     def count(self) -> int:
         """The number of tiles in all images."""
         return self.gemm.target[0] * self.rows * self.columns
+
+    @property
+    def drowned(self) -> float:
+        """The share of tiles with windows that see nothing but padding."""
+        apart = 1.0
+        for axis, size in ((self.gemm.vertical, self.down), (self.gemm.horizontal, _ACROSS)):
+            past = (axis.out - 1) + _WINDOW - axis.before - axis.size
+            outside = (max(0, pixels - _WINDOW + 1) for pixels in (axis.before, past))
+            apart *= max(0.0, 1 - sum(-(-pixels // size) for pixels in outside) / -(-axis.out // size))
+        return 1 - apart
 
     @property
     def points(self) -> int:
@@ -166,14 +179,17 @@ def sizes(g: Lowering, filters: Filters, gemm: Gemm, work: Work) -> tuple[int, .
         or g.device.avoids(WINOGRAD_OUTPUT.variant(DTYPE=work.kind, EPILOGUE="plain"))
         or not work.constant
         or any((axis.window, axis.stride, axis.dilation) != (_WINDOW, 1, 1) for axis in gemm.axes)
-        or any(max(axis.before, axis.after) > _MOST_PADDING for axis in gemm.axes)
         or min(work.depth, work.columns) < LEAST_CHANNELS
         or not length_and_largest(g, filters)[1] <= _LARGEST  # NaN is not
     ):
         return ()
     rounds = _ACROSS * (1 + _WINDOW**2 * (2 + -(-work.depth // 4)))
     all_ = (2, 4) if work.kind == F16.name or g.relaxed else (2,)
-    return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _fits(Tiles(down, gemm), g.device))
+    return tuple(down for down in all_ if down * rounds < MOST_ROUNDS and _may_be(Tiles(down, gemm), g.device))
+
+
+def _may_be(tiles: Tiles, device: DeviceProfile) -> bool:
+    return tiles.drowned <= _MOST_DROWNED and _fits(tiles, device)
 
 
 def _fits(tiles: Tiles, device: DeviceProfile) -> bool:
@@ -192,7 +208,8 @@ def _ranked(tiles: Tiles, device: DeviceProfile) -> Iterator[tuple[Strategy, flo
     around = _transforms(tiles, device)
     with suppress(AvoidedShader):  # the direct way may have another data type
         for strategy in itertools.islice(ranked(tiles.work, device), _GEMMS):
-            yield strategy, _MARGIN * (around + cost(strategy, tiles.work, device))
+            direct = 1 + _DIRECTLY * tiles.drowned
+            yield strategy, _MARGIN * direct * (around + cost(strategy, tiles.work, device))
 
 
 def _transforms(tiles: Tiles, device: DeviceProfile) -> float:

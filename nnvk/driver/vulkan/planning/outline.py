@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnvk.base.errors import op_failed
+from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.planning.plan import Plan
-from nnvk.driver.vulkan.planning.planner import NeedsValue, lower
+from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.support import support
 from nnvk.driver.vulkan.shaders.commands import Clear, Command, Copy, Dispatch, Storage
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary

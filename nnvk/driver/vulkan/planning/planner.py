@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,41 +11,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnvk.base.errors import NnapiError, op_failed
+from nnvk.base.errors import NnapiError
+from nnvk.base.settings import settings
+from nnvk.driver.vulkan.graph.builder import NeedsValue, build, needs_value
 from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.planning import passes
 from nnvk.driver.vulkan.planning.autotune_results import AutotuneResults
 from nnvk.driver.vulkan.planning.barriers import barriers
 from nnvk.driver.vulkan.planning.cache import PlanCache, key_of
 from nnvk.driver.vulkan.planning.concurrent_lifetimes import prolonged
-from nnvk.driver.vulkan.planning.constant_deduplication import with_deduplicated_constants
 from nnvk.driver.vulkan.planning.fusions import Fused, fuse
-from nnvk.driver.vulkan.planning.horizontal_fusion import HorizontalFusions
 from nnvk.driver.vulkan.planning.memory_plan import Block, most_alive, place
 from nnvk.driver.vulkan.planning.plan import Address, Flag, Plan, addresses_of
-from nnvk.driver.vulkan.planning.relaxed import Float16Lowering, choose_float16
 from nnvk.driver.vulkan.planning.support import refuse, support
 from nnvk.driver.vulkan.shaders.commands import Choice, Storage, TensorRef
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import FUSIONS, Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.hal import MemoryUse
-from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownValue
 from nnvk.types.model import Lifetime, Model
 from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions
-
-
-class NeedsValue(Exception):
-    """An operation is lowered for a value that is not known: of an input, or of what an earlier operation gives."""
-
-    def __init__(self, operand: int, operation: int, reason: str) -> None:
-        super().__init__(reason)
-        self.operand = operand
-        """Index of the operand whose value is needed."""
-        self.operation = operation
-        """Position of the operation that needs it."""
 
 
 class Planner:
@@ -146,21 +133,23 @@ def lower(
     refuse: Callable[[Call], str | None] = lambda _: None,
     values: Mapping[int, np.ndarray] | None = None,
     autotune_results: Mapping[str, str] | None = None,
+    observe: passes.Observe | None = None,
 ) -> Plan:
     """Lower every operation and plan memory. OP_FAILED: shapes contradict each other (`registry.at_execution`).
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
-    others are. ``autotune_results`` are preferred where there are several candidates.
+    others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the graph of
+    operations after each pass.
     """
     try:
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe)
     except AvoidedShader:
         # Each operation has a shader by itself, or it would have been refused: it is float16, or operations that are
         # computed together, that need the one to avoid.
         model = replace(model, relaxed=False)
         profile = replace(profile, disabled_passes=profile.disabled_passes | FUSIONS)
-        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results)
+        return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe)
 
 
 def _lowered(
@@ -171,63 +160,38 @@ def _lowered(
     refuse: Callable[[Call], str | None],
     values: Mapping[int, np.ndarray] | None,
     autotune_results: Mapping[str, str] | None,
+    observe: passes.Observe | None,
 ) -> Plan:
     """`lower`, which raises AvoidedShader where this way needs a shader variant that plans have to do without."""
-    given = model
-    if profile.runs(Pass.CONSTANTS):
-        model = with_deduplicated_constants(model)
-    users = Counter(index for operation in model.operations for index in operation.inputs)
-    g = Lowering(profile, library, values, autotune_results, relaxed=model.relaxed, users=users)
-    g.applied[Pass.CONSTANTS] += sum(map(operator.is_not, given.operations, model.operations))
+    g = Lowering(profile, library, autotune_results, relaxed=model.relaxed)
     inputs = [
         None
         if model.operands[index].lifetime is Lifetime.NO_VALUE
         else g.input(index, math.prod(shape) * model.operands[index].type.dtype.itemsize)
         for index, shape in zip(model.inputs, input_shapes, strict=True)
     ]
-    shapes: dict[int, Shape] = dict(zip(model.inputs, input_shapes, strict=True))
-    float16 = choose_float16(g, model, tuple(input_shapes))
-    horizontal_fusions = HorizontalFusions(g, model, None if float16 is None else float16.in_float16)
-    for number, (operation, call) in enumerate(registry.calls(model, input_shapes, final=True, late=g.values)):
-        g.operation = number
-        try:
-            _lower_call(call, g, refuse, horizontal_fusions, float16)
-        except UnknownValue as unknown:
-            if unknown.operand is None:
-                raise op_failed(f"{operation}: {unknown}") from unknown
-            raise NeedsValue(unknown.operand, number, f"{operation}: {unknown}") from unknown
-        shapes.update((output.index, output.shape) for output in call.outputs)
+    graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
+    context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse)
+    graph, applied = passes.run(graph, context, settings().verify_graph, observe)
+    g.applied.update(applied)
+    g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
+    with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
+        for node in graph.nodes:
+            g.operation = node.operation
+            try:
+                if _runs(node.call):
+                    kernels()[node.code].lower(node.call, g)
+            except UnknownValue as unknown:
+                raise needs_value(model, node.operation, unknown) from unknown
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
     return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs))
 
 
-def _lower_call(
-    call: Call,
-    g: Lowering,
-    refuse: Callable[[Call], str | None],
-    horizontal_fusions: HorizontalFusions,
-    float16: Float16Lowering | None,
-) -> None:
-    """Lower one operation. Raises UnknownValue where it is lowered for a value that is not known."""
-    largest = registry.lookup(call.code).largest
-    if largest is not None:
-        for output, shape in zip(call.outputs, largest(call), strict=True):
-            output.shape = shape
-    elif call.unknown is not None:
-        raise call.unknown
-    kernel = kernels()[call.code]
-    if kernel.checks_data or any(output.size for output in call.outputs):
-        reason = refuse(call)
-        if reason:
-            raise op_failed(f"{call.code.name}: {reason}")
-        with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
-            for each, by in horizontal_fusions.calls(call, kernel.lower):
-                if float16 is None:
-                    by(each, g)
-                else:
-                    float16.lower(each, by)
+def _runs(call: Call) -> bool:
+    """Whether a kernel has to run for a call: its outputs have elements, or it checks data all the same."""
+    return kernels()[call.code].checks_data or any(output.size for output in call.outputs)
 
 
 def _placed(

@@ -14,7 +14,7 @@ from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops import registry
-from nnvk.ops.call import Call, Tensor, UnknownShape, UnknownValue
+from nnvk.ops.call import Call, UnknownShape, UnknownValue
 from nnvk.ops.flow import CONTROL_FLOW, referenced_models
 from nnvk.types.model import Model
 
@@ -62,7 +62,7 @@ def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str | 
 
 def _refuse_sizes(call: Call, profile: DeviceProfile) -> str | None:
     """Why a tensor of a call is too large for the device; None where none is, and where sizes are yet to come."""
-    for tensor in _tensors(call):
+    for tensor in call.every_tensor():
         try:
             nbytes = padded(math.prod(tensor.shape) * tensor.dtype.itemsize)
         except UnknownShape:
@@ -99,11 +99,3 @@ def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library:
     except NnapiError:
         pass  # the planner meets it too
     return None
-
-
-def _tensors(call: Call) -> list[Tensor]:
-    """All tensors of a call, inputs first."""
-    found: list[Tensor] = []
-    for value in call.values():
-        found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, Tensor)]
-    return found

@@ -9,7 +9,8 @@ import numpy as np
 
 from nnvk.base import forks
 from nnvk.base.settings import settings
-from nnvk.driver.vulkan.planning.planner import NeedsValue, Planner
+from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.planning.planner import Planner
 from nnvk.driver.vulkan.running.buffer import Buffers
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.resident_plan import ResidentPlan

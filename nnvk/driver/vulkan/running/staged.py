@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from nnvk.base.errors import NnapiError, ResultCode, bad_data
-from nnvk.driver.vulkan.planning.planner import NeedsValue
+from nnvk.driver.vulkan.graph.builder import NeedsValue
 from nnvk.driver.vulkan.running.buffer import Buffers, VulkanBuffer
 from nnvk.driver.vulkan.running.execution import Part, SubmittedExecution, VulkanExecution
 from nnvk.driver.vulkan.running.gpu import Gpu

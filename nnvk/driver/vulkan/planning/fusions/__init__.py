@@ -20,7 +20,6 @@ from nnvk.driver.vulkan.planning.fusions.float16_conversions import fuse_narrowi
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
 from nnvk.driver.vulkan.planning.fusions.layouts import fuse_layouts
 from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
-from nnvk.driver.vulkan.planning.fusions.pads import fuse_pads
 from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
 from nnvk.driver.vulkan.planning.fusions.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
@@ -38,7 +37,6 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     _run(g, graph, Pass.HEADS, lambda: fuse_results(graph))
     _run(g, graph, Pass.TRANSPOSES, lambda: fuse_layouts(graph, g))
     _run(g, graph, Pass.HEADS, lambda: fuse_matrices(graph, g))
-    _run(g, graph, Pass.PAD, lambda: fuse_pads(graph))
     _run(g, graph, Pass.CONVERTS, lambda: fuse_narrowing(graph))
     _run(g, graph, Pass.ROUND_ROWS, lambda: fuse_rounding(graph, g))
     _run(g, graph, Pass.ROW_NORM, lambda: fuse_row_norms(graph, g))

@@ -1,0 +1,1 @@
+"""The graph of operations: the form of a model that passes rewrite before kernels lower it."""

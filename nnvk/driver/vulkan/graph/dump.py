@@ -1,0 +1,36 @@
+"""Graphs as text, one line for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.ops.call import Tensor
+
+
+def lines(graph: Graph) -> Iterator[str]:
+    """The nodes of a graph in order: number of the operation, outputs, code, inputs and attributes."""
+    for node in graph.nodes:
+        outputs = ", ".join(_named(tensor) for tensor in node.outputs)
+        yield f"{node.operation:>4}  {outputs} = {node.code.name}({', '.join(_arguments(node))})"
+
+
+def _arguments(node: Node) -> Iterator[str]:
+    given = {tensor.index for tensor in node.outputs}
+    for name, value in node.call.items():
+        tensors = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Tensor)]
+        if tensors:
+            yield from (f"{name}={_named(tensor)}" for tensor in tensors if tensor.index not in given)
+        elif not _is_default(value):
+            yield f"{name}={value}"
+
+
+def _is_default(value: Any) -> bool:
+    return value is None or value == [] or value is False
+
+
+def _named(tensor: Tensor) -> str:
+    mark = "#" if tensor.is_constant else "%"
+    kind = tensor.code.name.removeprefix("TENSOR_").lower()
+    return f"{mark}{tensor.index}:{kind}{list(tensor.shape)}".replace(" ", "")

@@ -1,0 +1,104 @@
+"""Graphs of operations: a node has a call, and nodes are connected by the tensors of their calls.
+
+Each tensor is an input of the graph, a constant, or given by exactly one node, and has the same index in all calls.
+Graphs do not change: a pass makes a new graph from an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.internal import InternalCode, traits_of
+from nnvk.ops.traits import Traits
+from nnvk.types.extension import KnownCode
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operation of a graph. Two nodes are equal only if they are the same object."""
+
+    call: Call
+    operation: int
+    """The position in the model of the operation that the node computes, or of the first of several."""
+
+    @property
+    def code(self) -> KnownCode | InternalCode:
+        """The code of the call."""
+        return cast("KnownCode | InternalCode", self.call.code)
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of the operation."""
+        return traits_of(self.code)
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that the node reads, constants among them, in the order of the operation's inputs."""
+        given = {tensor.index for tensor in self.call.outputs}
+        return tuple(tensor for tensor in self.call.every_tensor() if tensor.index not in given)
+
+    @property
+    def outputs(self) -> Sequence[Tensor]:
+        """The tensors that the node gives."""
+        return self.call.outputs
+
+    def with_call(self, call: Call) -> Node:
+        """A node with another call that computes the same operation."""
+        return Node(call, self.operation)
+
+    def reading(self, instead: Mapping[int, Tensor]) -> Node:
+        """The node with other inputs in the places of those of these indices; the same node if it has none of them."""
+        if not any(tensor.index in instead for tensor in self.inputs):
+            return self
+        return self.with_call(self.call.with_tensors(lambda tensor: instead.get(tensor.index, tensor)))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The operations of a model, in an order in which each comes after those whose outputs it reads."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    """The indices of the model's inputs."""
+    outputs: tuple[int, ...]
+    """The indices of the model's outputs."""
+
+    @cached_property
+    def producers(self) -> Mapping[int, Node]:
+        """The node that gives each tensor, by the tensor's index: none for inputs and constants."""
+        return {tensor.index: node for node in self.nodes for tensor in node.outputs}
+
+    @cached_property
+    def users(self) -> Mapping[int, Sequence[Node]]:
+        """The nodes that read each tensor, by the tensor's index: each node once, in order."""
+        users: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            for index in {tensor.index: None for tensor in node.inputs}:
+                users.setdefault(index, []).append(node)
+        return users
+
+    def producer(self, tensor: Tensor) -> Node | None:
+        """The node that gives a tensor; None for an input or a constant."""
+        return self.producers.get(tensor.index)
+
+    def only_user(self, tensor: Tensor) -> Node | None:
+        """The one node that reads a tensor; None if several nodes do, or the model's user does."""
+        users = self.users.get(tensor.index, ())
+        return users[0] if len(users) == 1 and tensor.index not in self.outputs else None
+
+    def with_nodes(self, nodes: Iterable[Node]) -> Graph:
+        """A graph of other nodes with the same inputs and outputs."""
+        return replace(self, nodes=tuple(nodes))
+
+    def without_unused(self, nodes: Iterable[Node]) -> Graph:
+        """The graph without those of these nodes whose outputs nobody reads."""
+        unused = {
+            node
+            for node in nodes
+            if not any(tensor.index in self.users or tensor.index in self.outputs for tensor in node.outputs)
+        }
+        return self.with_nodes(node for node in self.nodes if node not in unused) if unused else self

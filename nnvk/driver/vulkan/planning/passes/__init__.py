@@ -1,0 +1,64 @@
+"""Passes on the graph of operations: each is a pattern that rewrites nodes, before kernels lower them.
+
+A pass takes a graph and gives a graph. The results are the same, bit by bit, unless the module of the pass says
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from nnvk.driver.vulkan.graph import verifier
+from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
+from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
+from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
+from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
+from nnvk.driver.vulkan.planning.passes.pad import fold_pads
+from nnvk.driver.vulkan.shaders.passes import Pass
+
+__all__ = ["PIPELINE", "Context", "Observe", "run"]
+
+__all__ = ["PIPELINE", "Context", "Observe", "run"]
+
+PIPELINE: tuple[tuple[Pass, Rewrite], ...] = (
+    (Pass.CONSTANTS, deduplicate_constants),
+    (Pass.FP16, use_float16),
+    (Pass.HORIZONTAL, fuse_horizontally),
+    (Pass.PAD, fold_pads),
+)
+"""The passes in the order in which they run. A pass finds what those before it have made."""
+
+_TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5}
+"""How much the reference's results may differ after a pass, as a share of the largest number: 0 for other passes."""
+
+Observe = Callable[[str, Graph], None]
+"""Takes each graph with the name of the pass that made it, or ``build``."""
+
+
+def run(
+    graph: Graph, context: Context, verify: int = 0, observe: Observe | None = None
+) -> tuple[Graph, dict[Pass, int]]:
+    """The graph after all passes that the device's profile runs, and how often each has found something to rewrite.
+
+    ``verify``: 1 checks the structure of the graph after each pass, 2 also computes it on the reference device before
+    and after (`verifier`). Raises InvalidGraph if a check fails.
+    """
+    applied = {}
+    if verify:
+        verifier.check(graph, "build")
+    if observe:
+        observe("build", graph)
+    for pass_, rewrite in PIPELINE:
+        if not context.profile.runs(pass_):
+            continue
+        before = graph
+        graph, applied[pass_] = rewrite(graph, context)
+        if verify and graph is not before:
+            verifier.check(graph, pass_.value)
+            verifier.check_kept(before, graph, pass_.value)
+            if verify > 1:
+                verifier.compare(before, graph, pass_.value, _TOLERANCES.get(pass_, 0.0))
+        if observe:
+            observe(pass_.value, graph)
+    return graph, applied

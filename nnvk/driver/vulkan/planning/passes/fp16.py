@@ -1,0 +1,176 @@
+"""16-bit floats in relaxed models, where the device has them (relaxComputationFloat32toFloat16).
+
+16-bit floats begin at GEMMs: their operands and outputs have 16 bits, and so do the outputs of operations that follow
+them, as long as numbers stay about as large. The inputs and outputs of the model have 32 bits, and so have those of all
+other operations: conversions stand between the two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Set
+from dataclasses import replace
+
+import numpy as np
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Tensor
+from nnvk.ops.internal import InternalCode, call_of
+from nnvk.ops.traits import Fp16
+from nnvk.types.codes import OperandCode, OperationCode
+from nnvk.types.constant import DeferredConstant
+
+LARGEST = 65504.0
+"""The largest 16-bit float."""
+_SMALLEST = 2.0**-14
+"""The smallest 16-bit float with all digits."""
+FLOAT16, FLOAT32 = "16-bit floats between operations", "32-bit floats between operations"
+"""The candidates for a relaxed model."""
+
+_ROOTS = frozenset({OperationCode.RSQRT, OperationCode.SQRT})
+_APPLIED_BY = frozenset({OperationCode.ADD, OperationCode.DIV, OperationCode.MUL, OperationCode.SUB})
+"""The operations by which normalisations compute roots of variances, and apply these and means to rows."""
+
+
+def use_float16(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Compute a relaxed model on 16-bit floats where they pay, by the device's kind or by measurement."""
+    if not (context.relaxed and context.profile.has_native_16):
+        return graph, 0
+    chosen = nodes_in_float16(graph)
+    if not chosen:
+        return graph, 0
+    content = repr(
+        [(node.code.name, [(each.index, each.type, each.shape) for each in node.inputs]) for node in graph.nodes]
+    )
+    tuning_key = f"relaxed model {hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    if context.choose(tuning_key, ranked(context.profile), of_all=True) != FLOAT16:
+        return graph, 0
+    return _Narrowing(graph, context.tensor, chosen).result(), len(chosen)
+
+
+def ranked(device: DeviceProfile) -> list[str]:
+    """The candidates, the faster one first: CPUs convert 16-bit floats, GPUs compute with them."""
+    return [FLOAT32, FLOAT16] if device.is_cpu else [FLOAT16, FLOAT32]
+
+
+# --- which operations ------------------------------------------------------------------------------------------------
+
+
+def nodes_in_float16(graph: Graph) -> set[Node]:
+    """The operations of a relaxed model that are to be computed on 16-bit floats, if that pays.
+
+    No part of a normalisation is among them, though it begins with 16-bit results of others: its squares leave the
+    range, and it becomes one dispatch where all of it has the same type.
+    """
+    given: set[int] = set()
+    statistics = _subtracted_means(graph)
+    chosen = set()
+    for node in graph.nodes:
+        read = [tensor.index for tensor in node.inputs if not tensor.is_constant]
+        normalises = node.code in _APPLIED_BY and not statistics.isdisjoint(read)
+        indices = {tensor.index for tensor in node.outputs}
+        if node.code in _ROOTS or (normalises and statistics.issuperset(read)):
+            statistics |= indices
+        if not normalises and statistics.isdisjoint(indices) and _may_be_float16(node) and _is_fp16(node, given):
+            given |= indices
+            chosen.add(node)
+    return chosen
+
+
+def _subtracted_means(graph: Graph) -> set[int]:
+    """The means of tensors that are subtracted from these."""
+    means = {node.outputs[0].index: node.inputs[0].index for node in graph.nodes if node.code is OperationCode.MEAN}
+    pairs = ([each.index for each in node.inputs[:2]] for node in graph.nodes if node.code is OperationCode.SUB)
+    return {mean for source, mean in pairs if means.get(mean) == source}
+
+
+def _is_fp16(node: Node, given: Set[int]) -> bool:
+    """Whether an operation's trait lets it read 16-bit floats, if the tensors in ``given`` have them."""
+    fp16 = node.traits.fp16
+    return fp16 is Fp16.STARTS or (fp16 is Fp16.FOLLOWS and any(tensor.index in given for tensor in node.inputs))
+
+
+def _may_be_float16(node: Node) -> bool:
+    """Whether an operation is on 32-bit floats, and all of its constants are about as good in 16 bits."""
+    floats = [tensor for tensor in node.inputs if tensor.code is OperandCode.TENSOR_FLOAT32]
+    if not floats or node.inputs[0] is not floats[0]:
+        return False
+    if node.code is OperationCode.MUL and len({tensor.index for tensor in floats}) == 1:
+        return False  # a square
+    return all(_fits(tensor.data) for tensor in floats if tensor.is_constant)
+
+
+def _fits(constant: np.ndarray) -> bool:
+    if not constant.size:
+        return True
+    largest = float(np.abs(constant).max())
+    return largest == 0 or _SMALLEST <= largest <= LARGEST
+
+
+# --- the rewrite -----------------------------------------------------------------------------------------------------
+
+
+class _Narrowing:
+    """Lets operations read and give 16-bit floats, with conversions between them and the others."""
+
+    def __init__(self, graph: Graph, make: MakeTensor, chosen: Set[Node]) -> None:
+        self._graph = graph
+        self._make = make
+        self._chosen = chosen
+        self._narrow: dict[int, Tensor] = {}
+        """The 16-bit tensors, by the indices of those of 32 bits."""
+        self._wide = {tensor.index for node in graph.nodes if node not in chosen for tensor in node.inputs}
+        self._wide.update(graph.outputs)
+        """The tensors that are read with 32 bits."""
+        self._nodes: list[Node] = []
+
+    def result(self) -> Graph:
+        """The graph with 16-bit floats."""
+        for node in self._graph.nodes:
+            if node in self._chosen:
+                self._add(node)
+            else:
+                self._nodes.append(node)
+        return self._graph.with_nodes(self._nodes)
+
+    def _add(self, node: Node) -> None:
+        for output in node.outputs:
+            if output.code is OperandCode.TENSOR_FLOAT32:
+                self._narrow[output.index] = self._like(output)
+        call = node.call.with_tensors(lambda tensor: self._narrowed(tensor, node.operation))
+        self._nodes.append(node.with_call(call))
+        for output in node.outputs:
+            if output.index in self._wide and output.index in self._narrow:
+                self._convert(self._narrow[output.index], output, node.operation)
+
+    def _narrowed(self, tensor: Tensor, operation: int) -> Tensor:
+        """A tensor with 16 bits; the same tensor if it has no 32-bit floats."""
+        if tensor.code is not OperandCode.TENSOR_FLOAT32:
+            return tensor
+        known = self._narrow.get(tensor.index)
+        if known is None:
+            if tensor.is_constant:
+                data = DeferredConstant(tensor.shape, np.dtype(np.float16), lambda: _saturated(tensor))
+                known = self._like(tensor, data)
+            else:
+                known = self._like(tensor)
+                self._convert(tensor, known, operation)
+            self._narrow[tensor.index] = known
+        return known
+
+    def _like(self, tensor: Tensor, data: DeferredConstant | None = None) -> Tensor:
+        type_ = replace(tensor.type, code=OperandCode.TENSOR_FLOAT16, dimensions=tensor.shape)
+        return self._make(tensor.name, type_, data)
+
+    def _convert(self, source: Tensor, target: Tensor, operation: int) -> None:
+        saturate = target.code is OperandCode.TENSOR_FLOAT16
+        call = call_of(InternalCode.CONVERT_FLOAT, target, input=source, saturate=saturate)
+        self._nodes.append(Node(call, operation))
+
+
+def _saturated(tensor: Tensor) -> np.ndarray:
+    """A constant in 16 bits; numbers beyond the range become its ends."""
+    data = tensor.data
+    return np.where(np.isfinite(data), np.clip(data, -LARGEST, LARGEST), data).astype(np.float16)

@@ -1,0 +1,135 @@
+"""Operations, and attributes of operations, that only passes of drivers make: no model has them.
+
+As operations of models, they have the shapes of their outputs and a reference in NumPy, so that a rewritten model can
+be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, cast
+
+import numpy as np
+
+from nnvk.ops import registry
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import Fp16, Traits, View
+from nnvk.types.codes import OperationCode
+from nnvk.types.extension import KnownCode
+from nnvk.types.operand import Shape
+
+
+class InternalCode(Enum):
+    """The codes of these operations."""
+
+    CONVERT_FLOAT = "CONVERT_FLOAT"
+    """``output`` has the numbers of ``input`` as floats of another size. If ``saturate`` is true, numbers beyond the
+    range become the ends of the range."""
+    TAKE_COLUMNS = "TAKE_COLUMNS"
+    """``output`` has the columns of the matrix ``input`` from the number ``first`` on, as many as it is wide."""
+    VIEW = "VIEW"
+    """``output`` has the elements of ``input`` in the same order, in another shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalOp:
+    """The definition of an internal operation."""
+
+    infer: Callable[[Call], Shape]
+    """The shape of the output."""
+    reference: Callable[[Call], np.ndarray]
+    """The output."""
+    traits: Traits = Traits(foldable=False, fp16=Fp16.NEVER)  # noqa: RUF009, for it is frozen
+
+
+def _converted(call: Call) -> np.ndarray:
+    data, dtype = call.input.data, call.output.dtype
+    if call.saturate:
+        most = np.finfo(dtype).max
+        data = np.where(np.isfinite(data), np.clip(data, -most, most), data)
+    with np.errstate(over="ignore"):
+        return data.astype(dtype)
+
+
+def _columns(call: Call) -> np.ndarray:
+    return np.ascontiguousarray(call.input.data[:, call.first : call.first + call.output.shape[1]])
+
+
+INTERNAL: Mapping[InternalCode, InternalOp] = {
+    InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
+    InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
+    InternalCode.VIEW: InternalOp(
+        lambda call: call.output.shape,
+        lambda call: call.input.data.reshape(call.output.shape),
+        Traits(foldable=False, fp16=Fp16.NEVER, view=View.RESHAPED),
+    ),
+}
+"""The definitions, by code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surround:
+    """The attribute ``surround`` of a pool: elements around its images, which count as if they were in the images.
+
+    A PAD in front of the pool gives them otherwise.
+    """
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+    value: float | int
+    """The real number, or the quantised value, of each of them."""
+
+
+SURROUND = "surround"
+"""The name of the attribute."""
+
+
+def with_padded_input(call: Call) -> Call:
+    """A call without `Surround`, on an input that has these elements."""
+    if not call.has(SURROUND):
+        return call
+    around, source = call.surround, call.input
+    spatial = [(around.top, around.bottom), (around.left, around.right)]
+    pairs = [(0, 0), (0, 0), *spatial] if call.nchw else [(0, 0), *spatial, (0, 0)]
+    shape = tuple(before + size + after for size, (before, after) in zip(source.shape, pairs, strict=True))
+    data = np.pad(source.data, pairs, constant_values=around.value) if source.is_constant else None
+    return call.replaced(
+        [SURROUND], input=Tensor(source.name, source.index, source.type.with_dimensions(shape), shape, data)
+    )
+
+
+def call_of(code: InternalCode, output: Tensor, **values: Any) -> Call:
+    """A call of an internal operation that gives ``output``; ``values`` are its inputs by name."""
+    return Call(cast(OperationCode, code), {**values, "output": output}, [output])
+
+
+def traits_of(code: KnownCode | InternalCode) -> Traits:
+    """The traits of a model's operation or an internal one."""
+    return INTERNAL[code].traits if isinstance(code, InternalCode) else registry.lookup(code).traits
+
+
+def infer(call: Call) -> Sequence[Shape] | None:
+    """The shapes of a call's outputs, of a model's operation or an internal one; None if they are not known yet.
+
+    Raises BAD_DATA if operands don't fit together.
+    """
+    if isinstance(call.code, InternalCode):
+        return [INTERNAL[call.code].infer(call)]
+    plain = with_padded_input(call)
+    fresh = plain.with_tensors(lambda tensor: copy(tensor) if tensor in plain.outputs else tensor)
+    return registry.infer(fresh)
+
+
+def compute(call: Call) -> list[np.ndarray]:
+    """The outputs of a call, whose inputs are all known, by its reference."""
+    if isinstance(call.code, InternalCode):
+        return [INTERNAL[call.code].reference(call)]
+    reference = registry.lookup(call.code).reference
+    assert reference is not None, f"{call.code.name} has no reference"
+    result = reference(with_padded_input(call))
+    return result if isinstance(result, list) else [result]
