@@ -16,6 +16,7 @@ import numpy as np
 
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.quant import round_half_away
 from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import KnownCode
@@ -28,6 +29,12 @@ class InternalCode(Enum):
     CONVERT_FLOAT = "CONVERT_FLOAT"
     """``output`` has the numbers of ``input`` as floats of another size. If ``saturate`` is true, numbers beyond the
     range become the ends of the range."""
+    ROUND_ROWS = "ROUND_ROWS"
+    """``output`` has the elements of ``input``, each of ``rows`` equally long rows rounded to 256 levels.
+
+    If ``asymmetric`` is true, the levels of a row lie between its extremes and include 0. Otherwise 255 of them lie
+    around 0, as far as the element that is furthest from it.
+    """
     TAKE_COLUMNS = "TAKE_COLUMNS"
     """``output`` has the columns of the matrix ``input`` from the number ``first`` on, as many as it is wide."""
     VIEW = "VIEW"
@@ -54,12 +61,33 @@ def _converted(call: Call) -> np.ndarray:
         return data.astype(dtype)
 
 
+def _rounded_rows(call: Call) -> np.ndarray:
+    rows, smallest = call.input.data.reshape(call.rows, -1), np.float32(1e-30)
+    if call.asymmetric:
+        low = np.minimum(rows.min(axis=1, keepdims=True), np.float32(0))
+        width = np.maximum(np.maximum(rows.max(axis=1, keepdims=True), np.float32(0)) - low, smallest)
+        inverse = np.float32(255) / width
+        zero_point = _whole(np.float32(-128) - low * inverse)
+        rounded = (_whole(rows * inverse + zero_point) - zero_point) * (width / np.float32(255))
+    else:
+        extent = np.maximum(np.abs(rows).max(axis=1, keepdims=True), smallest)
+        rounded = _whole(rows * (np.float32(127) / extent)) * (extent / np.float32(127))
+    return rounded.reshape(call.output.shape)
+
+
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers from -128 to 127; NaN becomes the highest, as QUANTIZE has it, and -0 becomes 0."""
+    zero = np.float32(0)
+    return np.maximum(np.fmin(round_half_away(numbers), np.float32(127)), np.float32(-128)) + zero
+
+
 def _columns(call: Call) -> np.ndarray:
     return np.ascontiguousarray(call.input.data[:, call.first : call.first + call.output.shape[1]])
 
 
 INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
+    InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
     InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
     InternalCode.VIEW: InternalOp(
         lambda call: call.output.shape,

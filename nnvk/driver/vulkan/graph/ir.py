@@ -6,7 +6,7 @@ Graphs do not change: a pass makes a new graph from an old one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -24,6 +24,8 @@ class Node:
     call: Call
     operation: int
     """The position in the model of the operation that the node computes, or of the first of several."""
+    fused: frozenset[int] = frozenset()
+    """The positions of other operations that the node computes, too."""
 
     @property
     def code(self) -> KnownCode | InternalCode:
@@ -46,9 +48,14 @@ class Node:
         """The tensors that the node gives."""
         return self.call.outputs
 
-    def with_call(self, call: Call) -> Node:
-        """A node with another call that computes the same operation."""
-        return Node(call, self.operation)
+    @property
+    def operations(self) -> frozenset[int]:
+        """The positions of all operations that the node computes."""
+        return self.fused | {self.operation}
+
+    def with_call(self, call: Call, fused: Iterable[Node] = ()) -> Node:
+        """A node with another call that computes the same operations, and those of the nodes in ``fused``."""
+        return Node(call, self.operation, self.fused.union(*(node.operations for node in fused)) - {self.operation})
 
     def reading(self, instead: Mapping[int, Tensor]) -> Node:
         """The node with other inputs in the places of those of these indices; the same node if it has none of them."""
@@ -94,11 +101,12 @@ class Graph:
         """A graph of other nodes with the same inputs and outputs."""
         return replace(self, nodes=tuple(nodes))
 
-    def without_unused(self, nodes: Iterable[Node]) -> Graph:
-        """The graph without those of these nodes whose outputs nobody reads."""
-        unused = {
-            node
-            for node in nodes
-            if not any(tensor.index in self.users or tensor.index in self.outputs for tensor in node.outputs)
-        }
-        return self.with_nodes(node for node in self.nodes if node not in unused) if unused else self
+    def without_unused(self, nodes: Collection[Node]) -> Graph:
+        """The graph without those of these nodes whose outputs nobody reads, or only nodes that go, too."""
+        read, kept = set(self.outputs), []
+        for node in reversed(self.nodes):
+            if node in nodes and not any(tensor.index in read for tensor in node.outputs):
+                continue
+            read.update(tensor.index for tensor in node.inputs)
+            kept.append(node)
+        return self if len(kept) == len(self.nodes) else self.with_nodes(reversed(kept))

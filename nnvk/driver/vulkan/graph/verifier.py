@@ -61,9 +61,16 @@ def check_kept(before: Graph, graph: Graph, after: str) -> None:
     """Raise InvalidGraph if a pass has dropped or doubled a node that has effects, or changed the model's outputs."""
     if before.inputs != graph.inputs or before.outputs != graph.outputs:
         raise InvalidGraph(f"{after}: the graph has other inputs or outputs")
+    missing = _named_operations(before) - _named_operations(graph)
+    if missing:
+        raise InvalidGraph(f"{after}: no node names operations {sorted(missing)} any more")
     lost = set(_effects(before)) - set(_effects(graph))
     if lost or len(_effects(graph)) != len(set(_effects(graph))):
         raise InvalidGraph(f"{after}: operations {sorted(lost)}, which have effects, are not computed once each")
+
+
+def _named_operations(graph: Graph) -> set[int]:
+    return {operation for node in graph.nodes for operation in node.operations}
 
 
 def _effects(graph: Graph) -> list[int]:

@@ -73,6 +73,8 @@ class Lowering:
         """32-bit floats may be computed as if they had 16 bits."""
         self.operation = 0
         """Position in the model of the operation that is being lowered."""
+        self.fused: tuple[int, ...] = ()
+        """Positions of other operations that are lowered with it."""
         self.users: dict[int, int] = {}
         """How many operations take each operand, by index."""
         self._library = library
@@ -265,7 +267,7 @@ class Lowering:
         """
         made = self.made(variant, groups=groups, tensors=tensors, spec=spec, push=push, operation=self.operation)
         if made is not None:
-            self.add(made)
+            self.add(replace(made, fused=self.fused) if self.fused else made)
 
     def made(
         self,

@@ -177,7 +177,7 @@ def _lowered(
     g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
         for node in graph.nodes:
-            g.operation = node.operation
+            g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:
                 if _runs(node.call):
                     kernels()[node.code].lower(node.call, g)

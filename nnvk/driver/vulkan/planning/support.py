@@ -16,6 +16,7 @@ from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops import registry
 from nnvk.ops.call import Call, UnknownShape, UnknownValue
 from nnvk.ops.flow import CONTROL_FLOW, referenced_models
+from nnvk.ops.internal import InternalCode
 from nnvk.types.model import Model
 
 
@@ -86,7 +87,7 @@ def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library:
     if names.isdisjoint(profile.avoided):
         return None
     trial = call.with_tensors(lambda tensor: copy(tensor) if tensor in call.outputs else tensor)
-    largest = registry.lookup(call.code).largest
+    largest = None if isinstance(call.code, InternalCode) else registry.lookup(call.code).largest
     if largest is not None:
         for output, shape in zip(trial.outputs, largest(trial), strict=True):
             output.shape = shape

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.planning.fusions.activation_rounding import fuse_rounding
 from nnvk.driver.vulkan.planning.fusions.command_graph import Fused, Graph, Part
 from nnvk.driver.vulkan.planning.fusions.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.fusions.copy_elimination import eliminate_copies
@@ -38,7 +37,6 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     _run(g, graph, Pass.TRANSPOSES, lambda: fuse_layouts(graph, g))
     _run(g, graph, Pass.HEADS, lambda: fuse_matrices(graph, g))
     _run(g, graph, Pass.CONVERTS, lambda: fuse_narrowing(graph))
-    _run(g, graph, Pass.ROUND_ROWS, lambda: fuse_rounding(graph, g))
     _run(g, graph, Pass.ROW_NORM, lambda: fuse_row_norms(graph, g))
     _run(g, graph, Pass.SOFTMAX, lambda: fuse_softmax(graph, g))
     _run(g, graph, Pass.EPILOGUE, lambda: fuse_byte_epilogues(graph, g))
@@ -46,7 +44,7 @@ def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
     _run(g, graph, Pass.CONVERTS, lambda: fuse_widening(graph))
     _run(g, graph, Pass.IN_PLACE, lambda: eliminate_copies(graph, g))
     _run(g, graph, Pass.COALESCE, lambda: fuse_copies(graph))
-    operations = [command.operation if isinstance(command, Dispatch) else -1 for command in commands]
+    operations = [(each.operation, *each.fused) if isinstance(each, Dispatch) else () for each in commands]
     return graph.result(operations), graph.parts
 
 

@@ -218,15 +218,18 @@ class Graph:
         """Let a command do the same on the same tensors in another way."""
         self.commands[position] = command
 
-    def result(self, operations: Sequence[int]) -> list[Fused]:
-        """The commands that are left, each naming all operations (by position before) whose work it does."""
+    def result(self, operations: Sequence[Sequence[int]]) -> list[Fused]:
+        """The commands that are left, each naming all operations whose work it does.
+
+        ``operations`` are those of each command before, by its position.
+        """
         left = []
         for command, tree in zip(self.commands, self._origins, strict=True):
             if command is None:
                 continue
             origins = tree.positions()
             if isinstance(command, Dispatch):
-                fused = {operations[origin] for origin in origins} - {command.operation, -1}
+                fused = {each for origin in origins for each in operations[origin]} - {command.operation}
                 command = replace(command, fused=tuple(sorted(fused)))
             left.append(Fused(command, origins))
         return left

@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
+from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.shaders.passes import Pass
 
 __all__ = ["PIPELINE", "Context", "Observe", "run"]
@@ -26,6 +27,7 @@ PIPELINE: tuple[tuple[Pass, Rewrite], ...] = (
     (Pass.FP16, use_float16),
     (Pass.HORIZONTAL, fuse_horizontally),
     (Pass.PAD, fold_pads),
+    (Pass.ROUND_ROWS, round_rows),
 )
 """The passes in the order in which they run. A pass finds what those before it have made."""
 

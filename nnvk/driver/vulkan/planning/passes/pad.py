@@ -30,7 +30,7 @@ Pair = tuple[int, int]
 def fold_pads(graph: Graph, context: Context) -> tuple[Graph, int]:
     """Let convolutions and pools read images without the padding around them."""
     nodes: list[Node] = []
-    folded: list[Node] = []
+    folded: set[Node] = set()
     count = 0
     for node in graph.nodes:
         found = None if node.traits.window is None else _padded_image(graph, node)
@@ -39,12 +39,9 @@ def fold_pads(graph: Graph, context: Context) -> tuple[Graph, int]:
             nodes.append(node)
             continue
         count += 1
-        folded += found.nodes
+        folded.update(found.nodes)
         nodes += new
-    rewritten = graph.with_nodes(nodes)
-    for node in folded:
-        rewritten = rewritten.without_unused([node])
-    return rewritten if count else graph, count
+    return (graph.with_nodes(nodes).without_unused(folded), count) if count else (graph, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ def _fold(node: Node, image: _PaddedImage, context: Context) -> list[Node] | Non
     )
     if call is None or context.refuse(call):
         return None
-    return [*views, node.with_call(call)]
+    return [*views, node.with_call(call, image.nodes)]
 
 
 def _with_explicit_padding(node: Node, source: Tensor, image: _PaddedImage) -> Call | None:

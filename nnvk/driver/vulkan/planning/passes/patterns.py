@@ -1,0 +1,57 @@
+"""Patterns of operations: expressions that a tensor is matched against.
+
+A pattern is a name, which stands for the same tensor everywhere; a number, which stands for a constant of that value;
+or a tuple of an operation's code and the patterns of its operands, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.ops.call import Tensor
+from nnvk.types.codes import FuseCode
+from nnvk.types.extension import KnownCode
+
+Accept: TypeAlias = Callable[[Node], bool]
+"""Says whether a node of a pattern's code is as the pattern wants it."""
+Pattern: TypeAlias = "str | float | tuple[KnownCode | Pattern, ...]"
+
+
+class Match:
+    """An attempt to match a tensor against a pattern, with the tensors and nodes that it has met."""
+
+    def __init__(self, graph: Graph, accept: Accept = lambda _: True) -> None:
+        """``accept`` is asked of each node that the pattern meets."""
+        self.named: dict[str, Tensor] = {}
+        """The tensors that names of the pattern stand for."""
+        self.nodes: list[Node] = []
+        """The nodes that the pattern's operations stand for, each once, users before producers."""
+        self._graph = graph
+        self._accept = accept
+
+    def matches(self, tensor: Tensor, pattern: Pattern) -> bool:
+        """Whether a tensor is what the pattern says. After a failure the match is of no use."""
+        if isinstance(pattern, str):
+            return self.named.setdefault(pattern, tensor).index == tensor.index
+        if isinstance(pattern, float):
+            return _is_number(tensor, pattern)
+        code, *operands = pattern
+        node = self._graph.producer(tensor)
+        if node is None or node.code is not code or not _has_no_activation(node) or not self._accept(node):
+            return False
+        if node not in self.nodes:
+            self.nodes.append(node)
+        pairs = zip(node.inputs, cast("Sequence[Pattern]", operands), strict=False)
+        return all(self.matches(read, operand) for read, operand in pairs)
+
+
+def _is_number(tensor: Tensor, number: float) -> bool:
+    if not tensor.is_constant or tensor.size != 1 or tensor.dtype.kind != "f":
+        return False
+    return tensor.data.item() == tensor.dtype.type(number)
+
+
+def _has_no_activation(node: Node) -> bool:
+    return not node.call.has("activation") or node.call.known("activation") == FuseCode.NONE
