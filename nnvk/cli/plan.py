@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +18,7 @@ from nnvk.cli.models import find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import VulkanDevice, outline
+from nnvk.driver.vulkan.graph.dump import BUILD, LOWER
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile, described, parse_profile
 
@@ -31,6 +34,10 @@ def command(
         str | None,
         typer.Option("--device", metavar="NAME", help="Plan for this device; for the first GPU, if left out."),
     ] = None,
+    passes: Annotated[
+        bool,
+        typer.Option("--passes", help="Show what each pass changes: the operations, then the commands."),
+    ] = False,
     importing: Importing = DEFAULT,
     json_file: JsonFile = None,
 ) -> None:
@@ -48,9 +55,15 @@ def command(
         driver = _vulkan_device(device)
         profile, autotune_results = driver.profile, driver.planner.autotune_results.known
     imported = importing.load(path)
-    planned = outline(imported.model.frozen, profile, ShaderLibrary(), autotune_results)
-    content = {"model": str(path), "profile": described(profile), **planned}
-    deliver(json_file, content, lambda: _print(path, profile, planned))
+    stages: list[dict[str, Any]] = []
+
+    def observe(name: str, lines: Iterable[str]) -> None:
+        stages.append({"pass": name, "lines": list(lines)})
+
+    model = imported.model.frozen
+    planned = outline(model, profile, ShaderLibrary(), autotune_results, observe if passes else None)
+    content = {"model": str(path), "profile": described(profile), **planned, **({"stages": stages} if passes else {})}
+    deliver(json_file, content, lambda: _print_stages(stages) if passes else _print(path, profile, planned))
 
 
 def _vulkan_device(name: str | None) -> VulkanDevice:
@@ -76,6 +89,23 @@ def _print(path: Path, profile: DeviceProfile, planned: dict[str, Any]) -> None:
     print_line(", ".join(f"{name} {sum(pages):,} bytes" for name, pages in planned["memory"].items()))
     rows = [_row(number, command) for number, command in enumerate(commands)]
     print_table(["#", "operation", "shader", "groups", "of", "waits"], rows, title="Commands", right="# groups of")
+
+
+def _print_stages(stages: list[dict[str, Any]]) -> None:
+    """The operations before all passes, and the lines that go and come with each one; the same of commands."""
+    before: list[str] = []
+    for stage in stages:
+        lines = stage["lines"]
+        print_line(f"{stage['pass']}:" if lines != before else f"{stage['pass']}: nothing changes")
+        if stage["pass"] in (BUILD, LOWER):
+            changed = [f"  {line}" for line in lines]
+        else:
+            changed = [
+                f"{line[0]} {line[1:]}" for line in list(unified_diff(before, lines, n=0))[2:] if line[0] in "+-"
+            ]
+        for line in changed:
+            print_line(f"  {printable(line)}")
+        before = lines
 
 
 def _row(number: int, command: dict[str, Any]) -> list[str]:

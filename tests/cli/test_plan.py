@@ -99,3 +99,25 @@ def test_a_cpu_device_has_no_plan(nnvk_command: Any) -> None:
     result = nnvk_command("plan", MODEL, "--device", "cpu")
     assert result.exit_code == 2
     assert "nnapi-reference is no Vulkan device" in result.stderr
+
+
+def test_passes_show_what_they_change(nnvk_command: Any, profile: Path) -> None:
+    result = nnvk_command("plan", MODEL, "--profile", profile, "--passes")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "build:"
+    assert any("CONV_2D(input=%" in line for line in lines)
+    assert "pad: nothing changes" in lines
+    changes = lines[lines.index("epilogue:") + 1 :] if "epilogue:" in lines else []
+    assert "lower:" in lines
+    assert all(line.strip()[0] in "+-" for line in changes if line.startswith("  ") and not line.startswith("   "))
+
+
+def test_passes_as_json(nnvk_command: Any, profile: Path) -> None:
+    content = json.loads(nnvk_command("plan", MODEL, "--profile", profile, "--passes", "--json").stdout)
+    names = [stage["pass"] for stage in content["stages"]]
+    assert names[0] == "build"
+    assert names.index("constants") < names.index("pad") < names.index("lower") < names.index("coalesce")
+    last = [line for line in content["stages"][-1]["lines"] if "(" in line]
+    assert len(last) == len(content["commands"])
+    assert "stages" not in json.loads(nnvk_command("plan", MODEL, "--profile", profile, "--json").stdout)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.ops.call import Tensor
+
+Observe = Callable[[str, Iterable[str]], None]
+"""Takes the name of a pass and the lines of what it has made."""
+BUILD, LOWER = "build", "lower"
+"""The names that stand for the operations before all passes, and for the commands that they are lowered to."""
 
 
 def lines(graph: Graph) -> Iterator[str]:

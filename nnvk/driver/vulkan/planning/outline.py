@@ -8,6 +8,7 @@ from typing import Any
 
 from nnvk.base.errors import op_failed
 from nnvk.driver.vulkan.graph.builder import NeedsValue
+from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.planning.planner import lower
 from nnvk.driver.vulkan.planning.support import support
@@ -19,12 +20,17 @@ from nnvk.types.model import Model
 
 
 def outline(
-    model: Model, profile: DeviceProfile, library: ShaderLibrary, autotune_results: Mapping[str, str] | None = None
+    model: Model,
+    profile: DeviceProfile,
+    library: ShaderLibrary,
+    autotune_results: Mapping[str, str] | None = None,
+    observe: Observe | None = None,
 ) -> dict[str, Any]:
     """The plan of a model for a device of this profile, as JSON has it.
 
     OP_FAILED with the reason where that is not known before an execution (open dimensions, parameters that are inputs,
-    control flow), and where an operation has no shader that runs on the device.
+    control flow), and where an operation has no shader that runs on the device. ``observe`` gets the text of the model
+    before the first pass and after each one.
     """
     for index, type_ in zip(model.inputs, model.input_types(), strict=True):
         if not type_.is_fully_specified:
@@ -36,7 +42,7 @@ def outline(
             raise op_failed(f"{operation.code.name} can't be planned for {profile.name}: {reason}")
     shapes = [type_.dimensions for type_ in model.input_types()]
     try:
-        plan = lower(model, shapes, profile, library, autotune_results=autotune_results)
+        plan = lower(model, shapes, profile, library, autotune_results=autotune_results, observe=observe)
     except NeedsValue as needs:
         raise op_failed(f"it is planned at execution, for the value of operand {needs.operand}: {needs}") from needs
     return {

@@ -139,8 +139,8 @@ def lower(
 
     ``refuse`` is asked of every call, now that all shapes are known: OP_FAILED with its reason where it gives one,
     because another device may do better. ``values`` are those of inputs that are looked at. Raises `NeedsValue` where
-    others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the graph of
-    operations after each pass.
+    others are. ``autotune_results`` are preferred where there are several candidates. ``observe`` gets the text
+    of the model after each pass.
     """
     try:
         return _lowered(model, input_shapes, profile, library, refuse, values, autotune_results, observe)
@@ -186,7 +186,7 @@ def _lowered(
     outputs = [
         g.output(index, math.prod(shapes[index]) * model.operands[index].type.dtype.itemsize) for index in model.outputs
     ]
-    return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs))
+    return _placed(g, model, inputs, outputs, tuple(shapes[index] for index in model.outputs), observe)
 
 
 def _runs(call: Call) -> bool:
@@ -200,9 +200,10 @@ def _placed(
     inputs: Sequence[TensorRef | None],
     outputs: Sequence[TensorRef | None],
     output_shapes: tuple[Shape, ...],
+    observe: passes.Observe | None,
 ) -> Plan:
     """Fuse commands, place all tensors that they touch, and find the barriers."""
-    fused, parts = fuse(g)
+    fused, parts = fuse(g, observe)
     commands = [each.command for each in fused]
     lifetimes: dict[TensorRef, tuple[int, int]] = {}
     for position, command in enumerate(commands):

@@ -6,9 +6,9 @@ module says otherwise. A value that a command outside reads, or that the model g
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 
+from nnvk.driver.vulkan.graph.dump import LOWER, Observe
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.planning.fusions.command_graph import Fused, Graph, Part
 from nnvk.driver.vulkan.planning.fusions.common_subexpressions import eliminate_common_subexpressions
@@ -27,41 +27,60 @@ from nnvk.driver.vulkan.shaders.passes import Pass
 __all__ = ["Fused", "Part", "fuse"]
 
 
-def fuse(g: Lowering) -> tuple[list[Fused], dict[TensorRef, Part]]:
-    """The commands of a lowered model, as many of them fused as its device wants, and tensors that lie in others."""
+def fuse(g: Lowering, observe: Observe | None = None) -> tuple[list[Fused], dict[TensorRef, Part]]:
+    """The commands of a lowered model, as many of them fused as its device wants, and tensors that lie in others.
+
+    ``observe`` gets the text of the commands after each pass, and as they are lowered.
+    """
     commands = g.commands
     graph = Graph(commands, g.constants)
-    _run(g, graph, Pass.CSE, graph.sweep)
-    _run(g, graph, Pass.CSE, lambda: eliminate_common_subexpressions(graph))
-    _run(g, graph, Pass.HEADS, lambda: fuse_results(graph))
-    _run(g, graph, Pass.TRANSPOSES, lambda: fuse_layouts(graph, g))
-    _run(g, graph, Pass.HEADS, lambda: fuse_matrices(graph, g))
-    _run(g, graph, Pass.CONVERTS, lambda: fuse_narrowing(graph))
-    _run(g, graph, Pass.ROW_NORM, lambda: fuse_row_norms(graph, g))
-    _run(g, graph, Pass.SOFTMAX, lambda: fuse_softmax(graph, g))
-    _run(g, graph, Pass.EPILOGUE, lambda: fuse_byte_epilogues(graph, g))
-    _fuse_elementwise(g, graph)
-    _run(g, graph, Pass.CONVERTS, lambda: fuse_widening(graph))
-    _run(g, graph, Pass.IN_PLACE, lambda: eliminate_copies(graph, g))
-    _run(g, graph, Pass.COALESCE, lambda: fuse_copies(graph))
     operations = [(each.operation, *each.fused) if isinstance(each, Dispatch) else () for each in commands]
+    steps: tuple[tuple[tuple[Pass, ...], Callable[[], object]], ...] = (
+        ((Pass.CSE,), graph.sweep),
+        ((Pass.CSE,), lambda: eliminate_common_subexpressions(graph)),
+        ((Pass.HEADS,), lambda: fuse_results(graph)),
+        ((Pass.TRANSPOSES,), lambda: fuse_layouts(graph, g)),
+        ((Pass.HEADS,), lambda: fuse_matrices(graph, g)),
+        ((Pass.CONVERTS,), lambda: fuse_narrowing(graph)),
+        ((Pass.ROW_NORM,), lambda: fuse_row_norms(graph, g)),
+        ((Pass.SOFTMAX,), lambda: fuse_softmax(graph, g)),
+        ((Pass.EPILOGUE,), lambda: fuse_byte_epilogues(graph, g)),
+        ((Pass.EPILOGUE, Pass.ELEMENTWISE), lambda: _fuse_groups(g, graph)),
+        ((Pass.CONVERTS,), lambda: fuse_widening(graph)),
+        ((Pass.IN_PLACE,), lambda: eliminate_copies(graph, g)),
+        ((Pass.COALESCE,), lambda: fuse_copies(graph)),
+    )
+    if observe:
+        observe(LOWER, _lines(graph.result(operations)))
+    for passes, rewrite in steps:
+        if any(map(g.device.runs, passes)):
+            before = graph.rewrites
+            rewrite()
+            if len(passes) == 1:
+                g.applied[passes[0]] += graph.rewrites - before
+            if observe:
+                observe(" and ".join(each.value for each in passes), _lines(graph.result(operations)))
     return graph.result(operations), graph.parts
 
 
-def _run(g: Lowering, graph: Graph, pass_: Pass, rewrite: Callable[[], object]) -> None:
-    """Run a pass unless it is disabled, and count the commands that it rewrites."""
-    if g.device.runs(pass_):
-        before = graph.rewrites
-        rewrite()
-        g.applied[pass_] += graph.rewrites - before
-
-
-def _fuse_elementwise(g: Lowering, graph: Graph) -> None:
+def _fuse_groups(g: Lowering, graph: Graph) -> None:
     """Make each group of elementwise operations the epilogue of a GEMM, or else one command."""
-    if not (g.device.runs(Pass.EPILOGUE) or g.device.runs(Pass.ELEMENTWISE)):
-        return
     for group in groups_of(graph):
+        before = graph.rewrites
         if g.device.runs(Pass.EPILOGUE) and fuse_epilogue(graph, g, group):
             g.applied[Pass.EPILOGUE] += 1
+        elif g.device.runs(Pass.ELEMENTWISE):
+            fuse_elementwise(graph, g, group)
+            g.applied[Pass.ELEMENTWISE] += graph.rewrites - before
+
+
+def _lines(commands: Sequence[Fused]) -> Iterator[str]:
+    """Commands as text: the number of the operation, the shader, and the numbers of its tensors."""
+    for each in commands:
+        command = each.command
+        if isinstance(command, Dispatch):
+            tensors = ", ".join(f"{name}=%{tensor.number}" for name, tensor in command.tensors.items())
+            yield f"{command.operation:>4}  {command.shader.name}({tensors})"
         else:
-            _run(g, graph, Pass.ELEMENTWISE, partial(fuse_elementwise, graph, g, group))
+            tensors = ", ".join(f"%{tensor.number}" for tensor in (*command.reads, *command.writes))
+            yield f"      {type(command).__name__.lower()}({tensors})"

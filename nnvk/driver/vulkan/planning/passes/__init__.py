@@ -6,9 +6,10 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from nnvk.driver.vulkan.graph import verifier
+from nnvk.driver.vulkan.graph import dump, verifier
+from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.graph.ir import Graph
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
@@ -34,9 +35,6 @@ PIPELINE: tuple[tuple[Pass, Rewrite], ...] = (
 _TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5}
 """How much the reference's results may differ after a pass, as a share of the largest number: 0 for other passes."""
 
-Observe = Callable[[str, Graph], None]
-"""Takes each graph with the name of the pass that made it, or ``build``."""
-
 
 def run(
     graph: Graph, context: Context, verify: int = 0, observe: Observe | None = None
@@ -48,9 +46,9 @@ def run(
     """
     applied = {}
     if verify:
-        verifier.check(graph, "build")
+        verifier.check(graph, dump.BUILD)
     if observe:
-        observe("build", graph)
+        observe(dump.BUILD, dump.lines(graph))
     for pass_, rewrite in PIPELINE:
         if not context.profile.runs(pass_):
             continue
@@ -62,5 +60,5 @@ def run(
             if verify > 1:
                 verifier.compare(before, graph, pass_.value, _TOLERANCES.get(pass_, 0.0))
         if observe:
-            observe(pass_.value, graph)
+            observe(pass_.value, dump.lines(graph))
     return graph, applied
