@@ -37,6 +37,8 @@ class InternalCode(Enum):
     """
     TAKE_COLUMNS = "TAKE_COLUMNS"
     """``output`` has the columns of the matrix ``input`` from the number ``first`` on, as many as it is wide."""
+    PERMUTE = "PERMUTE"
+    """Axis ``i`` of ``output`` is axis ``permutation[i]`` of ``input``."""
     VIEW = "VIEW"
     """``output`` has the elements of ``input`` in the same order, in another shape."""
 
@@ -89,6 +91,11 @@ INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
     InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
     InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
+    InternalCode.PERMUTE: InternalOp(
+        lambda call: tuple(call.input.shape[axis] for axis in call.permutation),
+        lambda call: np.ascontiguousarray(call.input.data.transpose(call.permutation)),
+        Traits(foldable=False, fp16=Fp16.NEVER, view=View.TRANSPOSED),
+    ),
     InternalCode.VIEW: InternalOp(
         lambda call: call.output.shape,
         lambda call: call.input.data.reshape(call.output.shape),

@@ -26,11 +26,11 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.BATCH_MATMUL, shaders=GEMM_SHADERS, refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
-    """The right matrices are filters."""
+    """The right matrices are filters; the pass `layouts` has transposed left ones."""
     batches, rows, columns, depth = _sizes(call)
     strides = (depth, 1) if call.adj_y else (1, columns)
     right = Filters(call.input1, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
     operands = Operands(call.code, call.input0, call.input1, None, call.output)
-    multiply(g, operands, right, gemm, nchw_input=call.adj_x)
+    multiply(g, operands, right, gemm)

@@ -10,7 +10,6 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, convolve
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes
-from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
@@ -20,9 +19,9 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), depth)
 
 
-@kernel(OperationCode.CONV_2D, shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS), refuse=refuse)
+@kernel(OperationCode.CONV_2D, shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS), refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
     """Lower CONV_2D."""
-    source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
+    source, target = call.input.shape, call.output.shape
     gemm = Gemm(source, target, *conv_axes(call))
-    convolve(g, Operands.of_convolution(call), filters_of(call.filter), gemm, call.nchw, call.nchw)
+    convolve(g, Operands.of_convolution(call), filters_of(call.filter), gemm)

@@ -16,12 +16,11 @@ from nnvk.driver.vulkan.lowering.gemm import Gemm, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_mask, sign_push
-from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.depthwise_conv2d import depthwise_axes
-from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
@@ -137,8 +136,7 @@ def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
 def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
     operands = Operands.of_convolution(call)
-    source = nhwc_input(g, call.input, gemm.source, call.nchw)
-    target = nhwc_output(g, call.output, gemm.target, call.nchw)
+    source, target = g.tensor(call.input), pixels_of(g, call.output, gemm.target)
     kind, vertical, horizontal = dtype(call.input), gemm.vertical, gemm.horizontal
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
@@ -189,7 +187,7 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -
         **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
-    finish_output(g, target, call.output, gemm.target, call.nchw)
+    finish_pixels(g, target, call.output, gemm.target)
 
 
 def _refuse(call: Call) -> str | None:
@@ -197,12 +195,12 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((height, width), 1)
 
 
-@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=CHANNEL_SHADERS, refuse=_refuse)
+@kernel(OperationCode.DEPTHWISE_CONV_2D, shaders=CHANNEL_SHADERS, refuse=_refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
     """The filter is [1, height, width, output channels]."""
     _, *window, outputs = call.filter.shape
     taps = math.prod(window)
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
-    source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
+    source, target = call.input.shape, call.output.shape
     gemm = Gemm(source, target, *depthwise_axes(call))
     multiply_by_channel(g, call, filters, gemm)

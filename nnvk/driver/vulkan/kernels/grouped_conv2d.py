@@ -11,17 +11,16 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.ops.conv2d import conv_axes, group_count
-from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*GEMM_SHADERS, *CHANNEL_SHADERS), refuse=refuse)
+@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*GEMM_SHADERS, *CHANNEL_SHADERS), refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
     """Lower GROUPED_CONV_2D."""
     groups = group_count(call)
-    source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
+    source, target = call.input.shape, call.output.shape
     if 1 < groups == source[3]:
         multiply_by_channel(g, call, filters_of(call.filter), Gemm(source, target, *conv_axes(call)))
     else:
         gemm = Gemm(source, target, *conv_axes(call), Split.CHANNELS if groups > 1 else Split.NOTHING, groups)
-        multiply(g, Operands.of_convolution(call), filters_of(call.filter, groups), gemm, call.nchw, call.nchw)
+        multiply(g, Operands.of_convolution(call), filters_of(call.filter, groups), gemm)

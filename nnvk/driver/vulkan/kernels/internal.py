@@ -7,6 +7,7 @@ from nnvk.driver.vulkan.lowering.convert import CONVERT, convert
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode
 
@@ -23,6 +24,15 @@ def lower_columns(call: Call, g: Lowering) -> None:
     rows, width = call.output.shape
     box = [(rows, call.input.shape[1]), (width, 1)]
     arrange(g, moved(call.input), g.tensor(call.input), g.tensor(call.output), box, call.first)
+
+
+@kernel(InternalCode.PERMUTE, shaders=(ARRANGE,))
+def lower_permutation(call: Call, g: Lowering) -> None:
+    """Lower PERMUTE."""
+    shape = call.input.shape
+    box = list(zip(shape, dense_strides(shape), strict=True))
+    permuted = [box[axis] for axis in call.permutation]
+    arrange(g, moved(call.input), g.tensor(call.input), g.tensor(call.output), permuted)
 
 
 @kernel(InternalCode.VIEW)

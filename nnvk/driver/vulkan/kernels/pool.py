@@ -6,21 +6,19 @@ import math
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.divide import divisors
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.folds import lanes_of, shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import clamp, offset, sign_push
-from nnvk.driver.vulkan.lowering.relayout import nchw_output, nhwc_input
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call
 from nnvk.ops.internal import SURROUND, Surround, with_padded_input
 from nnvk.ops.pool import pool_axes
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.window import Axis, nhwc_shape
+from nnvk.ops.window import Axis
 from nnvk.types.codes import OperandCode, OperationCode
 
 POOL = Shader(
@@ -84,22 +82,19 @@ def _around(call: Call) -> dict[str, int | float]:
     return {**sides, "surrounding": element + offset(call.input)}
 
 
-@kernel(*_KINDS, shaders=(POOL, ARRANGE), refuse=refuse)
+@kernel(*_KINDS, shaders=(POOL,), refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
-    """Four output elements an invocation; NCHW goes through transposed copies."""
+    """Four output elements an invocation."""
     kind = dtype(call.input)
     vertical, horizontal = pool_axes(with_padded_input(call))
-    _, height, width, channels = shape = nhwc_shape(call.input.shape, call.nchw)
-    source = nhwc_input(g, call.input, shape, call.nchw)
-    result = g.tensor(call.output)
-    target = g.scratch(result.nbytes) if call.nchw else result
+    _, height, width, channels = call.input.shape
     count = _vec4s(call)
     groups, lanes = shared_out(g, count, _covered(vertical) * _covered(horizontal), LARGEST)
     g.dispatch(
         POOL.variant(KIND=_KINDS[call.code], DTYPE=kind),
         groups=groups,
         spec={**lanes, "VECTOR": channels % 4 == 0, "SURROUNDED": call.has(SURROUND)},
-        tensors={"src": source, "dst": target},
+        tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,
         height=height,
@@ -120,5 +115,3 @@ def lower(call: Call, g: Lowering) -> None:
         **clamp(call),
         **sign_push(call.input),
     )
-    if call.nchw:
-        nchw_output(g, target, call.output)

@@ -9,7 +9,6 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.ops.transpose_conv2d import transpose_conv_axes
-from nnvk.ops.window import nhwc_shape
 from nnvk.types.codes import OperationCode
 
 
@@ -19,11 +18,11 @@ def refuse(call: Call) -> str | None:
     return refuse_long_sums((-(-height // call.stride_height), -(-width // call.stride_width)), depth)
 
 
-@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=GEMM_SHADERS, refuse=refuse)
+@kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=GEMM_SHADERS, refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
-    source, target = (nhwc_shape(tensor.shape, call.nchw) for tensor in (call.input, call.output))
+    source, target = call.input.shape, call.output.shape
     vertical, horizontal = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
     gemm = Gemm(source, target, vertical, horizontal, Split.PHASES, phases)
-    multiply(g, Operands.of_convolution(call), filters_of(call.filter), gemm, call.nchw, call.nchw)
+    multiply(g, Operands.of_convolution(call), filters_of(call.filter), gemm)

@@ -30,7 +30,7 @@ from nnvk.driver.vulkan.lowering.filters import (
 )
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
-from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output
+from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, ranked, span
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.ops.window import Axis
@@ -201,13 +201,11 @@ def multiply(
     operands: Operands,
     filters: Filters,
     gemm: Gemm,
-    nchw_input: bool = False,
-    nchw_output: bool = False,
 ) -> None:
-    """Compute the output of a product. Input and output are in NHWC or in NCHW order."""
+    """Compute the output of a GEMM. Input and output are in NHWC order."""
     work = work_of(g, operands, gemm, filters)
     strategy = g.choose(f"{work} {gemm}", g.once(("ranked", work), lambda: ranked(work, g.device)))
-    multiply_by(g, strategy, operands, filters, gemm, work, nchw_input, nchw_output)
+    multiply_by(g, strategy, operands, filters, gemm, work)
 
 
 def multiply_by(
@@ -217,18 +215,15 @@ def multiply_by(
     filters: Filters,
     gemm: Gemm,
     work: Work,
-    nchw_input: bool = False,
-    nchw_output: bool = False,
 ) -> None:
     """The same by a strategy that was chosen for its work."""
-    source = nhwc_input(g, operands.input, gemm.source, nchw_input)
-    target = nhwc_output(g, operands.output, gemm.target, nchw_output, gemm.pixel_parts)
+    target = pixels_of(g, operands.output, gemm.target, gemm.pixel_parts)
     float16_scaling = (
         float16_scaling_of(g, filters, split_k=strategy.split_k > 1) if strategy.arithmetic == "half" else None
     )
     scale = 1.0 if float16_scaling is None else float16_scaling.scale
     tensors = {
-        "src": source,
+        "src": g.tensor(operands.input),
         "weights": _weights(g, strategy, filters, gemm, scale),
         "dst": target,
         **output_tensors(g, operands, gemm.columns, gemm.pixel_parts),
@@ -241,7 +236,7 @@ def multiply_by(
         _matrix_by_vectors(g, operands, gemm, strategy, tensors, end, filters)
     else:
         _by_tiles(g, operands, gemm, work, strategy, tensors, end, float16_scaling, filters)
-    finish_output(g, target, operands.output, gemm.target, nchw_output, gemm.pixel_parts)
+    finish_pixels(g, target, operands.output, gemm.target, gemm.pixel_parts)
 
 
 def _weights(g: Lowering, strategy: Strategy, filters: Filters, gemm: Gemm, scale: float) -> TensorRef:

@@ -25,6 +25,8 @@ class Kernel:
     refuse: Refuse | None
     checks_data: bool
     """Whether it may complain of data (`Lowering.flag`), and so runs also where all outputs are empty."""
+    channels_last: bool
+    """Whether it takes images in NHWC order alone; the pass `layouts` transposes those in NCHW order."""
 
 
 _kernels: dict[KnownCode | InternalCode, Kernel] = {}
@@ -35,6 +37,7 @@ def kernel(
     shaders: Sequence[Shader] = (),
     refuse: Refuse | None = None,
     checks_data: bool = False,
+    channels_last: bool = False,
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -42,7 +45,7 @@ def kernel(
         for code in codes:
             if code in _kernels:
                 raise ValueError(f"{code.name} has two kernels")
-            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data)
+            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data, channels_last)
         return lower
 
     return register

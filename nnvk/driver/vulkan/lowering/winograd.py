@@ -25,7 +25,7 @@ from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, out
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
 from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply, multiply_by, work_of
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
-from nnvk.driver.vulkan.lowering.relayout import finish_output, nhwc_input, nhwc_output, round_up
+from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -144,21 +144,19 @@ class Tiles:
         return Work(F32.name, *sizes, constant=True, in_order=True, matrix=False)
 
 
-def convolve(
-    g: Lowering, operands: Operands, filters: Filters, gemm: Gemm, nchw_input: bool, nchw_output: bool
-) -> None:
+def convolve(g: Lowering, operands: Operands, filters: Filters, gemm: Gemm) -> None:
     """Compute a convolution, in the way that is thought or was measured to be the fastest."""
     work = work_of(g, operands, gemm, filters)
     downs = sizes(g, filters, gemm, work)
     if not downs:
-        multiply(g, operands, filters, gemm, nchw_input, nchw_output)
+        multiply(g, operands, filters, gemm)
         return
     every = g.once(("candidates", work, gemm, downs), lambda: candidates(work, gemm, downs, g.device))
     candidate = g.choose(f"{work} {gemm} by tiles of {downs}", every)
     if isinstance(candidate, Strategy):
-        multiply_by(g, candidate, operands, filters, gemm, work, nchw_input, nchw_output)
+        multiply_by(g, candidate, operands, filters, gemm, work)
     else:
-        _by_tiles(g, candidate, operands, filters, Tiles(candidate.down, gemm), nchw_input, nchw_output)
+        _by_tiles(g, candidate, operands, filters, Tiles(candidate.down, gemm))
 
 
 def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
@@ -242,14 +240,11 @@ def _by_tiles(
     operands: Operands,
     filters: Filters,
     tiles: Tiles,
-    nchw_input: bool,
-    nchw_output: bool,
 ) -> None:
     gemm = tiles.gemm
     _, height, width, channels = gemm.source
     kind = dtype(operands.input)
-    source = nhwc_input(g, operands.input, gemm.source, nchw_input)
-    target = nhwc_output(g, operands.output, gemm.target, nchw_output)
+    source, target = g.tensor(operands.input), pixels_of(g, operands.output, gemm.target)
     seen = {
         "tiles": tiles.count,
         "tiles_down": tiles.rows,
@@ -299,7 +294,7 @@ def _by_tiles(
         **seen,
         **output_push(operands),
     )
-    finish_output(g, target, operands.output, gemm.target, nchw_output)
+    finish_pixels(g, target, operands.output, gemm.target)
 
 
 def _at_points(g: Lowering, name: str, shape: Sequence[int]) -> Tensor:

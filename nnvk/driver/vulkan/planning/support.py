@@ -8,8 +8,11 @@ from copy import copy
 import numpy as np
 
 from nnvk.base.errors import NnapiError
+from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.kernel import Kernel, kernels
 from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.library import ShaderLibrary
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
@@ -61,6 +64,18 @@ def refuse(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> str | 
         return None  # it comes with the execution, and when it has the planner asks again
 
 
+def lower_alone(call: Call, profile: DeviceProfile, library: ShaderLibrary) -> Lowering:
+    """The commands of one call. Raises AvoidedShader if it needs a variant that plans have to do without."""
+    g = Lowering(profile, library)
+    context = Context(profile, False, g.intermediate, g.choose, lambda _: None)
+    outputs = tuple(output.index for output in call.outputs)
+    graph, _ = legalise_layouts(Graph((Node(call, 0),), (), outputs), context)
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            kernels()[node.code].lower(node.call, g)
+    return g
+
+
 def _refuse_sizes(call: Call, profile: DeviceProfile) -> str | None:
     """Why a tensor of a call is too large for the device; None where none is, and where sizes are yet to come."""
     for tensor in call.every_tensor():
@@ -93,8 +108,7 @@ def _refuse_avoided(call: Call, kernel: Kernel, profile: DeviceProfile, library:
             output.shape = shape
     try:
         if kernel.checks_data or any(output.size for output in trial.outputs):
-            with np.errstate(all="ignore"):
-                kernel.lower(trial, Lowering(profile, library))
+            lower_alone(trial, profile, library)
     except AvoidedShader as avoided:
         return avoided.reason
     except NnapiError:

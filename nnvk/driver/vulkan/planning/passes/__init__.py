@@ -15,6 +15,7 @@ from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
+from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.shaders.passes import Pass
@@ -23,14 +24,15 @@ __all__ = ["PIPELINE", "Context", "Observe", "run"]
 
 __all__ = ["PIPELINE", "Context", "Observe", "run"]
 
-PIPELINE: tuple[tuple[Pass, Rewrite], ...] = (
+PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONSTANTS, deduplicate_constants),
     (Pass.FP16, use_float16),
     (Pass.HORIZONTAL, fuse_horizontally),
     (Pass.PAD, fold_pads),
+    (None, legalise_layouts),
     (Pass.ROUND_ROWS, round_rows),
 )
-"""The passes in the order in which they run. A pass finds what those before it have made."""
+"""The passes in the order in which they run, each with its switch; one that plans can't do without has none."""
 
 _TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5}
 """How much the reference's results may differ after a pass, as a share of the largest number: 0 for other passes."""
@@ -44,21 +46,23 @@ def run(
     ``verify``: 1 checks the structure of the graph after each pass, 2 also computes it on the reference device before
     and after (`verifier`). Raises InvalidGraph if a check fails.
     """
-    applied = {}
+    applied: dict[Pass, int] = {}
     if verify:
         verifier.check(graph, dump.BUILD)
     if observe:
         observe(dump.BUILD, dump.lines(graph))
     for pass_, rewrite in PIPELINE:
-        if not context.profile.runs(pass_):
+        if pass_ is not None and not context.profile.runs(pass_):
             continue
-        before = graph
-        graph, applied[pass_] = rewrite(graph, context)
+        before, name = graph, rewrite.__name__ if pass_ is None else pass_.value
+        graph, count = rewrite(graph, context)
+        if pass_ is not None:
+            applied[pass_] = count
         if verify and graph is not before:
-            verifier.check(graph, pass_.value)
-            verifier.check_kept(before, graph, pass_.value)
+            verifier.check(graph, name)
+            verifier.check_kept(before, graph, name)
             if verify > 1:
-                verifier.compare(before, graph, pass_.value, _TOLERANCES.get(pass_, 0.0))
+                verifier.compare(before, graph, name, 0.0 if pass_ is None else _TOLERANCES.get(pass_, 0.0))
         if observe:
-            observe(pass_.value, dump.lines(graph))
+            observe(name, dump.lines(graph))
     return graph, applied
