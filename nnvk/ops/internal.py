@@ -35,6 +35,11 @@ class InternalCode(Enum):
     If ``asymmetric`` is true, the levels of a row lie between its extremes and include 0. Otherwise 255 of them lie
     around 0, as far as the element that is furthest from it.
     """
+    SOFTMAX_ROWS = "SOFTMAX_ROWS"
+    """``output`` has the softmax of each row of ``length`` elements of ``input``, with the factor ``beta``.
+
+    The input is multiplied by the number ``scale`` before, and the tensor ``mask`` is added to it; either may be None.
+    """
     TAKE_COLUMNS = "TAKE_COLUMNS"
     """``output`` has the columns of the matrix ``input`` from the number ``first`` on, as many as it is wide."""
     PERMUTE = "PERMUTE"
@@ -83,6 +88,18 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
     return np.maximum(np.fmin(round_half_away(numbers), np.float32(127)), np.float32(-128)) + zero
 
 
+def _softmax_rows(call: Call) -> np.ndarray:
+    scores = call.input.data
+    if call.scale is not None:
+        scores = (scores.astype(np.float32) * np.float32(call.scale)).astype(scores.dtype)
+    if call.mask is not None:
+        scores = scores + call.mask.data
+    rows = scores.reshape(-1, call.length).astype(np.float32)
+    powers = np.exp((rows - rows.max(axis=1, keepdims=True)) * np.float32(call.beta))
+    results = powers / powers.sum(axis=1, keepdims=True, dtype=np.float64)
+    return results.astype(scores.dtype).reshape(call.output.shape)
+
+
 def _columns(call: Call) -> np.ndarray:
     return np.ascontiguousarray(call.input.data[:, call.first : call.first + call.output.shape[1]])
 
@@ -90,6 +107,7 @@ def _columns(call: Call) -> np.ndarray:
 INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
     InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
+    InternalCode.SOFTMAX_ROWS: InternalOp(lambda call: call.output.shape, _softmax_rows),
     InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
     InternalCode.PERMUTE: InternalOp(
         lambda call: tuple(call.input.shape[axis] for axis in call.permutation),

@@ -6,7 +6,6 @@ from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
-from nnvk.driver.vulkan.lowering.row_softmax import SOFTMAX_ROWS
 from nnvk.driver.vulkan.lowering.slices import Slices
 from nnvk.driver.vulkan.lowering.softmax_16 import SOFTMAX_16, refuse_long, softmax_16
 from nnvk.driver.vulkan.shaders.declaration import Shader
@@ -36,7 +35,7 @@ def _is_wide(call: Call) -> bool:
     return call.input.code is OperandCode.TENSOR_QUANT16_SYMM
 
 
-@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_ROWS, SOFTMAX_16), refuse=refuse)
+@kernel(OperationCode.SOFTMAX, OperationCode.LOG_SOFTMAX, shaders=(SOFTMAX, SOFTMAX_16), refuse=refuse)
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
     if _is_wide(call):

@@ -1,0 +1,58 @@
+"""SOFTMAX_ROWS: SOFTMAX of rows in one pass, with the scale and the mask that attention has before it."""
+
+from __future__ import annotations
+
+from nnvk.driver.vulkan.lowering.broadcast import broadcast_strides
+from nnvk.driver.vulkan.lowering.dtypes import F16, F32, dtype
+from nnvk.driver.vulkan.lowering.kernel import kernel
+from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.row_sharing import own_vec4s, shared_out
+from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.call import Call
+from nnvk.ops.internal import InternalCode
+from nnvk.types.operand import Shape
+
+SOFTMAX_ROWS = Shader("softmax_rows", DTYPE=(F32.name, F16.name))
+
+
+@kernel(InternalCode.SOFTMAX_ROWS, shaders=(SOFTMAX_ROWS,))
+def lower(call: Call, g: Lowering) -> None:
+    """One dispatch."""
+    source, length = g.tensor(call.input), call.length
+    rows = call.input.size // length
+    groups, shares = shared_out(g, rows, length)
+    if call.mask is None:
+        mask, sizes, strides = source, [1, rows], [0, 0, 0, 0]
+    else:
+        mask, sizes, strides = (
+            g.tensor(call.mask),
+            _middle_of_four(call.input.shape),
+            broadcast_strides(call.mask.shape),
+        )
+    *outer, inner = strides
+    vec4s = length % 4 == 0 and (inner == 0 or all(stride % 4 == 0 for stride in outer))
+    g.dispatch(
+        SOFTMAX_ROWS.variant(DTYPE=dtype(call.input)),
+        groups=groups,
+        spec={
+            **shares,
+            "SCALED": call.scale is not None,
+            "MASKED": call.mask is not None,
+            "SPREAD": inner == 0,
+            "VEC4S": vec4s,
+            "OWN_VEC4S": own_vec4s(shares, length, in_vec4s=vec4s),
+        },
+        tensors={"src": source, "mask": mask, "dst": g.tensor(call.output)},
+        rows=rows,
+        length=length,
+        size_1=sizes[0],
+        size_2=sizes[1],
+        **{f"mask_stride_{axis}": stride for axis, stride in enumerate(strides)},
+        scale=1.0 if call.scale is None else call.scale,
+        factor=call.beta,
+    )
+
+
+def _middle_of_four(shape: Shape) -> list[int]:
+    """The sizes of the second and the third of four dimensions."""
+    return [*[1] * (4 - len(shape)), *shape][1:3]
