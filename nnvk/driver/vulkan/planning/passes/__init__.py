@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from nnvk.driver.vulkan.graph import dump, verifier
 from nnvk.driver.vulkan.graph.dump import Observe
 from nnvk.driver.vulkan.graph.ir import Graph
+from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_common_subexpressions
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
@@ -29,6 +30,7 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.CONSTANTS, deduplicate_constants),
     (Pass.FP16, use_float16),
     (Pass.HORIZONTAL, fuse_horizontally),
+    (Pass.CSE, eliminate_common_subexpressions),
     (Pass.PAD, fold_pads),
     (None, legalise_layouts),
     (Pass.ROUND_ROWS, round_rows),

@@ -1,0 +1,55 @@
+"""Common subexpression elimination: importers write the difference from a mean for each of its uses, say.
+
+Commands that kernels add to their operations, as those that pack filters, are compared later
+(`fusions.common_subexpressions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.ops.call import Tensor, Unknown
+from nnvk.ops.traits import Effect
+
+
+def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Graph, int]:
+    """Let readers of a second result of an operation on the same inputs read the first result."""
+    nodes: list[Node] = []
+    first: dict[Hashable, int] = {}
+    instead: dict[int, Tensor] = {}
+    count = 0
+    for before in graph.nodes:
+        node = before.reading(instead) if instead else before
+        if node.traits.effects is Effect.NONE:
+            at = first.setdefault(_computed(node), len(nodes))
+            if at != len(nodes) and not any(tensor.index in graph.outputs for tensor in node.outputs):
+                same = nodes[at]
+                nodes[at] = same.with_call(same.call, [node])
+                instead.update((tensor.index, kept) for tensor, kept in zip(node.outputs, same.outputs, strict=True))
+                count += 1
+                continue
+        nodes.append(node)
+    return (graph.with_nodes(nodes), count) if count else (graph, 0)
+
+
+def _computed(node: Node) -> Hashable:
+    """All that the results of a node depend on."""
+    given = {tensor.index for tensor in node.outputs}
+    inputs = tuple((name, _key(value)) for name, value in node.call.items() if not _is_output(value, given))
+    return node.code, inputs, tuple((tensor.type, tensor.shape) for tensor in node.outputs)
+
+
+def _is_output(value: Any, given: set[int]) -> bool:
+    return isinstance(value, Tensor) and value.index in given
+
+
+def _key(value: Any) -> Hashable:
+    if isinstance(value, list):
+        return tuple(_key(item) for item in value)
+    if isinstance(value, Tensor | Unknown):
+        return type(value), value.index
+    key: Hashable = value
+    return key
