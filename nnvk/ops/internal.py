@@ -35,6 +35,12 @@ class InternalCode(Enum):
     If ``asymmetric`` is true, the levels of a row lie between its extremes and include 0. Otherwise 255 of them lie
     around 0, as far as the element that is furthest from it.
     """
+    ROW_NORM = "ROW_NORM"
+    """``output`` has each row of ``length`` elements of ``input``, less its mean if ``is_centred`` is true, times the
+    inverse of the root of its mean square plus ``epsilon``; it is divided by the root if ``is_divided`` is true.
+
+    The rows ``weights`` and ``bias`` are the factors and terms of all rows; either may be None.
+    """
     SOFTMAX_ROWS = "SOFTMAX_ROWS"
     """``output`` has the softmax of each row of ``length`` elements of ``input``, with the factor ``beta``.
 
@@ -60,12 +66,16 @@ class InternalOp:
 
 
 def _converted(call: Call) -> np.ndarray:
-    data, dtype = call.input.data, call.output.dtype
     if call.saturate:
-        most = np.finfo(dtype).max
-        data = np.where(np.isfinite(data), np.clip(data, -most, most), data)
+        return _saturated(call.input.data, call.output.dtype)
     with np.errstate(over="ignore"):
-        return data.astype(dtype)
+        return call.input.data.astype(call.output.dtype)
+
+
+def _saturated(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats of another size; numbers beyond the range become the ends of the range."""
+    most = np.finfo(dtype).max
+    return np.where(np.isfinite(data), np.clip(data, -most, most), data).astype(dtype)
 
 
 def _rounded_rows(call: Call) -> np.ndarray:
@@ -88,6 +98,18 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
     return np.maximum(np.fmin(round_half_away(numbers), np.float32(127)), np.float32(-128)) + zero
 
 
+def _normalised_rows(call: Call) -> np.ndarray:
+    rows = call.input.data.reshape(-1, call.length).astype(np.float64)
+    if call.is_centred:
+        rows = rows - rows.mean(axis=1, keepdims=True)
+    results = rows / np.sqrt((rows * rows).mean(axis=1, keepdims=True) + call.epsilon)
+    if call.weights is not None:
+        results = results * call.weights.data.reshape(-1)
+    if call.bias is not None:
+        results = results + call.bias.data.reshape(-1)
+    return _saturated(results, call.output.dtype).reshape(call.output.shape)
+
+
 def _softmax_rows(call: Call) -> np.ndarray:
     scores = call.input.data
     if call.scale is not None:
@@ -107,6 +129,7 @@ def _columns(call: Call) -> np.ndarray:
 INTERNAL: Mapping[InternalCode, InternalOp] = {
     InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
     InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
+    InternalCode.ROW_NORM: InternalOp(lambda call: call.output.shape, _normalised_rows),
     InternalCode.SOFTMAX_ROWS: InternalOp(lambda call: call.output.shape, _softmax_rows),
     InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
     InternalCode.PERMUTE: InternalOp(

@@ -162,3 +162,23 @@ def test_amid_a_network(vulkan: VulkanDevice) -> None:
     names = run(vulkan, net, y)
     assert names.count("normalize_rows") == 2
     assert len(names.replace(" end", "").split()) == 4
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_channels_first(vulkan: VulkanDevice, residual: bool) -> None:
+    """Along the channels of images between convolutions, in NCHW order: nothing is transposed."""
+    net = Net()
+    first = nchw_conv(net, net.input(1, 8, 6, 5), 24, 8)
+    x = net.op(Op.ADD, first, nchw_conv(net, first, 24, 24)) if residual else first
+    less = net.op(Op.SUB, x, mean(net, x, 1))
+    root = net.op(Op.RSQRT, net.op(Op.ADD, mean(net, net.op(Op.MUL, less, less), 1), net.scalar(1e-6)))
+    y = net.op(Op.MUL, net.op(Op.MUL, less, root), net.weights(24, 1, 1))
+    y = nchw_conv(net, net.op(Op.ADD, y, net.weights(24, 1, 1)), 8, 24)
+    names = run(vulkan, net, y).split()
+    assert "normalize_rows" in names
+    assert names.count("arrange") == 2  # of the model's input and output
+
+
+def nchw_conv(net: Net, x: int, outputs: int, depth: int) -> int:
+    rest = [net.code(each) for each in (1, 1, 1, 0)]
+    return net.op(Op.CONV_2D, x, net.weights(outputs, 3, 3, depth), net.weights(outputs), *rest, net.build.value(True))

@@ -10,7 +10,6 @@ from nnvk.driver.vulkan.lowering.fused_elementwise import FUSED_ELEMENTWISE, ope
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import are_small_shifts, clamp, sign_push, zero_point
-from nnvk.driver.vulkan.lowering.row_norm import NORMALIZE_ROWS
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.binary import prelu_multipliers, product_multiplier, sum_multipliers
 from nnvk.ops.call import Call, Tensor
@@ -57,7 +56,7 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 for _code, _trait in _TRAITS.items():
-    _shaders = BINARY, LOOKUP, LOOKUP_16, FUSED_ELEMENTWISE, NORMALIZE_ROWS
+    _shaders = BINARY, LOOKUP, LOOKUP_16, FUSED_ELEMENTWISE
     kernel(_code, shaders=_shaders, refuse=up_to_rank(4, *_trait.operands))(lower)
 
 

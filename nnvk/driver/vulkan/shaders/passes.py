@@ -11,19 +11,19 @@ ALL = "all"
 
 
 class Pass(Enum):
-    """A pass, by its name. `heads` and `converts` run at two places, of which the first counts for the order."""
+    """A pass, by its name. `cse`, `heads` and `converts` run at two places, of which the first counts for the order."""
 
     CONSTANTS = "constants"
     FP16 = "fp16"
     HORIZONTAL = "horizontal"
+    CSE = "cse"
     PAD = "pad"
     ROUND_ROWS = "round_rows"
+    ROW_NORM = "row_norm"
     SOFTMAX = "softmax"
-    CSE = "cse"
     HEADS = "heads"
     TRANSPOSES = "transposes"
     CONVERTS = "converts"
-    ROW_NORM = "row_norm"
     EPILOGUE = "epilogue"
     ELEMENTWISE = "elementwise"
     IN_PLACE = "in_place"
@@ -34,14 +34,14 @@ DESCRIPTIONS = {
     Pass.CONSTANTS: "Operations read the first of all constants that have the same type and bytes.",
     Pass.FP16: "A relaxed model computes GEMMs, and what follows them, with 16-bit floats.",
     Pass.HORIZONTAL: "Several GEMMs that read the same tensor become one GEMM.",
+    Pass.CSE: "Commands whose results nobody reads go, and equal commands become one.",
     Pass.PAD: "Convolutions and pools pad their input themselves.",
     Pass.ROUND_ROWS: "The operations by which hybrid models quantise rows become one command.",
+    Pass.ROW_NORM: "The operations of a layer normalisation become one command.",
     Pass.SOFTMAX: "A softmax scales and masks its input itself.",
-    Pass.CSE: "Commands whose results nobody reads go, and equal commands become one.",
     Pass.HEADS: "GEMMs read and write the matrices of attention heads in place, instead of transposed copies.",
     Pass.TRANSPOSES: "Transpositions move past other commands, cancel each other, or become one.",
     Pass.CONVERTS: "GEMMs convert between 16-bit and 32-bit floats themselves.",
-    Pass.ROW_NORM: "The operations of a layer normalisation become one command.",
     Pass.EPILOGUE: "GEMMs compute the elementwise operations that follow them.",
     Pass.ELEMENTWISE: "Elementwise operations that follow each other become one command.",
     Pass.IN_PLACE: "Commands read and write the channels of larger tensors in place, instead of copies.",

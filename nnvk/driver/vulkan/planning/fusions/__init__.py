@@ -19,7 +19,6 @@ from nnvk.driver.vulkan.planning.fusions.float16_conversions import fuse_narrowi
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
 from nnvk.driver.vulkan.planning.fusions.layouts import fuse_layouts
 from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
-from nnvk.driver.vulkan.planning.fusions.row_norms import fuse_row_norms
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 
@@ -41,7 +40,6 @@ def fuse(g: Lowering, observe: Observe | None = None) -> tuple[list[Fused], dict
         ((Pass.TRANSPOSES,), lambda: fuse_layouts(graph, g)),
         ((Pass.HEADS,), lambda: fuse_matrices(graph, g)),
         ((Pass.CONVERTS,), lambda: fuse_narrowing(graph)),
-        ((Pass.ROW_NORM,), lambda: fuse_row_norms(graph, g)),
         ((Pass.EPILOGUE,), lambda: fuse_byte_epilogues(graph, g)),
         ((Pass.EPILOGUE, Pass.ELEMENTWISE), lambda: _fuse_groups(g, graph)),
         ((Pass.CONVERTS,), lambda: fuse_widening(graph)),

@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
+from nnvk.driver.vulkan.planning.passes.row_norm import fuse_row_norms
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
 from nnvk.driver.vulkan.shaders.passes import Pass
 
@@ -34,11 +35,12 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.PAD, fold_pads),
     (None, legalise_layouts),
     (Pass.ROUND_ROWS, round_rows),
+    (Pass.ROW_NORM, fuse_row_norms),
     (Pass.SOFTMAX, fuse_softmax),
 )
 """The passes in the order in which they run, each with its switch; one that plans can't do without has none."""
 
-_TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5, Pass.SOFTMAX: 1e-6}
+_TOLERANCES: Mapping[Pass, float] = {Pass.FP16: 5e-2, Pass.HORIZONTAL: 1e-5, Pass.ROW_NORM: 1e-5, Pass.SOFTMAX: 1e-6}
 """How much the reference's results may differ after a pass, as a share of the largest number: 0 for other passes."""
 
 
