@@ -19,7 +19,7 @@ from nnvk.cli.models import find_device, find_vulkan_device
 from nnvk.cli.output import check_writable, deliver, print_table, working
 from nnvk.cli.usage import JsonFile
 from nnvk.driver.vulkan import outline
-from nnvk.driver.vulkan.shaders.passes import DESCRIPTIONS
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.hal import MemoryUse
 from nnvk.importers.ports import ImportedModel, Port
 from nnvk.insight.placement import compile_model, device_of_operations, memory_of_partitions, strategies_of_operations
@@ -139,10 +139,9 @@ def _show_passes(path: Path | None, device: str | None, importing: Importing, js
             "passes"
         ]
     content = [
-        {"name": each.value, "description": text, "applied": applied.get(each.value)}
-        for each, text in DESCRIPTIONS.items()
+        {"name": each.value, "description": each.description, "applied": applied.get(each.value)} for each in Pass
     ]
-    rows = [[each.value, str(applied.get(each.value, "")), text] for each, text in DESCRIPTIONS.items()]
+    rows = [[each.value, str(applied.get(each.value, "")), each.description] for each in Pass]
     deliver(
         json_file,
         {"model": None if path is None else str(path), "passes": content},

@@ -10,7 +10,7 @@ import pytest
 
 from nnvk import get_devices
 from nnvk.demo.assets import DATA
-from nnvk.driver.vulkan.shaders.passes import DESCRIPTIONS, Pass
+from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.hal import Support
 
 DEVICES = [device.name for device in get_devices()]
@@ -147,7 +147,7 @@ def test_passes_without_a_model(nnvk_command: Any) -> None:
     title, heading, *lines = result.stdout.splitlines()
     assert (title, heading.split()[:2]) == ("Passes", ["pass", "rewrites"])
     assert [line.split()[0] for line in lines] == [each.value for each in Pass]
-    assert lines[-1].split(maxsplit=1)[1] == DESCRIPTIONS[Pass.COALESCE]
+    assert lines[-1].split(maxsplit=1)[1] == Pass.COALESCE.description
 
 
 def test_passes_of_a_model(nnvk_command: Any) -> None:

@@ -13,41 +13,32 @@ ALL = "all"
 class Pass(Enum):
     """A pass, by its name. `cse`, `heads` and `converts` run at two places, of which the first counts for the order."""
 
-    CONSTANTS = "constants"
-    FP16 = "fp16"
-    HORIZONTAL = "horizontal"
-    CSE = "cse"
-    PAD = "pad"
-    ROUND_ROWS = "round_rows"
-    ROW_NORM = "row_norm"
-    SOFTMAX = "softmax"
-    HEADS = "heads"
-    TRANSPOSES = "transposes"
-    CONVERTS = "converts"
-    EPILOGUE = "epilogue"
-    ELEMENTWISE = "elementwise"
-    IN_PLACE = "in_place"
-    COALESCE = "coalesce"
+    description: str
+    """A sentence on what the pass does."""
 
+    def __new__(cls, name: str, description: str) -> Pass:
+        """A pass with the value ``name``."""
+        made = object.__new__(cls)
+        made._value_ = name
+        made.description = description
+        return made
 
-DESCRIPTIONS = {
-    Pass.CONSTANTS: "Operations read the first of all constants that have the same type and bytes.",
-    Pass.FP16: "A relaxed model computes GEMMs, and what follows them, with 16-bit floats.",
-    Pass.HORIZONTAL: "Several GEMMs that read the same tensor become one GEMM.",
-    Pass.CSE: "Commands whose results nobody reads go, and equal commands become one.",
-    Pass.PAD: "Convolutions and pools pad their input themselves.",
-    Pass.ROUND_ROWS: "The operations by which hybrid models quantise rows become one command.",
-    Pass.ROW_NORM: "The operations of a layer normalisation become one command.",
-    Pass.SOFTMAX: "A softmax scales and masks its input itself.",
-    Pass.HEADS: "GEMMs read and write the matrices of attention heads in place, instead of transposed copies.",
-    Pass.TRANSPOSES: "Transpositions move past other commands, cancel each other, or become one.",
-    Pass.CONVERTS: "GEMMs convert between 16-bit and 32-bit floats themselves.",
-    Pass.EPILOGUE: "GEMMs compute the elementwise operations that follow them.",
-    Pass.ELEMENTWISE: "Elementwise operations that follow each other become one command.",
-    Pass.IN_PLACE: "Commands read and write the channels of larger tensors in place, instead of copies.",
-    Pass.COALESCE: "A tensor that would be copied whole lies where its copy would.",
-}
-"""A sentence on each pass, in the order in which they run."""
+    CONSTANTS = "constants", "Operations read the first of all constants that have the same type and bytes."
+    FP16 = "fp16", "A relaxed model computes GEMMs, and what follows them, with 16-bit floats."
+    HORIZONTAL = "horizontal", "Several GEMMs that read the same tensor become one GEMM."
+    CSE = "cse", "Commands whose results nobody reads go, and equal commands become one."
+    PAD = "pad", "Convolutions and pools pad their input themselves."
+    ROUND_ROWS = "round_rows", "The operations by which hybrid models quantise rows become one command."
+    ROW_NORM = "row_norm", "The operations of a layer normalisation become one command."
+    SOFTMAX = "softmax", "A softmax scales and masks its input itself."
+    HEADS = "heads", "GEMMs read and write the matrices of attention heads in place, instead of transposed copies."
+    TRANSPOSES = "transposes", "Transpositions move past other commands, cancel each other, or become one."
+    CONVERTS = "converts", "GEMMs convert between 16-bit and 32-bit floats themselves."
+    EPILOGUE = "epilogue", "GEMMs compute the elementwise operations that follow them."
+    ELEMENTWISE = "elementwise", "Elementwise operations that follow each other become one command."
+    IN_PLACE = "in_place", "Commands read and write the channels of larger tensors in place, instead of copies."
+    COALESCE = "coalesce", "A tensor that would be copied whole lies where its copy would."
+
 
 FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value}
 """The names of the passes that compute several operations together, or let tensors share memory."""
