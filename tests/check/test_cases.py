@@ -107,7 +107,7 @@ def test_every_variant_is_met_on_some_device(dispatched: dict[str, set[str]]) ->
         if shader.name not in ("gemm", ASSUMPTIONS.name) and variant.name not in met
     }
     assert missing - {native_variant for name in NOT_MET for native_variant in (name, f"{name}.native")} == set()
-    tiles = {tuple(name.split(".")[1:4]) for name in met if name.startswith("product.")}
+    tiles = {tuple(name.split(".")[1:4]) for name in met if name.startswith("gemm.")}
     assert {tile for _, tile, _ in tiles} == {"subgroup", "shared", "register", "quads"}
     assert {arithmetic for *_, arithmetic in tiles} == {"none", "float", "dot", "half", "int8"}
     assert {kind for kind, *_ in tiles} == {"f32", "f16", "i32", "q8", "q16"}
