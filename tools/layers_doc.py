@@ -9,11 +9,11 @@ there, so that the picture shows the order of the packages and not every import.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import generated_page
 import grimp
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
@@ -102,27 +102,12 @@ def _name(package: str) -> str:
 
 def page(text: str) -> str:
     """The page with a new picture. ValueError: a mark is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE} lacks {BEGIN}, or {END} after it")
-    return f"{before}{BEGIN}\n\n{picture(reduced(imports_of_packages()))}\n\n{END}{after}"
+    return generated_page.between(text, BEGIN, END, picture(reduced(imports_of_packages())))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool and return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the picture is up to date")
-    options = parser.parse_args(arguments)
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if options.check:
-        if old == new:
-            return 0
-        print(f"{PAGE} is not up to date: run python tools/layers_doc.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    return generated_page.run(__file__, PAGE, page, arguments, __doc__ or "")
 
 
 if __name__ == "__main__":

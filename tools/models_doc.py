@@ -1,15 +1,14 @@
-"""Write the tables of ``docs/models.md``: which NNAPI operations an operator of a file becomes, and whether a GPU runs
-them.
+"""Write the tables of ``docs/models.md``: the NNAPI operations of each operator, and whether a GPU runs them.
 
     python tools/models_doc.py           # writes the tables, each between its two marks
-    python tools/models_doc.py --check   # fails where a table is not what would be written
+    python tools/models_doc.py --check   # fails if a table is not up to date
 
-No device is needed: operators are read from the importers' mappers, what a GPU runs from the Vulkan driver's kernels.
+The tool needs no device: it reads operators from the importers' mappers, and the operations of GPUs from the Vulkan
+driver's kernels.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import generated_page
 from operations_doc import vulkan_types
 
 from nnvk.importers import decompositions, dynamic_extents
@@ -43,7 +43,7 @@ _GLUE = frozenset(
         OperationCode.DEQUANTIZE,
     }
 )
-"""Operations that go between others to fit shapes and quantisations; named where nothing else is."""
+"""Operations that adapt shapes and quantisations; named only if an operator becomes nothing else."""
 _READ = (
     decompositions.__name__,
     dynamic_extents.__name__,
@@ -51,7 +51,7 @@ _READ = (
     tflite_mappers.__name__,
     tables.__name__,
 )
-"""Packages and modules whose functions are looked into."""
+"""Packages and modules whose functions the tool reads."""
 _HELPERS = {
     "reshape": (OperationCode.RESHAPE,),
     "quantized": (OperationCode.QUANTIZE,),
@@ -65,7 +65,7 @@ _HELPERS = {
     "halved": (OperationCode.CAST,),
     "scaled": (OperationCode.ADD, OperationCode.MUL),
 }
-"""What methods of a mapper's context emit."""
+"""The operations that methods of a mapper's context emit."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Table:
 
     @property
     def begin(self) -> str:
-        """The mark before it."""
+        """The mark before the table."""
         return f"<!-- Written by tools/models_doc.py, of {self.format}: don't edit, run it. -->"
 
     def operations(self, operator: str) -> list[KnownCode]:
@@ -101,7 +101,7 @@ class Table:
         return "\n".join(lines)
 
     def _without_operations(self, operator: str) -> str:
-        """What an operator becomes that needs no operation."""
+        """A description of an operator that becomes no operation."""
         mapper = self.registry.find(operator)
         is_state = getattr(mapper, "__module__", "") == variables.__name__
         return "a state" if is_state else _SAID.get(operator, "a constant")
@@ -109,10 +109,10 @@ class Table:
 
 _SAID = {
     **dict.fromkeys(("Dropout", "Identity"), "its input"),
-    **dict.fromkeys(("Loop", "Scan"), "what its body becomes, as often as it turns"),
-    "If": "IF, or what the branch becomes where it is known",
+    **dict.fromkeys(("Loop", "Scan"), "the operations of its body, repeated"),
+    "If": "IF, or the operations of the branch if it is known",
 }
-"""What becomes of operators whose mappers do not tell."""
+"""Descriptions of operators whose mappers do not name the operations."""
 TFLITE = Table("TFLite", tflite_registry, tflite_mappers)
 ONNX = Table("ONNX", onnx_registry, onnx_mappers)
 TABLES = (TFLITE, ONNX)
@@ -129,7 +129,7 @@ def _emitted(function: Callable[..., Any], operator: str, seen: set[Callable[...
         return
     seen.add(function)
     names = inspect.unwrap(function).__globals__  # type: ignore[attr-defined]
-    if isinstance(function, FunctionType) and function.__name__ == "<lambda>":  # whose source is a part of a table's
+    if isinstance(function, FunctionType) and function.__name__ == "<lambda>":  # its source is a part of a table
         for name in function.__code__.co_names:
             yield from [OperationCode[name]] if name in OperationCode.__members__ else ()
             yield from _of_value(names.get(name), operator, seen)
@@ -169,30 +169,15 @@ def _of_value(value: Any, operator: str, seen: set[Callable[..., Any]]) -> Itera
 
 
 def page(text: str) -> str:
-    """The page with the tables anew. ValueError: a mark is missing."""
+    """The page with new tables. ValueError: a mark is missing."""
     for table in TABLES:
-        before, begin, rest = text.partition(table.begin)
-        _, end, after = rest.partition(END)
-        if not (begin and end):
-            raise ValueError(f"{PAGE} lacks {table.begin}, or {END} behind it")
-        text = f"{before}{table.begin}\n\n{table.text()}\n\n{END}{after}"
+        text = generated_page.between(text, table.begin, END, table.text())
     return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the tables are up to date")
-    options = parser.parse_args(arguments)
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if options.check:
-        if old == new:
-            return 0
-        print(f"{PAGE} is not up to date: run python tools/models_doc.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    """Run the tool and return the exit status."""
+    return generated_page.run(__file__, PAGE, page, arguments, __doc__ or "")
 
 
 if __name__ == "__main__":

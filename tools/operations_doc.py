@@ -8,12 +8,13 @@ No device is needed: what the Vulkan driver runs is read from its kernels.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import generated_page
 
 from nnvk.driver.vulkan import kernels as _kernels  # noqa: F401  (registers the kernels)
 from nnvk.driver.vulkan.lowering.kernel import kernels
@@ -43,37 +44,38 @@ _INTRODUCTION = """\
 
 <!-- Written by tools/operations_doc.py: don't edit, run it. -->
 
-All {count} operations of NNAPI's feature level 8, and what runs them. The reference device, `nnapi-reference`, runs
-every operation on every type below. Vulkan devices run {on_vulkan} of the operations; what they leave, by type, option
-or size, goes to the reference device, and `Model.get_support(device)` says why.
+This page lists all {count} operations of NNAPI's feature level 8, and the devices that run them. The reference device,
+`nnapi-reference`, runs every operation on every type below. Vulkan devices run {on_vulkan} of the operations. If they
+do not run an operation because of its type, an option or its size, the reference device runs it, and
+`Model.get_support(device)` gives the reason.
 
 ## Overview
 
-A number is the NNAPI feature level that brought an operation on a leading type ("T" in the signatures below): the
-reference device runs it. **Bold with a V**: Vulkan devices run it too. Tensor types are written without `TENSOR_`."""
+A number is the NNAPI feature level that introduced an operation on a leading type ("T" in the signatures below). The
+reference device runs all of these. A number in **bold with a V** says that Vulkan devices run the operation too. Tensor
+types are written without `TENSOR_`."""
 
 _EXTENSION = """\
 ## nnvk's extension
 
-What models of other formats need and NNAPI has not: operations of the vendor extension `{name}`. Those that
-have the name and the number of one of NNAPI's are the same on TENSOR_QUANT16_SYMM. They are
-`nnvk.ExtendedOperationCode` in Python; in C `<nnvk/extension.h>` has their numbers.
-[api.md](api.md#vendor-extensions) says how models get them."""
+The vendor extension `{name}` has operations that models of other formats need and that NNAPI lacks. An
+operation with the name and the number of an NNAPI operation is the same operation on TENSOR_QUANT16_SYMM. In Python the
+extension's operations are members of `nnvk.ExtendedOperationCode`; in C `<nnvk/extension.h>` has their numbers.
+[api.md](api.md#vendor-extensions) shows how to use them in a model."""
 
 _LEGEND = """\
 ## Signatures
 
-Each operation with its inputs, in order, and its outputs. A line for each overload: the types of the operands decide
-which one is meant.
+Each entry has the inputs of an operation, in order, and its outputs. There is a line for each overload; the types of
+the operands select one of them.
 
-- `T` is the leading type, one of those listed; an operand without a type is of type `T`. `U`, `V`, `W` depend on `T`
-  as the operation's table says.
-- Scalars are in lower case: `int32`, `bool`, `float32`. `real` is a FLOAT16 scalar beside a FLOAT16 tensor and a
-  FLOAT32 scalar beside every other. `any` is every type that data can have.
-- `name = value` may be left out at the end, or have no value (omitted), and then has this value; `name?` may be
-  omitted.
+- `T` is the leading type, one of those listed. An operand without a type is of type `T`. `U`, `V`, `W` depend on `T` as
+  in the operation's table.
+- Scalars are in lower case: `int32`, `bool`, `float32`. `real` is a FLOAT16 scalar for a FLOAT16 tensor and a
+  FLOAT32 scalar for every other type. `any` is every type of data.
+- `name = value` may be left out at the end or omitted, and then has this value; `name?` may be omitted.
 - `name...` stands for any number of operands.
-- `name [3]` is there from feature level 3 on."""
+- `name [3]` exists from feature level 3 on."""
 
 
 def title(code: KnownCode) -> str:
@@ -90,7 +92,7 @@ def short(code: OperandCode) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page says of an operation below its name: operations that have all of it in common share it."""
+    """The page's text about an operation below its name. Operations with the same text share a section."""
 
     overloads: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
@@ -155,7 +157,7 @@ def _overload(signature: Signature, definition: OpDef, types: _Types) -> str:
 
 
 def section(code: KnownCode) -> Section:
-    """What there is to say of an operation."""
+    """The section about an operation."""
     definition = registry.lookup(code)
     types = _Types(definition)
     overloads = tuple(_overload(signature, definition, types) for signature in definition.signatures)
@@ -248,19 +250,8 @@ def page() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    options = parser.parse_args(arguments)
-    text = page()
-    if options.check:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE} is not up to date: run python tools/operations_doc.py", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    """Run the tool and return the exit status."""
+    return generated_page.run(__file__, PAGE, lambda _: page(), arguments, __doc__ or "")
 
 
 if __name__ == "__main__":
