@@ -288,18 +288,19 @@ def _asking(row: Function) -> list[str]:
 _INTRODUCTION = """\
 # The C interface
 
-`libneuralnetworks.so` has every function of NNAPI at feature level 8. This page is written by `tools/c_api.py` from the
-table that the library, its server and the headers are made of; [the README](../README.md#from-c-and-c) says how
-programs are built with it, and [processes.md](processes.md#the-c-library) how it works.
+`libneuralnetworks.so` has every function of NNAPI at feature level 8. `tools/c_api.py` writes this page from the same
+table as the library, its server and the headers. [The README](../README.md#from-c-and-c) says how to build programs
+with the library, and [processes.md](processes.md#the-c-library) how it works.
 
-Functions that return `int` return a `ResultCode`. Each may return these, and what stands with it below:
+Functions that return `int` return a `ResultCode`. Each function may return these codes, and those that its entry lists:
 
-- `ANEURALNETWORKS_UNEXPECTED_NULL`: a pointer is NULL that may not be.
+- `ANEURALNETWORKS_UNEXPECTED_NULL`: a pointer is NULL that must not be NULL.
 - `ANEURALNETWORKS_OUT_OF_MEMORY`; `ANEURALNETWORKS_RESOURCE_EXHAUSTED_TRANSIENT`: no descriptors or threads are left.
 - `ANEURALNETWORKS_UNAVAILABLE_DEVICE`: the server can't be started.
-- `ANEURALNETWORKS_DEAD_OBJECT`: the server that the object lived in has died; a new model gets a new one.
+- `ANEURALNETWORKS_DEAD_OBJECT`: the object's server has died; a new model gets a new server.
 
-What was wrong is logged to standard error. Objects may be used by any thread, and freed in any order.
+The library logs the reason of each error to standard error. Any thread may use an object, and objects may be freed in
+any order.
 """
 
 

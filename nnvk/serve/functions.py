@@ -42,21 +42,26 @@ def _free(what: str, level: int, note: str = "") -> Function:
         f"void ANeuralNetworks{what}_free(ANeuralNetworks{what}* {'desc' if what == 'MemoryDesc' else name})",
         "",
         level,
-        f"Destroys it; NULL is none. Objects may be freed in any order: what is still in use stays until then.{note}",
+        "Destroys the object; NULL has no effect. Objects may be freed in any order: an object stays alive while it is"
+        f" in use.{note}",
         by=By.FREE,
         nullable=("desc" if what == "MemoryDesc" else name,),
     )
 
 
 def _preferred(what: str, operand: str) -> Function:
-    unit = "to which it is best aligned" if what == "Alignment" else "of which its size is best a multiple"
+    operand_at = f"the {operand.lower()} at a position of identifyInputsAndOutputs"
+    does = {
+        "Alignment": f"Gives the preferred alignment of {operand_at}, in bytes: a power of 2.",
+        "Padding": f"Gives the bytes that the size of {operand_at} should be a multiple of: a power of 2.",
+    }
     python = f"get_preferred_memory_{what.lower()}_for_{operand.lower()}"
     return Function(
         f"int ANeuralNetworksCompilation_getPreferredMemory{what}For{operand}(const ANeuralNetworksCompilation*"
         f" compilation, uint32_t index, uint32_t* {what.lower()})",
         f"nnvk.Compilation.{python}",
         5,
-        f"For the {operand.lower()} at a position of identifyInputsAndOutputs: the bytes {unit}, a power of 2.",
+        does[what],
         _PREFERRED,
     )
 
@@ -66,7 +71,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksBurst_create(ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst** burst)",
         "nnvk.Burst",
         3,
-        "Makes a lane for executions of a compilation that follow each other quickly. At most one is in it at a time.",
+        "Creates a burst for executions of a compilation that follow each other quickly. At most one execution runs in"
+        " it at a time.",
         {BAD_STATE: _UNFINISHED},
     ),
     _free("Burst", 3),
@@ -74,7 +80,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksCompilation_create(ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)",
         "nnvk.Compilation",
         1,
-        "Begins a compilation for the devices that nnvk chooses, with the CPU taking over from those that fail.",
+        "Begins a compilation for the devices that nnvk chooses. The CPU takes over from devices that fail.",
         _NO_MODEL,
     ),
     Function(
@@ -82,7 +88,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, ANeuralNetworksCompilation** compilation)",
         "nnvk.Compilation.create_for_devices",
         3,
-        "Begins a compilation for exactly these devices, whose failures are the caller's.",
+        "Begins a compilation for exactly these devices. The caller gets their failures.",
         {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
         arrays={"devices": "numDevices"},
     ),
@@ -90,7 +96,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation* compilation)",
         "nnvk.Compilation.finish",
         1,
-        "Compiles. It is called once, even if it fails.",
+        "Compiles the model. It may be called only once, even if it fails.",
         {
             BAD_DATA: "none of the devices runs an operation",
             BAD_STATE: "it was called before",
@@ -107,8 +113,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " const uint8_t* token)",
         "nnvk.Compilation.set_caching",
         3,
-        "Keeps what is compiled in a folder, and takes it from there. The token,"
-        " ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN bytes, stands for the model: each model needs one of its own.",
+        "Keeps the compiled model in a folder, and reads it from there. The token,"
+        " ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN bytes, identifies the model: each model needs its own token.",
         {BAD_DATA: "the folder does not exist", BAD_STATE: "the compilation is finished"},
         by=By.LIBRARY,
     ),
@@ -116,76 +122,81 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksCompilation_setPreference(ANeuralNetworksCompilation* compilation, int32_t preference)",
         "nnvk.Compilation.set_preference",
         1,
-        "Says what executions should be good at, a PreferenceCode; ANEURALNETWORKS_PREFER_FAST_SINGLE_ANSWER if not"
-        " called.",
+        "Sets the preference for executions, a PreferenceCode. The default is"
+        " ANEURALNETWORKS_PREFER_FAST_SINGLE_ANSWER.",
         {BAD_DATA: "it is no PreferenceCode", BAD_STATE: "the compilation is finished"},
     ),
     Function(
         "int ANeuralNetworksCompilation_setPriority(ANeuralNetworksCompilation* compilation, int priority)",
         "nnvk.Compilation.set_priority",
         4,
-        "Orders the executions that wait for a device, by a PriorityCode; ANEURALNETWORKS_PRIORITY_DEFAULT if not"
-        " called.",
+        "Sets the priority of executions that wait for a device, a PriorityCode. The default is"
+        " ANEURALNETWORKS_PRIORITY_DEFAULT.",
         {BAD_DATA: "it is no PriorityCode", BAD_STATE: "the compilation is finished"},
     ),
     Function(
         "int ANeuralNetworksCompilation_setTimeout(ANeuralNetworksCompilation* compilation, uint64_t duration)",
         "nnvk.Compilation.set_timeout",
         4,
-        "Gives up finish after so many nanoseconds; 0: never.",
+        "Sets the time limit of finish in nanoseconds; 0: no limit.",
         {BAD_DATA: _ONE_DEVICE, BAD_STATE: "the compilation is finished"},
     ),
     Function(
         "int ANeuralNetworksDevice_getFeatureLevel(const ANeuralNetworksDevice* device, int64_t* featureLevel)",
         "nnvk.Device.feature_level",
         3,
-        "Gives the highest feature level that a device knows, a FeatureLevelCode.",
+        "Gives the highest feature level that a device supports, a FeatureLevelCode.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworksDevice_getName(const ANeuralNetworksDevice* device, const char** name)",
         "nnvk.Device.name",
         3,
-        "Gives a device's name, which stays where it is as long as the library is loaded.",
+        "Gives a device's name. The pointer is valid as long as the library is loaded.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworksDevice_getType(const ANeuralNetworksDevice* device, int32_t* type)",
         "nnvk.Device.type",
         3,
-        "Gives what kind a device is of, a DeviceTypeCode.",
+        "Gives a device's type, a DeviceTypeCode.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworksDevice_getVersion(const ANeuralNetworksDevice* device, const char** version)",
         "nnvk.Device.version",
         3,
-        "Gives the version of a device's driver, which stays where it is as long as the library is loaded.",
+        "Gives the version of a device's driver. The pointer is valid as long as the library is loaded.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworksDevice_wait(const ANeuralNetworksDevice* device)",
         "nnvk.Device.wait",
         4,
-        "Waits until a device is alive again, after ANEURALNETWORKS_DEAD_OBJECT. What was prepared on it stays dead.",
+        "Waits until a device is alive again, after ANEURALNETWORKS_DEAD_OBJECT. Objects that were prepared on it stay"
+        " dead.",
         {},
     ),
     Function(
         "int ANeuralNetworksEvent_createFromSyncFenceFd(int sync_fence_fd, ANeuralNetworksEvent** event)",
         "nnvk.Event.create_from_sync_fence_fd",
         4,
-        "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated. One that is in"
-        " error, or can't be waited for, is an event that has failed: ANEURALNETWORKS_OP_FAILED.",
+        "Makes an event that signals when a descriptor becomes readable. The descriptor is duplicated. If it is in"
+        " error, or cannot be waited for, the event has failed with ANEURALNETWORKS_OP_FAILED.",
         {BAD_DATA: "it is no descriptor"},
         by=By.LIBRARY,
     ),
-    _free("Event", 1, " An execution that is under way is waited for, unless it waits for a fence of somebody else."),
+    _free(
+        "Event",
+        1,
+        " The function waits for an execution that is under way, unless that waits for another library's fence.",
+    ),
     Function(
         "int ANeuralNetworksEvent_getSyncFenceFd(const ANeuralNetworksEvent* event, int* sync_fence_fd)",
         "nnvk.Event.get_sync_fence_fd",
         4,
         "Gives a descriptor that becomes readable when the event signals; the outputs are written then. The caller"
-        " closes it. After a failure it is -1.",
+        " closes the descriptor. After a failure it is -1.",
         {BAD_DATA: "the event comes from startCompute, and has no fence"},
         by=By.LIBRARY,
     ),
@@ -193,15 +204,15 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksEvent_wait(ANeuralNetworksEvent* event)",
         "nnvk.Event.wait",
         1,
-        "Waits for the end of an execution, whose result it returns, each time. Any number of threads may wait.",
-        {"any": "what the execution came to"},
+        "Waits for the end of an execution and returns its result, each time. Any number of threads may wait.",
+        {"any": "the result of the execution"},
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworksExecution_burstCompute(ANeuralNetworksExecution* execution, ANeuralNetworksBurst* burst)",
         "nnvk.Execution.burst_compute",
         3,
-        "Computes in a burst, and returns when the outputs are written.",
+        "Computes in a burst and returns when the outputs are written.",
         {
             **_COMPUTATION,
             BAD_DATA: _COMPUTATION[BAD_DATA] + "; the burst is of another compilation",
@@ -213,7 +224,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksExecution_compute(ANeuralNetworksExecution* execution)",
         "nnvk.Execution.compute",
         3,
-        "Computes, and returns when the outputs are written. Inputs are read now.",
+        "Computes and returns when the outputs are written. It reads the inputs now.",
         _COMPUTATION,
         by=By.LIBRARY,
     ),
@@ -238,7 +249,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " uint64_t* duration)",
         "nnvk.Execution.get_duration",
         3,
-        "Gives a duration of the last computation in nanoseconds, by a DurationCode. UINT64_MAX: it was not measured.",
+        "Gives a duration of the last computation in nanoseconds, selected by a DurationCode. UINT64_MAX: it was not"
+        " measured.",
         {BAD_DATA: "it is no DurationCode", BAD_STATE: _COMPLETED},
     ),
     Function(
@@ -246,7 +258,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " uint32_t* dimensions)",
         "nnvk.Execution.get_output_operand_dimensions",
         3,
-        "Gives the dimensions of an output of the last computation: as many as getOutputOperandRank tells.",
+        "Gives the dimensions of an output of the last computation. Their number is the rank that getOutputOperandRank"
+        " gives.",
         {
             BAD_DATA: "there is no such output, or it is a scalar",
             BAD_STATE: _COMPLETED + ", or failed",
@@ -270,9 +283,9 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksOperandType* type, const void* buffer, size_t length)",
         "nnvk.Execution.set_input",
         1,
-        "Sets an input to a buffer, which is read when a computation begins and must stay until the execution is"
-        " freed. A type gives dimensions that the model leaves open. A buffer of NULL with the length 0 omits an"
-        " optional input.",
+        "Sets an input to a buffer. A computation reads the buffer when it begins; the buffer must stay until the"
+        " execution is freed. A type gives dimensions that the model leaves open. A buffer of NULL with the length 0"
+        " omits an optional input.",
         {**_ARGUMENT, "UNEXPECTED_NULL": "there is no buffer, but a length"},
         by=By.LIBRARY,
         nullable=("type", "buffer"),
@@ -282,8 +295,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
         "nnvk.Execution.set_input_from_memory",
         1,
-        "Sets an input to a part of a memory, or to the whole of one made from a descriptor: then offset and length"
-        " are 0.",
+        "Sets an input to a part of a memory. For a memory made from a descriptor, offset and length are 0 and the"
+        " whole memory is used.",
         _ARGUMENT,
         by=By.LIBRARY,
         nullable=("type",),
@@ -292,14 +305,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksExecution_setLoopTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
         "nnvk.Execution.set_loop_timeout",
         4,
-        "Gives up a WHILE after so many nanoseconds; ANeuralNetworks_getMaximumLoopTimeout is the most.",
+        "Sets the time limit of a WHILE in nanoseconds, at most ANeuralNetworks_getMaximumLoopTimeout.",
         _PREPARATION,
     ),
     Function(
         "int ANeuralNetworksExecution_setMeasureTiming(ANeuralNetworksExecution* execution, bool measure)",
         "nnvk.Execution.set_measure_timing",
         3,
-        "Says whether durations are measured.",
+        "Sets whether durations are measured.",
         {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
     ),
     Function(
@@ -307,8 +320,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksOperandType* type, void* buffer, size_t length)",
         "nnvk.Execution.set_output",
         1,
-        "Sets the buffer of an output; it must stay until the execution is freed. Where the model leaves dimensions"
-        " open it may be larger than the output. A buffer of NULL with the length 0: the output is not wanted.",
+        "Sets the buffer of an output. The buffer must stay until the execution is freed. If the model leaves"
+        " dimensions open, it may be larger than the output. A buffer of NULL with the length 0 discards the output.",
         {**_ARGUMENT, "UNEXPECTED_NULL": "there is no buffer, but a length"},
         by=By.LIBRARY,
         nullable=("type", "buffer"),
@@ -318,8 +331,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
         "nnvk.Execution.set_output_from_memory",
         1,
-        "Has an output written to a part of a memory, or to the whole of one made from a descriptor: then offset and"
-        " length are 0.",
+        "Sets the part of a memory that an output is written to. For a memory made from a descriptor, offset and length"
+        " are 0 and the whole memory is used.",
         _ARGUMENT,
         by=By.LIBRARY,
         nullable=("type",),
@@ -328,21 +341,21 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution* execution, bool reusable)",
         "nnvk.Execution.set_reusable",
         5,
-        "Allows more than one computation, one after the other.",
+        "Allows several computations, one after the other.",
         _PREPARATION,
     ),
     Function(
         "int ANeuralNetworksExecution_setTimeout(ANeuralNetworksExecution* execution, uint64_t duration)",
         "nnvk.Execution.set_timeout",
         4,
-        "Gives up a computation after so many nanoseconds; 0: never.",
+        "Sets the time limit of a computation in nanoseconds; 0: no limit.",
         {BAD_DATA: _ONE_DEVICE, **_PREPARATION},
     ),
     Function(
         "int ANeuralNetworksExecution_startCompute(ANeuralNetworksExecution* execution, ANeuralNetworksEvent** event)",
         "nnvk.Execution.start_compute",
         1,
-        "Begins to compute, and returns at once. The event signals when the outputs are written.",
+        "Starts a computation and returns at once. The event signals when the outputs are written.",
         _COMPUTATION,
         by=By.LIBRARY,
     ),
@@ -352,9 +365,9 @@ FUNCTIONS: tuple[Function, ...] = (
         " ANeuralNetworksEvent** event)",
         "nnvk.Execution.start_compute_with_dependencies",
         4,
-        "Begins to compute once all dependencies have signalled, and returns at once. The duration, in nanoseconds,"
-        " counts from then; 0: no limit. Inputs are read when the dependencies have signalled. The event has a sync"
-        " fence.",
+        "Starts a computation after all dependencies have signalled, and returns at once. The duration is a time limit"
+        " in nanoseconds that counts from then; 0: no limit. The computation reads the inputs when the dependencies"
+        " have signalled. The event has a sync fence.",
         {
             **_COMPUTATION,
             BAD_DATA: _COMPUTATION[BAD_DATA]
@@ -402,7 +415,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " const uint32_t* dimensions)",
         "nnvk.MemoryDesc.set_dimensions",
         4,
-        "Gives dimensions that the roles leave open; 0 where unknown. A scalar has the rank 0.",
+        "Sets dimensions that the roles leave open; 0 if unknown. A scalar has the rank 0.",
         {BAD_DATA: "they contradict the roles", BAD_STATE: "the descriptor is finished"},
         nullable=("dimensions",),
         arrays={"dimensions": "rank"},
@@ -411,7 +424,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksMemory_copy(const ANeuralNetworksMemory* src, const ANeuralNetworksMemory* dst)",
         "nnvk.Memory.copy",
         4,
-        "Copies the content of a memory to another of the same size.",
+        "Copies the content of a memory to another memory of the same size.",
         {BAD_DATA: "sizes or dimensions differ; the source holds nothing; one can't be read, or the other not written"},
     ),
     Function(
@@ -428,8 +441,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " memory)",
         "nnvk.Memory.create_from_desc",
         4,
-        "Makes memory for the roles of a descriptor, on the device if all of them are on one. It holds nothing at"
-        " first.",
+        "Makes memory for the roles of a descriptor, on the device if all roles are on one device. The memory has no"
+        " content at first.",
         {BAD_STATE: "the descriptor is not finished", "OP_FAILED": "not all dimensions are known"},
     ),
     Function(
@@ -437,8 +450,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " ANeuralNetworksMemory** memory)",
         "nnvk.Memory.create_from_fd",
         1,
-        "Maps a part of a file. The descriptor is duplicated; protect is made of PROT_READ and PROT_WRITE, and offset a"
-        " multiple of the page size.",
+        "Maps a part of a file. The descriptor is duplicated. protect combines PROT_READ and PROT_WRITE, and offset is"
+        " a multiple of the page size.",
         {BAD_DATA: "size, offset or protect can't be", "UNMAPPABLE": "the descriptor can't be mapped so"},
         by=By.LIBRARY,
     ),
@@ -455,8 +468,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
         "nnvk.Model.add_operation",
         1,
-        "Adds an operation on operands that were added before. Operations may come in any order; what they take and"
-        " give is checked by finish.",
+        "Adds an operation on operands that were added before. Operations may be added in any order; finish checks"
+        " their inputs and outputs.",
         {BAD_DATA: f"it is no operation, {_INDEX}, or it has no output", **_FINISHED},
         arrays={"inputs": "inputCount", "outputs": "outputCount"},
     ),
@@ -470,7 +483,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "int ANeuralNetworksModel_finish(ANeuralNetworksModel* model)",
         "nnvk.Model.finish",
         1,
-        "Checks the model and ends its construction. It is called once, even if it fails.",
+        "Checks the model and ends its construction. It may be called only once, even if it fails.",
         {BAD_DATA: "the model breaks a rule; the log says which", BAD_STATE: "it was called before"},
     ),
     _free("Model", 1),
@@ -479,7 +492,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)",
         "nnvk.Model.get_supported_operations_for_devices",
         3,
-        "Says of each operation, in the order they were added, whether one of the devices runs it.",
+        "Says for each operation, in the order of addition, whether one of the devices runs it.",
         {BAD_DATA: "there is no device, or one twice", **_NO_MODEL},
         arrays={"devices": "numDevices"},
     ),
@@ -488,7 +501,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)",
         "nnvk.Model.identify_inputs_and_outputs",
         1,
-        "Says which operands the model takes and gives.",
+        "Sets the inputs and outputs of the model.",
         {
             BAD_DATA: f"{_INDEX}, or one that has a value; there is no output; an operand is named twice, or was"
             f" before",
@@ -508,7 +521,7 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksSymmPerChannelQuantParams* channelQuant)",
         "nnvk.Model.set_operand_symm_per_channel_quant_params",
         3,
-        "Gives an operand of type TENSOR_QUANT8_SYMM_PER_CHANNEL its scales, which are read at once.",
+        "Sets the scales of an operand of type TENSOR_QUANT8_SYMM_PER_CHANNEL. They are read at once.",
         {BAD_DATA: f"{_INDEX}; the operand is of another type; the scales don't fit it", **_FINISHED},
     ),
     Function(
@@ -532,8 +545,8 @@ FUNCTIONS: tuple[Function, ...] = (
         " const ANeuralNetworksMemory* memory, size_t offset, size_t length)",
         "nnvk.Model.set_operand_value_from_memory",
         1,
-        "Makes an operand a constant that lies in a memory, which must stay as it is until the model is freed. Nothing"
-        " is copied.",
+        "Makes an operand a constant in a memory, without a copy. The memory must stay as it is until the model is"
+        " freed.",
         {
             BAD_DATA: f"{_INDEX}; its dimensions are open; the bytes lie outside the memory, or don't fit; the memory"
             " was made from a descriptor",
@@ -555,14 +568,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "uint64_t ANeuralNetworks_getDefaultLoopTimeout(void)",
         "nnvk.get_default_loop_timeout",
         4,
-        "Gives the nanoseconds that a WHILE may run if nothing is set.",
+        "Gives the default time limit of a WHILE in nanoseconds.",
         by=By.LIBRARY,
     ),
     Function(
         "int ANeuralNetworks_getDevice(uint32_t devIndex, ANeuralNetworksDevice** device)",
         "nnvk.get_devices",
         3,
-        "Gives a device: for the same one always the same pointer. Devices are not freed.",
+        "Gives a device. The pointer of a device is always the same. Devices are not freed.",
         {BAD_DATA: "there is no such device"},
         by=By.LIBRARY,
     ),
@@ -577,7 +590,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "uint64_t ANeuralNetworks_getMaximumLoopTimeout(void)",
         "nnvk.get_maximum_loop_timeout",
         4,
-        "Gives the most nanoseconds that a WHILE may run.",
+        "Gives the largest time limit of a WHILE in nanoseconds.",
         by=By.LIBRARY,
     ),
     Function(
