@@ -41,7 +41,7 @@ LABELS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 INPUT_QUANTIZATION = Quantization((1.0 / 255.0,), (-128,))
 """A pixel ``p`` of 0..255 is ``p / 255`` to the float network and ``p - 128`` to the int8 one."""
 SOFTMAX_QUANTIZATION = Quantization((1.0 / 256.0,), (-128,))
-"""What TFLite and NNAPI demand of a signed 8-bit SOFTMAX's output."""
+"""The quantisation that TFLite and NNAPI require for the output of a signed 8-bit SOFTMAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,21 +272,22 @@ def readme(report: list[str], trained_on: int, shipped: int) -> str:
     size = f"{IMAGE_SIZE}x{IMAGE_SIZE}"
     return f"""# Data of `nnvk demo`
 
-Written by `tools/train_demo.py`, which says how to run it again. Do not edit.
+`tools/train_demo.py` writes this page and the data, and says how to run it again. Do not edit them.
 
-`digits_float.tflite` and `digits_int8.tflite` are one small convolutional network that recognises handwritten
-digits, in float32 and quantised to int8 after training. It was trained on {trained_on} digits and measured on
-the {HELD_OUT} that were held out:
+`digits_float.tflite` and `digits_int8.tflite` contain the same small convolutional network, in float32
+and quantised to int8 after training. It recognises handwritten digits. It was trained on {trained_on} digits and
+measured on the {HELD_OUT} that were held out:
 
 {table}
 
-The {shipped} PNGs are the first {PICTURES_PER_DIGIT} held-out digits of each class, whatever the network
-makes of them, named `<place in the data set>_label<digit>.png`: 8-bit grey, brought from 8x8 to {size} pixels.
+The {shipped} PNGs are the first {PICTURES_PER_DIGIT} held-out digits of each class, whether the network
+recognises them or not. They are named `<place in the data set>_label<digit>.png`. They are 8-bit grey, scaled
+from 8x8 to {size} pixels.
 The float network takes `pixel / 255`, the int8 one `pixel - 128`.
 
 The digits are from E. Alpaydin and C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine
 Learning Repository, 1998, https://doi.org/10.24432/C50P49, licensed CC BY 4.0, in scikit-learn's copy (its
-test part). That copy does not say who wrote which digit: the same writers are on both sides of the split.
+test part). That copy does not say who wrote which digit, so the same writers are on both sides of the split.
 """
 
 
