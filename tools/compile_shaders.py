@@ -48,7 +48,7 @@ KERNELS = "nnvk.driver.vulkan.kernels"
 ASSUMPTIONS = "nnvk.driver.vulkan.shaders.assumptions"
 
 _TOOLS = (__file__, spirv_contraction.__file__, spirv_reflect.__file__)
-"""What makes a module of what the compiler gives, and its entry of the manifest."""
+"""Files that turn the compiler's output into a module and its entry of the manifest."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 
@@ -69,7 +69,7 @@ class RequirementsLike(Protocol):
 
 
 class VariantLike(Protocol):
-    """What is compiled: `nnvk.driver.vulkan.shaders.declaration.Variant`."""
+    """A variant to compile: `nnvk.driver.vulkan.shaders.declaration.Variant`."""
 
     @property
     def name(self) -> str: ...

@@ -115,7 +115,7 @@ class SpecConstant:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a compute module needs from its dispatcher.
+    """The interface of a compute module to its dispatcher.
 
     Attributes:
         entry: name of the entry point.

@@ -42,7 +42,7 @@ class Instruction:
     """The queue in which it completes: load, store, lds or scalar. Others have none."""
     target: str = ""
     waits: tuple[tuple[str, int], ...] = ()
-    """Of a wait: counters, and how many of their instructions may still be under way."""
+    """For a wait: its counters, and the number of instructions of each that may still be under way."""
     paired: bool = False
     """The second half of a dual instruction: it is issued together with the one before it."""
 
@@ -61,9 +61,9 @@ class Loop:
     parent: int | None = None
     """The number of the smallest loop around it."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Of its instructions, and those of loops in it, once each."""
+    """The number of its instructions by kind, including those of inner loops, each counted once."""
     trips: float = 1.0
-    """How often it goes round: no compiler knows."""
+    """The number of iterations, which the compiler does not know."""
 
 
 def parse(text: str) -> tuple[list[Instruction], dict[str, int]]:
@@ -200,19 +200,19 @@ class Run:
 
 
 def follow(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu, first: int = 0) -> Run:
-    """A wave alone, in order: loads come back after their latency, waits wait, loops go round `Loop.trips` times.
+    """Follow a single wave in order: loads return after their latency, and a loop runs `Loop.trips` times.
 
-    Every branch that is no loop's is passed, and both ways of it are taken. Instructions of the vector unit that follow
-    one another are taken to be independent. ``first``: where it begins, outside of all loops.
+    Both arms of every branch that does not belong to a loop are executed. Consecutive instructions of the vector unit
+    count as independent. ``first``: the position where the wave begins, outside of all loops.
     """
     outer = [loop for loop in found if loop.parent is None and loop.first >= first]
     return _straight(code, found, first, len(code) - 1, outer, wave, gpu)
 
 
 def follow_split_k(code: Sequence[Instruction], found: Sequence[Loop], wave: int, gpu: Gpu, split_k: int) -> Run:
-    """The same of a wave whose tile as many share: the last to count goes on behind the counter.
+    """Follow a wave of a split-K GEMM: of the workgroups that share a tile, only the last continues after the counter.
 
-    What it uses is the average of them all, and the time alone is that of the last.
+    The use of units is the average over all of these workgroups; the time of a single wave is that of the last one.
     """
     run = follow(code, found, wave, gpu)
     if split_k == 1:

@@ -1,4 +1,4 @@
-"""What AMD's compiler makes of the shaders that a model runs, and a model of what that costs. No GPU is needed.
+"""Compile a model's shaders with AMD's compiler, and estimate the time of each dispatch. No GPU is needed.
 
     python tools/isa/estimate.py MODEL.tflite --gpu navi21 [--rows] [--json FILE]
 
@@ -32,7 +32,10 @@ FIRST_TEXELS = 16
 
 
 def planned(model: Path, gpu: Gpu, radv: Driver, *options: str) -> dict[str, Any]:
-    """What `nnvk plan` says of a model on this GPU; RADV says what it has, but for units and whose memory it has."""
+    """The output of `nnvk plan` for a model on this GPU.
+
+    RADV gives the properties of the GPU, except the number of units and whether memory is unified.
+    """
     command = [sys.executable, "-m", "nnvk.cli", "plan", str(model), *options]
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.json"

@@ -10,18 +10,18 @@ class Gpu:
     """Constants of the model: public data of the cards, rounded. None was measured."""
 
     name: str
-    """Mesa's name for it: AMDGPU_GPU_ID of the drm shim, and RADV_FORCE_FAMILY of most releases."""
+    """Mesa's name for the GPU: AMDGPU_GPU_ID of the drm shim, and RADV_FORCE_FAMILY of most releases."""
     units: int
     """Compute units."""
     ghz: float
     simds: int = 2
-    """In a compute unit."""
+    """SIMDs in a compute unit."""
     lanes: int = 32
-    """Of a SIMD, in a cycle."""
+    """Lanes that a SIMD computes in a cycle."""
     dual: bool = False
     """A SIMD does most float operations on twice its lanes: in dual instructions, or for a wave of 64 in one cycle."""
     waves: int = 16
-    """That a SIMD keeps at most."""
+    """The most waves that a SIMD holds."""
     stores_apart: bool = True
     """Waits tell stores from loads: there is a counter of stores."""
     lds: int = 65536

@@ -8,11 +8,11 @@ from typing import Any
 from assembly import Loop
 
 _CARRIED = 64
-"""Fours of K after which bytes as floats are carried to integers."""
+"""Vec4s of K after which sums of bytes as floats are added to integers."""
 _SUMS_TOGETHER = 16
-"""Vectors of what K slices have left that are loaded together."""
+"""Vectors of the sums of K slices that are loaded together."""
 _BLOCK = 32
-"""Elements of a row, or vec4s, that are added up before they are added to others."""
+"""Elements or vec4s of a row that are summed before the sum is added to others."""
 
 
 def _up(a: float, b: float) -> int:
@@ -20,7 +20,7 @@ def _up(a: float, b: float) -> int:
 
 
 def multiply_adds(dispatch: Mapping[str, Any]) -> int:
-    """What the operation itself asks for; 0 of what is no GEMM."""
+    """The multiply-adds of the operation itself; 0 for shaders other than GEMMs."""
     name, push = dispatch["shader"].split(".")[0], dispatch["push_constants"]
     if name == "gemm":
         return push["parts"] * push["rows"] * push["out_channels"] * _steps(dispatch) * 4
@@ -34,7 +34,7 @@ def multiply_adds(dispatch: Mapping[str, Any]) -> int:
 
 
 def split_k(dispatch: Mapping[str, Any]) -> int:
-    """Workgroups that share a tile, of which the last one adds up what the others have left."""
+    """The workgroups that share a tile. The last one adds up the sums of all."""
     return int(dispatch["constants"].get("SPLIT_K", 1))
 
 
@@ -109,13 +109,13 @@ def _guess_product(dispatch: Mapping[str, Any], found: Sequence[Loop]) -> None:
 
 
 def _set_folding(loops: Sequence[Loop], lanes: int, folded: int, at_once: int) -> None:
-    """Of those who share out what is folded, so many elements in a round, and then fold what all have."""
+    """Set the iterations of a shared fold: each lane folds its share, and then the lanes fold their results."""
     for loop in loops:
         loop.trips = _up(_up(folded, lanes), at_once) if loop.counts["vmem_read"] else lanes.bit_length() - 1
 
 
 def _set_rows(found: Sequence[Loop], constants: Mapping[str, int], length: int) -> None:
-    """Of those who go through what an invocation has of a row, at once or in blocks."""
+    """Set the iterations of loops over an invocation's part of a row, which it handles at once or in blocks."""
     own = _up(length, (4 if constants["VEC4S"] else 1) * (constants["LOCAL"] if constants["WIDE"] else 1))
     in_blocks = {loop.parent for loop in found}
     for number, loop in enumerate(found):

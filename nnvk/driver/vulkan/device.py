@@ -1,4 +1,4 @@
-"""IDevice of the Vulkan driver: one for every physical device."""
+"""IDevice of the Vulkan driver, one for every physical device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class VulkanDevice(IDevice):
 
     @property
     def type(self) -> DeviceTypeCode:
-        """GPU, for a software device too: that is what an application asks for."""
+        """GPU, also for a software device, because applications ask for this type."""
         return DeviceTypeCode.GPU
 
     @property
@@ -63,12 +63,12 @@ class VulkanDevice(IDevice):
 
     @property
     def capabilities(self) -> Capabilities:
-        """A rough promise by kind of device."""
+        """Rough relative performance by kind of device."""
         return Capabilities(_RELATIVE_TIME.get(self._physical.type, 1.0))
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Its operations are those of NNAPI and of nnvk's extension."""
+        """The vendor extension of nnvk. The device's other operations are NNAPI's."""
         return (EXTENSION,)
 
     @property
@@ -95,19 +95,19 @@ class VulkanDevice(IDevice):
         }
 
     def get_supported_operations(self, model: Model) -> list[Support]:
-        """Supported is what has a kernel; of IF and WHILE, those whose models are supported whole."""
+        """The operations that have a kernel. IF and WHILE are supported if their models are supported completely."""
         return [Support(reason) for reason in self.planner.support(model)]
 
     def describe_operations(self, model: Model) -> list[str]:
-        """The strategies that products are computed by, and whether they were measured."""
+        """The strategies of GEMMs, and whether they were measured."""
         return self.planner.describe(model)
 
     def describe_memory(self, model: Model) -> MemoryUse | None:
-        """The arena, which all executions at once have each for itself."""
+        """The bytes of the arena. Each concurrent execution has its own arena."""
         return self.planner.describe_memory(model)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> IPreparedModel:
-        """Lower, upload constants, record. Dimensions that are open are planned for when they are known."""
+        """Lower the model, upload its constants and record it. Open dimensions delay this until they are known."""
         validate_structure(model)
         # Whoever asks what is supported has every operation checked.
         for number, (operation, support) in enumerate(
@@ -125,5 +125,5 @@ class VulkanDevice(IDevice):
         return self._buffers.allocate(math.prod(dimensions) * type.dtype.itemsize)
 
     def wait(self) -> None:
-        """Replace a Vulkan device that was lost; what was prepared on it stays dead."""
+        """Replace a Vulkan device that was lost; objects that were prepared on it stay dead."""
         self.gpu.revive()

@@ -1,1 +1,1 @@
-"""From a plan to results: memory, recorded commands, the queue's order, executions."""
+"""From a plan to results: memory, recorded commands, the order of the queue, executions."""

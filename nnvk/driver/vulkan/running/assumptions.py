@@ -1,4 +1,4 @@
-"""Whether a device is what shaders take it for."""
+"""Check whether a device meets the assumptions of the shaders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assumptions(gpu: Gpu, library: ShaderLibrary) -> list[Variant]:
 
 
 def difference(gpu: Gpu, library: ShaderLibrary, variant: Variant) -> str:
-    """How the device differs from what `assumption(variant)` expects; empty where it does not."""
+    """The difference of the device's results from those of `assumption(variant)`; empty if there is none."""
     expected = assumption(variant)
     shader = library[variant]
     results = np.zeros(len(expected.operands), np.uint32)

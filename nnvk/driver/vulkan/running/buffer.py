@@ -23,7 +23,7 @@ class User(Protocol):
     """An object that has recorded something on a buffer."""
 
     def forget(self, token: int) -> None:
-        """Drop what is recorded on the buffer of this token; it goes away."""
+        """Drop the recordings on the buffer of this token, which is about to be destroyed."""
         ...
 
 
@@ -35,13 +35,13 @@ class VulkanBuffer(IBuffer):
         self._token = token
         self._lock = forks.lock()
         self.nbytes = nbytes
-        """Bytes of the tensor, without the padding."""
+        """Bytes of the tensor, without padding."""
         self.native = gpu.native()
-        """The Vulkan device whose memory it is."""
+        """The Vulkan device that owns the memory."""
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
-        """The users that are told when the buffer goes away."""
+        """The users that are notified when the buffer is destroyed."""
         self.buffer = self.native.create_buffer(padded(max(nbytes, 4)), host_visible=False)
-        """The whole of it is the tensor, padded as every tensor is."""
+        """The whole buffer is the tensor, padded like every tensor."""
         program = self.native.create_program()
         program.fill(self.buffer, 0, self.buffer.size, 0)  # nobody shall see what was in this memory before
         program.finish([], [])
@@ -53,7 +53,7 @@ class VulkanBuffer(IBuffer):
 
     @property
     def token(self) -> int:
-        """The number that requests name it by."""
+        """The number by which requests name the buffer."""
         return self._token
 
     def copy_to(self, target: np.ndarray) -> None:
@@ -77,7 +77,7 @@ class VulkanBuffer(IBuffer):
         self._through_staging(source, run)
 
     def copy_on_device(self, source: VulkanBuffer, nbytes: int) -> None:
-        """Replace the beginning by the first ``nbytes`` bytes of another buffer."""
+        """Copy the first ``nbytes`` bytes of another buffer to the beginning of this one."""
         size = -(-nbytes // 4) * 4  # whole words; both are padded
         try:
             program = self.native.create_program()
@@ -107,7 +107,7 @@ class Buffers:
         self._buffers: weakref.WeakValueDictionary[int, VulkanBuffer] = weakref.WeakValueDictionary()
 
     def allocate(self, nbytes: int) -> VulkanBuffer:
-        """Memory for one tensor. Raises OUT_OF_MEMORY where it is larger than what can be had or bound."""
+        """Memory for one tensor. OUT_OF_MEMORY: it is too large to be allocated or bound."""
         most = self._gpu.profile.max_buffer
         if padded(nbytes) > most:
             raise NnapiError(ResultCode.OUT_OF_MEMORY, f"{self._gpu.name} binds at most {most} bytes, not {nbytes}")
@@ -119,5 +119,5 @@ class Buffers:
         return memory
 
     def find(self, token: int) -> VulkanBuffer | None:
-        """The buffer of this token, if it is still there."""
+        """The buffer of this token, if it still exists."""
         return self._buffers.get(token)

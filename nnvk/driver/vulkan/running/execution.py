@@ -1,4 +1,4 @@
-"""Executions on the device: copy inputs in, submit what is recorded, wait for the fence, copy outputs out."""
+"""Executions on the device: copy inputs in, submit the recording, wait for the fence, copy outputs out."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which operations of a whole model a plan runs, for traces."""
+    """The operations of a whole model that a plan runs, for traces."""
 
     first: int = 0
     """The position of the plan's first operation."""
     within: int | None = None
-    """The position of the IF or WHILE that they belong to, if they do."""
+    """The position of the IF or WHILE that the operations belong to, if there is one."""
 
     def position(self, operation: int) -> int:
-        """The position in the whole of an operation of the plan."""
+        """The position in the whole model of an operation of the plan."""
         return self.first + operation if self.within is None else self.within
 
 
@@ -44,7 +44,7 @@ WHOLE = Part()
 
 
 class VulkanExecution(IExecution):
-    """A request bound to a plan: all that is left to do is to copy, submit and wait."""
+    """A request bound to a plan. An execution only copies, submits and waits."""
 
     def __init__(self, gpu: Gpu, plan: ResidentPlan, request: BoundRequest, priority: int, part: Part = WHOLE) -> None:
         self._gpu = gpu
@@ -66,9 +66,9 @@ class VulkanExecution(IExecution):
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
         """Submit and return the fence.
 
-        What was submitted to the same device before is over when this begins, because the queue keeps the order;
-        fences of others are awaited by a thread that then executes. So are all where the host gives an input: what
-        is waited for may write it, and it is copied when this is submitted.
+        Earlier submissions to the same device end before this one begins, because the queue keeps the order. For
+        other fences, a thread waits and then executes. If the host gives an input, a thread waits for all fences,
+        because the input is copied at submission, and the awaited executions may write it.
         """
         from_host = any(array is not None for array in self._request.inputs)
         ahead = all(self._is_ahead(dependency) for dependency in wait_for)
@@ -124,7 +124,7 @@ class SubmittedExecution(IFencedExecution):
         self._part = part
         self._fence = fence
         self._recording: Recording | None = recording
-        """None once it was given back: who keeps an event shall not keep the device's memory."""
+        """None after it was given back, so that an event does not keep the device's memory alive."""
         self._timestamps = timestamps
         self._plan = plan
         self._request = request
@@ -136,7 +136,7 @@ class SubmittedExecution(IFencedExecution):
         self._lock = threading.Lock()  # not one of `forks`, which costs more: a child does not take it
 
     def is_submitted_to(self, gpu: Gpu) -> bool:
-        """Whether it is in the queue of ``gpu`` already, or through it."""
+        """Whether it is already in the queue of ``gpu``, or has ended there."""
         waits_for_turn = isinstance(self._fence, Ticket) and self._fence.fence is None
         return self._gpu is gpu and not waits_for_turn and not isinstance(self._outcome, NnapiError)
 
@@ -190,7 +190,7 @@ class SubmittedExecution(IFencedExecution):
         return ExecutionResult(ResultCode.NO_ERROR, shapes, timing)
 
     def _dependencies(self) -> list[IFencedExecution]:
-        """All executions that this one waits for, directly or not, the furthest first: chains need no recursion."""
+        """All executions that this one waits for, directly or indirectly, the furthest first, without recursion."""
         found = dict.fromkeys(self._wait_for)
         ahead = list(found)
         while ahead:
@@ -202,7 +202,7 @@ class SubmittedExecution(IFencedExecution):
         return list(reversed(found))
 
     def _trace(self, now: int, stamps: Sequence[int]) -> None:
-        """Spans of the execution and its commands. The device's clock is another: its last stamp is taken as now."""
+        """Spans of the execution and its commands. The device has its own clock; its last timestamp counts as now."""
         tracing.add("execute", "driver", self._began, now - self._began, threading.current_thread().name)
         shift = now - stamps[-1]
         for command, start, end in zip(self._plan.plan.commands, stamps, stamps[1:], strict=False):
@@ -218,9 +218,9 @@ class SubmittedExecution(IFencedExecution):
             self._plan.put(recording, self._request, self._timestamps)
 
     def give_up(self) -> None:
-        """Nobody will ask for the result any more: the recording returns to its plan when the device is done with it.
+        """Detach the work: return the recording to its plan when the device has finished, without a result.
 
-        Where the result has come, or been raised, there is nothing to do.
+        Nothing happens if the result was already returned or raised.
         """
         if self._outcome is not None or self._recording is None:
             return
@@ -231,15 +231,15 @@ class SubmittedExecution(IFencedExecution):
             leave_detached_work(self._recover, in_order=False)
 
     def _recover(self) -> None:
-        """Bring back the recording of an execution that was given up, once the device is done with it."""
+        """Return the recording of detached work once the device has finished."""
         with contextlib.suppress(RuntimeError, MemoryError):  # it died with its device
             self._fence.wait()
             self._give_back()
 
     def export_sync_fd(self) -> int | None:
-        """The VkFence as a sync file, where the device exports such.
+        """The VkFence as a sync file, or None if the device exports none.
 
-        None too where the host takes an output: that is written by `result`, which comes after the fence.
+        Also None if the host takes an output, because `result` writes it after the fence has signalled.
         """
         if any(array is not None for array in self._request.outputs) or not self._gpu.native().exports_sync_fd:
             return None

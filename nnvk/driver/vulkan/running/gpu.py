@@ -1,4 +1,4 @@
-"""Everything that users of a device share: the Vulkan device, the order of its queue, and the meaning of errors."""
+"""The parts that users of a device share: the Vulkan device, the order of its queue, and the mapping of errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Counters:
 
 
 class Gpu:
-    """A Vulkan device, made on the first need, and again when it was lost and in a forked child."""
+    """A Vulkan device, created when first needed, and again after it was lost and in a forked child."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Gpu:
         profile: DeviceProfile,
         features: frozenset[str],
     ) -> None:
-        """``features``: those that shaders use. Some slow every access down, so that the others stay off."""
+        """``features``: the features that shaders use. The others stay off, because some slow down every access."""
         self.name = name
-        """The device's name as NNAPI has it, for errors and traces."""
+        """The device's NNAPI name, for errors and traces."""
         self.profile = profile
         """The properties of the device that plans depend on."""
         self.counters = Counters()
@@ -52,11 +52,11 @@ class Gpu:
     def renew(self) -> None:
         """Begin without a Vulkan device; a forked child can't use its parent's."""
         self.scheduler = Scheduler()
-        """Through which every execution reaches the queue."""
+        """The scheduler through which every execution reaches the queue."""
         self._device: _native.Device | None = None
 
     def native(self) -> _native.Device:
-        """The Vulkan device. Raises UNAVAILABLE_DEVICE where it can't be made."""
+        """The Vulkan device. UNAVAILABLE_DEVICE: it cannot be created."""
         with self._lock:
             if self._device is None:
                 try:
@@ -67,7 +67,7 @@ class Gpu:
             return self._device
 
     def keep_pipelines(self) -> None:
-        """Keep what was compiled since the last call for other processes; next to nothing where that is nothing."""
+        """Add the pipelines compiled since the last call to the cache. It costs little if there are none."""
         if self._device is not None:
             self._pipelines.keep(self._device)
 
@@ -79,7 +79,7 @@ class Gpu:
         return NnapiError(ResultCode.DEAD_OBJECT if lost else ResultCode.OP_FAILED, f"{self.name}: {error}")
 
     def revive(self) -> None:
-        """Replace a Vulkan device that was lost; what was prepared on it stays dead."""
+        """Replace a Vulkan device that was lost; objects that were prepared on it stay dead."""
         with self._lock:
             if self._device is not None and self._device.lost:
                 self._device = None

@@ -20,21 +20,21 @@ _RANK = ("discrete_gpu", "integrated_gpu", "virtual_gpu", "other", "cpu")
 
 
 def why_unusable(physical: _native.PhysicalDevice) -> str:
-    """The reason why nnvk can't compute on a device; empty where it can."""
+    """The reason why nnvk cannot compute on a device; empty if it can."""
     if tuple(map(int, physical.api_version.split("."))) < _LEAST_VERSION:
         return f"it has Vulkan {physical.api_version}, nnvk needs {'.'.join(map(str, _LEAST_VERSION))}"
     return "" if physical.has_compute_queue else "it has no queue for compute"
 
 
 class Instance:
-    """A VkInstance, made on the first need, and in a forked child another one."""
+    """A VkInstance, created when first needed, and again in a forked child."""
 
     def __init__(self, native: ModuleType, *, validation: bool) -> None:
         """``native`` is `nnvk._native`. ``validation``: under the validation layer, whose messages are collected."""
         self._native = native
         self._validation = validation
         self.problems = ""
-        """The faults of drivers that can't be used, once the instance is made."""
+        """The faults of unusable drivers, known after the instance is created."""
         self._lock = forks.lock()
         self.renew()
         forks.renew_in_child(self)
@@ -45,7 +45,7 @@ class Instance:
         self._physical: list[_native.PhysicalDevice] = []
 
     def physical_devices(self) -> list[_native.PhysicalDevice]:
-        """All that Vulkan has (`why_unusable`). RuntimeError: there is no Vulkan, or no validation layer."""
+        """All physical devices, also unusable ones (`why_unusable`). RuntimeError: no Vulkan or validation layer."""
         with self._lock:
             if self._handle is None:
                 self._require_loader()
@@ -59,7 +59,7 @@ class Instance:
         return {f"vulkan-{place}": physical for place, physical in enumerate(ranked)}
 
     def absences(self) -> str:
-        """Why devices are missing; empty where none is known to be. RuntimeError as `physical_devices`."""
+        """The reason why devices are missing; empty if none is known. RuntimeError as `physical_devices`."""
         physical, usable, manifests = self.physical_devices(), self.usable().values(), loader.manifests()
         reasons = [f"{each.name} can't be used: {reason}" for each in physical if (reason := why_unusable(each))]
         if not physical:
@@ -72,7 +72,7 @@ class Instance:
         return "; ".join(filter(None, (self.problems, *reasons)))
 
     def drivers_alone(self) -> list[loader.Alone[Created]]:
-        """Each driver without the others, in an instance of its own. RuntimeError: there is no loader."""
+        """Each driver without the others, in a separate instance. RuntimeError: there is no loader."""
         self._require_loader()
         return loader.start_each(self._create)
 
@@ -98,19 +98,19 @@ class Instance:
         return handle, handle.physical_devices()
 
     def find(self, index: int, uuid: bytes) -> _native.PhysicalDevice:
-        """The physical device that had this place and UUID in a parent. RuntimeError: it is not there any more."""
+        """The physical device that had this index and UUID in the parent. RuntimeError: it no longer exists."""
         for physical in self.physical_devices():
             if (physical.index, physical.uuid) == (index, uuid):
                 return physical
         raise RuntimeError("the device is not there any more")
 
     def take_messages(self) -> list[str]:
-        """The validation layer's messages since the last call, which are logged as warnings too."""
+        """The validation layer's messages since the last call. They are also logged as warnings."""
         messages = [] if self._handle is None else self._handle.take_validation_messages()
         for message in messages:
             _log.warning("%s", message)
         return messages
 
     def is_loss(self, error: Exception) -> bool:
-        """Whether an error of the native module says that what was used is gone for good."""
+        """Whether an error of the native module means that the device is lost."""
         return isinstance(error, self._native.DeviceLostError)

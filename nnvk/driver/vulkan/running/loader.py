@@ -1,6 +1,6 @@
 """The manifests of drivers (ICDs) that the Vulkan loader looks for, one file each, and their faults.
 
-The loader says nothing of a driver that it can't load. One manifest that is no JSON keeps it from all drivers, and so
+The loader does not report a driver that it cannot load. One manifest that is not JSON keeps it from all drivers, and so
 does one driver that fails to list its devices.
 """
 
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 _LISTS = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-"""Name manifests, and folders of them, in place of those that are searched.
+"""Variables that name manifests, and folders of manifests, instead of the searched ones.
 
-The first that is set counts, even if it is empty.
+The first variable that is set applies, even if it is empty.
 """
 _MORE = "VK_ADD_DRIVER_FILES"
-"""Names manifests, and folders of them, beside those that are searched."""
+"""The variable that names manifests, and folders of manifests, in addition to the searched ones."""
 _FILTERS = ("VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE")
-"""Patterns for the names of manifests whose drivers alone are loaded, or are not."""
+"""Variables with patterns for the names of manifests whose drivers are the only ones loaded, or are not loaded."""
 _OF_SYSTEM = ("/usr/local/etc", "/etc")
 _FOLDER = "vulkan/icd.d"
 _SUFFIX = ".json"
@@ -39,20 +39,20 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Alone(Generic[Made]):
-    """How the driver of a manifest starts without the others."""
+    """The result of starting the driver of a manifest without the others."""
 
     manifest: Path
     made: Made | None
-    """None where it does not start."""
+    """None if it does not start."""
     failure: str
-    """Why it does not; empty where it does."""
+    """The reason why it does not start; empty if it does."""
 
 
 def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tuple[Made, str]:
-    """The result of ``create`` with all drivers, and the faults of those that can't be used.
+    """The result of ``create`` with all drivers, and the faults of unusable drivers.
 
-    Where it fails, or makes nothing that is useful, it is called again with the drivers that are useful alone.
-    RuntimeError: nothing can be made.
+    If ``create`` fails, or its result is not useful, it is called again with only the drivers that are useful alone.
+    RuntimeError: ``create`` fails with all of them.
     """
     made, error = _attempt(create)
     if made is not None and is_useful(made):
@@ -72,7 +72,7 @@ def start(create: Callable[[], Made], is_useful: Callable[[Made], bool]) -> tupl
 
 
 def _attempt(create: Callable[[], Made]) -> tuple[Made | None, Exception | None]:
-    """The result, or the error in its place."""
+    """The result, or the error instead."""
     try:
         return create(), None
     except (RuntimeError, MemoryError) as error:
@@ -85,12 +85,12 @@ def start_each(create: Callable[[], Made]) -> list[Alone[Made]]:
 
 
 def listed_by() -> str:
-    """The environment variable that names the drivers; empty where they are searched."""
+    """The environment variable that names the drivers; empty if they are searched."""
     return next((variable for variable in _LISTS if variable in os.environ), "")
 
 
 def manifests() -> list[Path]:
-    """The manifests that the loader reads. Folders that can't be read have none."""
+    """The manifests that the loader reads. Unreadable folders have none."""
     if variable := listed_by():
         return _named(os.environ[variable])
     folders = (
@@ -105,7 +105,7 @@ def manifests() -> list[Path]:
 
 
 def _of_user(variable: str, otherwise: str) -> str:
-    """A folder of the user; empty where there is neither the variable nor HOME."""
+    """A folder of the user; empty if neither the variable nor HOME is set."""
     home = os.environ.get("HOME")
     return os.environ.get(variable) or (f"{home}/{otherwise}" if home else "")
 
@@ -145,7 +145,7 @@ def _problems(broken: Mapping[Path, str]) -> str:
 
 
 def _problem(path: Path) -> str:
-    """Empty where the driver can be loaded."""
+    """The fault of the driver; empty if it can be loaded."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return "it is no file"
@@ -179,7 +179,7 @@ def _library_problem(library: str) -> str:
 
 @contextmanager
 def _drivers(paths: Iterable[Path]) -> Iterator[None]:
-    """The loader knows these drivers and no others, for a time."""
+    """Restrict the loader to these drivers inside a with statement."""
     before = {name: os.environ.get(name) for name in _LISTS}
     os.environ.update(dict.fromkeys(_LISTS, os.pathsep.join(map(str, paths))))
     try:

@@ -1,4 +1,4 @@
-"""The parts that a system lacks for Vulkan: packages, by the names that they have there, and device files of GPUs."""
+"""The parts that a system lacks for Vulkan: packages, by their names on that system, and device files of GPUs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _SOFTWARE = "lvp"
 
 @dataclass(frozen=True, slots=True)
 class _Distribution:
-    """A family of distributions: how packages are installed, and which have what."""
+    """A family of distributions: the command that installs packages, and the packages' names."""
 
     install: str
     loader: str
     software: str
-    """Has a software device."""
+    """The package with a software device."""
     gpus: str = ""
-    """Have drivers of GPUs, where the package of the software device has none."""
+    """The packages with drivers of GPUs, if the package of the software device has none."""
 
 
 _APT = _Distribution("apt install", "libvulkan1", "mesa-vulkan-drivers")
@@ -52,11 +52,11 @@ DISTRIBUTIONS = {
     "suse": _Distribution("zypper install", "libvulkan1", "libvulkan_lvp", "libvulkan_radeon, libvulkan_intel"),
     "alpine": _Distribution("apk add", "vulkan-loader", "mesa-vulkan-swrast", "mesa-vulkan-ati, mesa-vulkan-intel"),
 }
-"""By ID and ID_LIKE in /etc/os-release."""
+"""Families by ID and ID_LIKE in /etc/os-release."""
 
 
 def how_to_install(*, loader: bool = False, driver: bool = False) -> str:
-    """How to install the Vulkan loader, or a driver, or both, on this system."""
+    """The command that installs the Vulkan loader, a driver, or both, on this system."""
     known = _distribution()
     what = " and ".join(["the Vulkan loader"] * loader + ["a Vulkan driver"] * driver)
     if known is None:
@@ -81,7 +81,7 @@ def has_software_device(manifests: Iterable[Path]) -> bool:
 
 
 def why_no_gpu(manifests: Iterable[Path]) -> str:
-    """The reason why the drivers of these manifests don't reach GPUs; empty where none is known."""
+    """The reason why the drivers of these manifests do not reach GPUs; empty if none is known."""
     return _why_no_devices() if any(path.name.startswith(_NEED_DEVICES) for path in manifests) else ""
 
 
@@ -99,7 +99,7 @@ def _why_no_devices() -> str:
 
 
 def _group(path: Path) -> str:
-    """The group of a file, by its number where it has no name."""
+    """The name of a file's group, or its number if it has no name."""
     number = path.stat().st_gid
     try:
         return grp.getgrgid(number).gr_name

@@ -1,8 +1,8 @@
 """The driver's compiled pipelines in a file, so that a shader is compiled once for all processes (VkPipelineCache).
 
-There is one file for a device and its driver, in the user's cache folder or NNVK_CACHE_DIR. A file that is damaged or
-of another driver is as good as none; one that can't be written is no error. Processes share the file: each adds what
-it has compiled to what it finds there.
+There is one file for each device and driver, in the user's cache folder or NNVK_CACHE_DIR. A file that is damaged or
+from another driver is ignored. A file that cannot be written is not an error. Processes share the file: each adds its
+pipelines to the content of the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _log = logger("driver")
 
 MOST_BYTES = 256 << 20
-"""Larger data is neither kept nor read."""
+"""The limit of the file's size. Larger data are neither written nor read."""
 MOST_KEY_BYTES = 1 << 12
 KIND = FileKind(b"nnvkpipe", 2)
 _HEADER_BYTES = 32
@@ -41,24 +41,24 @@ class PipelineCache:
         folder = cache_folder()
         vendor, device, driver, cache = self._key.values()
         self.path = None if folder is None else folder / f"pipelines-{vendor:04x}-{device:04x}-{driver:x}-{cache}"
-        """Where the file is; None where nothing shall be kept."""
+        """The path of the file; None if nothing may be kept."""
         self._lock = forks.lock()
         self.renew()
         forks.renew_in_child(self)
 
     def renew(self) -> None:
-        """Begin with nothing compiled; a forked child compiles on a device of its own."""
+        """Begin without pipelines; a forked child compiles on its own device."""
         self._compiled = 0
         self._digest = b""
 
     def load(self) -> bytes:
-        """The content of the file, for a new device; empty where no file fits."""
+        """The content of the file, for a new device; empty if no file matches."""
         data = self._read()
         self._compiled, self._digest = 0, hashlib.sha256(data).digest()
         return data
 
     def keep(self, device: _native.Device) -> None:
-        """Write what ``device`` has compiled since the last call."""
+        """Write the pipelines that ``device`` has compiled since the last call."""
         compiled = device.pipelines_compiled
         if self.path is None or compiled == self._compiled or not self._lock.acquire(blocking=False):
             return  # who has the lock writes, or the next one does

@@ -22,7 +22,7 @@ from nnvk.types.request import PrepareOptions, Request
 
 
 class VulkanPreparedModel(IPreparedModel):
-    """A model whose operations are all lowered to shaders: most often to one recorded segment."""
+    """A model whose operations are all lowered to shaders, usually to one recorded segment."""
 
     def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
         self._gpu = gpu
@@ -34,7 +34,7 @@ class VulkanPreparedModel(IPreparedModel):
         self._prepare_known()
 
     def _prepare_known(self) -> None:
-        """Plan what can be planned now."""
+        """Plan the segments whose shapes and values are known."""
         single = self._program.single
         if single is not None:
             plan = None
@@ -50,7 +50,7 @@ class VulkanPreparedModel(IPreparedModel):
                     segment.plan_by_shapes(segment.known_shapes)
 
     def _segments(self) -> Iterator[Segment]:
-        """All segments, those of control flow's models too."""
+        """All segments, including those of control flow's models."""
         programs, seen = [self._program], {self._program}
         for program in programs:
             for node in program.nodes:
@@ -62,7 +62,7 @@ class VulkanPreparedModel(IPreparedModel):
                     programs += inner
 
     def memory_bytes(self) -> dict[str, int]:
-        """The memory of the plans made so far: constants, and activations and staging of one execution each."""
+        """The memory of the plans made so far: constants, and activations and staging memory of one execution."""
         total: Counter[str] = Counter()
         for segment in self._segments():
             for plan in segment.plans():
@@ -70,7 +70,7 @@ class VulkanPreparedModel(IPreparedModel):
         return dict(total)
 
     def create_reusable_execution(self, request: Request) -> IExecution:
-        """Bind a request to the plan for its shapes, or leave plans to the execution if they depend on more."""
+        """Bind a request to the plan for its shapes. If plans depend on more, the execution selects them."""
         validate_request(self._model, request)
         single = self._program.single
         plan = None if single is None else single.plan_by_shapes(tuple(argument.shape for argument in request.inputs))

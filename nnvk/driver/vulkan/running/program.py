@@ -1,4 +1,4 @@
-"""A model on the device: segments that are recorded whole, and control flow between them that the host decides."""
+"""A model on the device: segments, each recorded as a whole, and control flow between them, decided by the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnvk.types.request import PrepareOptions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Straight:
-    """Operations that run one after the other."""
+    """Operations without control flow, which run as one segment."""
 
     operations: range
     part: Extract
@@ -33,14 +33,14 @@ class Control:
     number: int
     operation: Operation
     programs: tuple[Program, ...]
-    """The programs of the models that it refers to."""
+    """The programs of the models that the operation refers to."""
 
 
 Node = Straight | Control
 
 
 class Factory:
-    """Makes the programs of a model and of all that it refers to, each once."""
+    """Makes the programs of a model and of all models that it refers to, each once."""
 
     def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, options: PrepareOptions) -> None:
         self._gpu = gpu
@@ -66,13 +66,13 @@ class Factory:
 class Program:
     """The program of a model: nodes in the order of execution.
 
-    A segment ends before an IF or WHILE, behind operations whose data decides on the shapes of their outputs, and, as
-    it turns out when it is planned, before operations that are lowered for what the segment itself computes.
+    A segment ends before an IF or WHILE and after an operation whose data decides the shapes of its outputs. Planning
+    may split it before an operation that is lowered for a value that the segment computes.
     """
 
     def __init__(self, model: Model, factory: Factory, programs: dict[Model, Program]) -> None:
         self.model = model
-        """The model that it runs."""
+        """The model that the program runs."""
         self._factory = factory
         self._lock = forks.lock()
         nodes: list[Node] = []
@@ -91,13 +91,13 @@ class Program:
 
     @property
     def single(self) -> Segment | None:
-        """The segment that runs the model whole, if one does."""
+        """The segment that runs the whole model, if there is one."""
         if len(self.nodes) != 1 or not isinstance(self.nodes[0], Straight):
             return None
         return self.nodes[0].segment
 
     def split(self, node: Straight, operation: int) -> None:
-        """Let a segment end before the operation at this position in it."""
+        """Split a segment before the operation at this position in it."""
         with self._lock:
             if node in self.nodes:
                 at = self.nodes.index(node)
@@ -105,7 +105,7 @@ class Program:
                 self.nodes = (*self.nodes[:at], *self._straight(first), *self._straight(second), *self.nodes[at + 1 :])
 
     def read_after(self, position: int) -> frozenset[int]:
-        """Operands that nodes behind the one at a position read."""
+        """Operands that nodes after the one at a position read."""
         return frozenset(index for node in self.nodes[position + 1 :] for index in inputs_of(node))
 
     def _straight(self, operations: range) -> list[Straight]:

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 _THREADS = min(4, os.cpu_count() or 1)
-"""That make constants, or compile shaders."""
+"""Threads that make constants or compile shaders."""
 _MUCH = 1 << 20
-"""Bytes of constants that are worth threads."""
+"""The bytes of constants from which on several threads make them."""
 _STAGED = 32 << 20
 """Bytes of constants that are uploaded together; a larger constant goes alone."""
 
 
 class Upload:
-    """A plan's constants on their way to a device: buffers that can be bound at once, and are filled meanwhile."""
+    """The upload of a plan's constants. Their buffers can be bound at once, while they are being filled."""
 
     def __init__(self, device: _native.Device, plan: Plan) -> None:
         sizes = plan.pages[Storage.CONSTANTS]
         self.buffers = [device.create_buffer(size, host_visible=False) for size in sizes]
-        """By their pages."""
+        """The buffers by page."""
         self._filled: Future[None] | None = None
         if sum(sizes) < _MUCH:
             _fill(device, plan, self.buffers, map)
@@ -42,7 +42,7 @@ class Upload:
         self._filled.add_done_callback(lambda _: threads.shutdown(wait=False))
 
     def wait(self) -> None:
-        """Wait until all is there. Raises what makes that impossible, each time."""
+        """Wait until all constants are uploaded. Raises the error of the upload, each time."""
         if self._filled is not None:
             self._filled.result()
 
@@ -57,7 +57,7 @@ def upload_constants(device: _native.Device, plan: Plan) -> list[_native.Buffer]
 def _fill(
     device: _native.Device, plan: Plan, targets: Sequence[_native.Buffer], for_all: Callable[..., Iterable[None]]
 ) -> None:
-    """Make and upload all constants, page by page, some at a time through staging memory."""
+    """Make and upload all constants, page by page and in batches, through staging memory."""
     for page, target in enumerate(targets):
         for some in _portions([placed for placed in plan.constants if placed[0].page == page]):
             begin = some[0][0].offset
@@ -78,7 +78,7 @@ def _fill(
 
 
 def _portions(placed: Sequence[tuple[Address, Constant]]) -> Iterator[list[tuple[Address, Constant]]]:
-    """The constants of a page in the order of their places, so many together that staging memory stays small."""
+    """The constants of a page in the order of their offsets, in batches that keep staging memory small."""
     some: list[tuple[Address, Constant]] = []
     for each in sorted(placed, key=lambda one: one[0].offset):
         if some and each[0].offset + each[0].nbytes - some[0][0].offset > _STAGED:
@@ -90,7 +90,7 @@ def _portions(placed: Sequence[tuple[Address, Constant]]) -> Iterator[list[tuple
 
 
 class Recording:
-    """A plan recorded on buffers of its own, so that it runs beside other recordings of the same plan."""
+    """A plan recorded on separate buffers, so that it can run concurrently with other recordings of the plan."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Recording:
         external: Mapping[Address, _native.Buffer] | None = None,
         timestamps: str = "none",
     ) -> None:
-        """``external`` binds device memory where a model input or output would be exchanged with the host.
+        """``external`` binds device memory instead of staging memory to inputs or outputs of the model.
 
         ``timestamps``: ``none``, ``ends`` (begin and end of the whole), or ``each`` (after every command too).
         """
@@ -120,7 +120,7 @@ class Recording:
         self._record(timestamps)
 
     def _clear_arena(self) -> None:
-        """No execution shall see what another process or model left in this memory."""
+        """Clear the memory, so that no execution sees data of another process or model."""
         if not self._buffers[Storage.ARENA]:
             return
         program = self._device.create_program()
@@ -130,7 +130,7 @@ class Recording:
         program.run([], [])
 
     def _compile(self) -> None:
-        """Compile the shaders that are not compiled yet, several at a time."""
+        """Compile the shaders that are not compiled yet, several concurrently."""
         dispatches = (command for command in self.plan.commands if isinstance(command, Dispatch))
         distinct = {(dispatch.shader.name, dispatch.specialization): dispatch for dispatch in dispatches}
         if len(distinct) > 1:
@@ -160,7 +160,7 @@ class Recording:
         program.finish(self._exchange((*plan.inputs, *plan.entropy)), self._exchange((*plan.outputs, *plan.reports)))
 
     def _exchange(self, addresses: Sequence[Address | None]) -> list[tuple[_native.Buffer, int, int]]:
-        """Where the host's side of the exchange is; device memory needs none."""
+        """The addresses in staging memory of the host's inputs or outputs. Device memory needs none."""
         return [
             (self._buffers[a.storage][a.page], a.offset, a.nbytes)
             for a in addresses
@@ -176,7 +176,7 @@ class Recording:
         return self._buffers[whole.storage][whole.page], whole.offset + before
 
     def _algorithm(self, command: Dispatch) -> _native.Algorithm:
-        """One Algorithm for a variant, its specialisation and the buffers it is bound to."""
+        """The Algorithm of a variant, its specialisation and its bound buffers."""
         shader = command.shader
         buffers = [self._locate(command.tensors[name])[0] for name in shader.bindings]
         key = (shader.name, command.specialization, *map(id, buffers))

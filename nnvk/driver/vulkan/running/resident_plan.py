@@ -1,4 +1,4 @@
-"""A plan on its device: uploaded constants, the recordings that are idle, and requests bound to it."""
+"""A plan on its device: uploaded constants, idle recordings, and bound requests."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _log = logger("driver")
 MAX_BOUND = 8
 """Sets of device memory for which recordings are kept."""
 LEAST_IDLE = IN_FLIGHT + 2
-"""Idle recordings that are kept of everything, however large: what the device works on, and what is made ready."""
+"""Idle recordings that are kept of every plan, even a large one: as many as can be submitted or in preparation."""
 MOST_IDLE = 32
-"""Idle recordings that are kept of what is small."""
+"""Idle recordings that are kept of small plans."""
 IDLE_BYTES = 32 << 20
-"""Memory that may lie idle beyond `LEAST_IDLE` recordings. What is not kept is recorded anew, which takes a moment."""
+"""Bytes that idle recordings beyond `LEAST_IDLE` may occupy. Recording a plan again takes little time."""
 
 Key = tuple[tuple[tuple[Address, int], ...], str]
-"""Which addresses are device memory, by its token, and what is timed."""
+"""The addresses that are device memory, with its tokens, and the kind of timestamps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundRequest:
-    """A request's arguments as a program takes them."""
+    """A request's arguments in the form that a recorded program takes."""
 
     inputs: tuple[np.ndarray | None, ...]
     outputs: tuple[np.ndarray | None, ...]
     external: Mapping[Address, VulkanBuffer]
-    """Device memory in the place of exchanges with the host."""
+    """Device memory that is used instead of staging memory."""
     short: ExecutionResult | None
-    """The result where a buffer is too small for its output: nothing is executed then."""
+    """The result if a buffer is too small for its output; nothing is executed then."""
     bytes_in: int
     bytes_out: int
     reports: tuple[np.ndarray, ...] = ()
-    """Where flags and counts are read to."""
+    """Arrays that receive flags and counts."""
 
     def key(self, timestamps: str) -> Key:
         """The key of a recording for this request."""
@@ -90,7 +90,7 @@ class ResidentPlan:
         self.put(self.take(_HOST_ONLY, "none"), _HOST_ONLY, "none")
 
     def take(self, bound: BoundRequest, timestamps: str) -> Recording:
-        """A recording for the caller alone; `put` it back."""
+        """A recording for exclusive use; `put` it back."""
         key = bound.key(timestamps)
         pool = self._bound if key[0] else self._idle
         with self._lock:
@@ -114,10 +114,10 @@ class ResidentPlan:
         return recording
 
     def put(self, recording: Recording, bound: BoundRequest, timestamps: str) -> None:
-        """Give a recording back whose work is done.
+        """Give back a recording whose work is done.
 
-        Of many only some are kept, or the peak of concurrency would hold its memory for good. Under the lock little is
-        allocated, and nothing is freed: both may run finalisers, which may come here.
+        Only some recordings are kept; otherwise the peak of concurrency would determine the memory for good. The code
+        under the lock allocates little and frees nothing, because both may run finalisers that call this class.
         """
         key = bound.key(timestamps)
         pool, most = (self._bound, LEAST_IDLE) if key[0] else (self._idle, self._most_idle)
@@ -135,10 +135,10 @@ class ResidentPlan:
         del gone, oldest
 
     def forget(self, token: int) -> None:
-        """Drop what is recorded on device memory that goes away.
+        """Drop the recordings on device memory that is about to be destroyed.
 
-        Called by a destructor, and so perhaps in the middle of another method of the same thread: where that holds
-        the lock, the next one drops them.
+        A destructor calls this, perhaps in the middle of another method of the same thread. If that method holds the
+        lock, the next method drops the recordings.
         """
         self._gone.append(token)
         if self._lock.acquire(blocking=False):
@@ -149,7 +149,7 @@ class ResidentPlan:
             del gone
 
     def _remove_gone(self) -> Sequence[list[Recording]]:
-        """Take out the recordings on memory that has gone, for the caller to drop when it has left the lock."""
+        """Remove the recordings on destroyed memory. The caller drops them after it has released the lock."""
         if not self._gone:
             return ()
         removed: list[list[Recording]] = []
@@ -196,7 +196,7 @@ class ResidentPlan:
         return tuple(np.frombuffer(secrets.token_bytes(address.nbytes), np.uint8) for address in self.plan.entropy)
 
     def check(self, reports: Sequence[np.ndarray]) -> tuple[OutputShape, ...]:
-        """The outputs' shapes, by what shaders report. OP_FAILED: one of them complains of the data."""
+        """The shapes of the outputs, from the reports of shaders. OP_FAILED: a device assertion failed."""
         for flag, words in zip(self.plan.flags, reports, strict=False):
             if words[0]:
                 raise UnfitData(worded(flag.assertion, words[1:]))

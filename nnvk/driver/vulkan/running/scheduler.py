@@ -1,8 +1,8 @@
 """The order in which executions reach a device's queue.
 
-The queue runs what was submitted in order, so that priority can act only before: at most `IN_FLIGHT` submissions
-are with the device, the rest waits here, the highest priority first, equal ones in the order they came. While
-nothing waits, a submission costs a lock and a glance at the fences in flight.
+The queue runs submissions in order, so priorities apply before submission. At most `IN_FLIGHT` submissions are on the
+device. The others wait here, the highest priority first, and equal priorities in order of arrival. If nothing waits, a
+submission costs a lock and a check of the fences in flight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol
 from nnvk.base.errors import NnapiError, ResultCode
 
 IN_FLIGHT = 2
-"""Enough to keep the device busy while the host prepares the next submission."""
+"""The submissions on the device: enough to keep it busy while the host prepares the next one."""
 
 
 class Fence(Protocol):
@@ -40,19 +40,19 @@ class Fence(Protocol):
 
 
 class Ticket:
-    """A submission that waits for its turn; a fence like any other to whoever waits for it."""
+    """A submission that waits for its turn. It can be awaited like any other fence."""
 
     def __init__(self, lock: threading.Lock, start: Callable[[], Fence]) -> None:
         self._lock = lock
-        """The scheduler's, which it holds when it calls `begin`."""
+        """The lock of the scheduler, which holds it when it calls `begin`."""
         self._start: Callable[[], Fence] | None = start
-        """None once the turn has come, or was given up: what it refers to may be large."""
+        """None after the turn has come or was given up, because the function may keep large objects alive."""
         self._begun = threading.Event()
         self._fence: Fence | None = None
         self._error: Exception | None = None
 
     def begin(self) -> Fence | None:
-        """Submit; an error goes to whoever waits. Nothing happens where `cancel` came first."""
+        """Submit; waiters get an error. Nothing happens after `cancel`."""
         start, self._start = self._start, None
         if start is None:
             return None
@@ -64,7 +64,7 @@ class Ticket:
         return self._fence
 
     def cancel(self) -> bool:
-        """Give the turn up; there is nothing left to wait for then. False: it has come, the device does the work."""
+        """Give up the turn. False: the turn has come, and the device does the work."""
         with self._lock:
             start, self._start = self._start, None
         if start is None:
@@ -87,7 +87,7 @@ class Ticket:
 
     @property
     def fence(self) -> Fence | None:
-        """The submission's own fence; None before its turn, and where that was given up."""
+        """The submission's own fence; None before its turn, and if the turn was given up."""
         return self._fence
 
     def export_sync_fd(self) -> int:
@@ -106,7 +106,7 @@ class Ticket:
 
 
 class Scheduler:
-    """Hands submissions to one queue by priority."""
+    """Submits to one queue in the order of priorities."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,9 +117,9 @@ class Scheduler:
         self._thread: threading.Thread | None = None
 
     def submit(self, priority: int, start: Callable[[], Fence]) -> Fence:
-        """Call ``start``, which submits, at once or when its turn comes; larger priorities come first.
+        """Call ``start``, which submits, at once or when its turn comes. Larger priorities come first.
 
-        RESOURCE_EXHAUSTED_TRANSIENT: no thread can be started that gives turns.
+        RESOURCE_EXHAUSTED_TRANSIENT: the thread that gives turns cannot be started.
         """
         with self._lock:
             self._forget_signaled()
@@ -168,7 +168,7 @@ class Scheduler:
 
 
 def _is_over(fence: Fence) -> bool:
-    """Whether the device is done with a submission, or will never be."""
+    """Whether the device has finished a submission, or never will."""
     try:
         return fence.signaled
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Models without control flow on the device: a plan for each set of shapes, and of values that are looked at."""
+"""Models without control flow on the device: a plan for each set of shapes and of late values."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from nnvk.types.operand import Shape
 from nnvk.types.request import PrepareOptions
 
 MAX_PLANS = 16
-"""Plans that are kept of a model whose input dimensions, or values, change from one execution to the next."""
+"""The most plans that are kept of a model whose input dimensions or late values change between executions."""
 
 InputShapes = tuple[Shape | None, ...]
 """The shapes of an execution's inputs; None for an input that is omitted."""
 
 
 class Segment:
-    """A model that becomes one list of commands, once shapes and the values that matter for them are known."""
+    """A model that becomes one list of commands once its shapes and late values are known."""
 
     def __init__(self, gpu: Gpu, buffers: Buffers, planner: Planner, model: Model, options: PrepareOptions) -> None:
         self.model = model
-        """The model that it runs."""
+        """The model that the segment runs."""
         self._gpu = gpu
         self._buffers = buffers
         self._planner = planner
@@ -43,22 +43,22 @@ class Segment:
         forks.renew_in_child(self)
 
     def renew(self) -> None:
-        """Begin without plans on the device; a forked child makes its own."""
+        """Begin without plans on the device; a forked child makes its own plans."""
         self._plans: dict[tuple[InputShapes, tuple[bytes, ...]], ResidentPlan] = {}
 
     @property
     def known_shapes(self) -> InputShapes | None:
-        """The shapes of the inputs, if the model has them all."""
+        """The shapes of the inputs; None if the model leaves one open."""
         types = self.model.input_types()
         return tuple(type_.dimensions for type_ in types) if all(type_.is_fully_specified for type_ in types) else None
 
     def plans(self) -> list[ResidentPlan]:
-        """Those that are made so far."""
+        """The plans made so far."""
         with self._lock:
             return list(self._plans.values())
 
     def plan_by_shapes(self, shapes: InputShapes) -> ResidentPlan | None:
-        """The plan for these shapes, where it depends on nothing else; None where it does."""
+        """The plan for these shapes; None if it also depends on late values."""
         if self._looked_at:
             return None
         try:
@@ -67,9 +67,9 @@ class Segment:
             return None
 
     def plan_for(self, shapes: InputShapes, read: Callable[[int], np.ndarray]) -> ResidentPlan:
-        """The plan for these shapes and for what ``read`` gives for the inputs that are looked at, by position.
+        """The plan for these shapes and for the late values, which ``read`` returns by position of the input.
 
-        Raises `NeedsValue` where an operation looks at what another one of the segment gives.
+        Raises `NeedsValue` if an operation needs a value that the segment itself computes.
         """
         while True:
             values = {position: read(position) for position in self._looked_at if shapes[position] is not None}
@@ -107,6 +107,6 @@ class Segment:
 
 
 def segment_options(options: PrepareOptions, name: str) -> PrepareOptions:
-    """The options for one of a model's segments: each has a cache of its own."""
+    """The options for one of a model's segments. Each segment has its own cache."""
     cache = options.cache
     return options if cache is None else replace(options, cache=cache.with_name(f"{cache.stem}-{name}{cache.suffix}"))

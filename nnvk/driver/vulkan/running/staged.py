@@ -1,8 +1,8 @@
-"""Executions of programs: one segment after the other, with the host in between where that has to decide something.
+"""Executions of programs: one segment after the other, with decisions of the host in between.
 
-What passes from one segment to the next stays in the device's memory. Segments are submitted without waiting for each
-other, for the queue keeps their order; the host waits where it reads a condition, a value that shapes depend on, or the
-number of rows that an operation has found.
+Tensors that one segment passes to the next stay in the device's memory. The host submits segments without waiting,
+because the queue keeps their order. It waits only to read a condition, a value that shapes depend on, or the number of
+rows that an operation has found.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from nnvk.types.request import (
 )
 
 Values = dict[int, Value | None]
-"""By operand; None for one that was omitted."""
+"""Values by operand; None for an omitted operand."""
 Wanted = Mapping[int, np.ndarray | None]
-"""Operands that the host wants, with flat bytes to put them into where there are such."""
+"""Operands that the host needs, with flat byte arrays to copy them to, or None."""
 MOST_FETCHED_BYTES = 1 << 20
-"""The largest outputs, with a number of rows that data decide, that are fetched whole together with that number."""
+"""The largest output with a dynamic number of rows that is fetched as a whole together with that number."""
 
 
 class StagedExecution(IExecution):
-    """A request for a program: plans are chosen when it is executed, since they may depend on values."""
+    """A request for a program. Plans are selected at execution, because they may depend on values."""
 
     def __init__(
         self, gpu: Gpu, buffers: Buffers, pool: BufferPool, program: Program, request: Request, priority: int
@@ -60,7 +60,7 @@ class StagedExecution(IExecution):
         self._priority = priority
 
     def execute(self, options: ExecuteOptions) -> ExecutionResult:
-        """Run all nodes, and wait for the end of them."""
+        """Run all nodes and wait until they have finished."""
         began = time.perf_counter_ns()
         model = self._program.model
         inputs = [
@@ -92,7 +92,7 @@ class StagedExecution(IExecution):
         return ExecutionResult(outcome.code, outcome.output_shapes, timing)
 
     def execute_fenced(self, wait_for: Sequence[IFencedExecution], options: ExecuteOptions) -> IFencedExecution:
-        """A thread waits and executes, for the host takes part."""
+        """Start a thread that waits and executes, because the host takes part."""
         return DeferredExecution(lambda: self.execute(options.started(time.monotonic_ns())), wait_for)
 
     def _given(self, what: str, argument: InputArgument, type_: OperandType) -> Value | None:
@@ -112,7 +112,7 @@ class StagedExecution(IExecution):
         return memory
 
     def _deliver(self, run: _Run, results: Sequence[Value]) -> ExecutionResult:
-        """Put results where the request wants them, if there is room for all of them."""
+        """Copy the results to the request's outputs, if all of them are large enough."""
         shapes = []
         memories: dict[int, VulkanBuffer] = {}
         for position, (value, target) in enumerate(zip(results, self._request.outputs, strict=True)):
@@ -138,7 +138,7 @@ class _Run:
 
     def __init__(self, gpu: Gpu, pool: BufferPool, options: ExecuteOptions, priority: int) -> None:
         self.on_hardware_ns = 0
-        """How long the device took for what is complete; `NOT_MEASURED` where it can't tell."""
+        """The device's time for the completed segments; `NOT_MEASURED` if the device cannot measure it."""
         self._gpu = gpu
         self._leases = Leases(pool)
         self._options = options
@@ -151,7 +151,7 @@ class _Run:
     # --- programs --------------------------------------------------------------------------------------------------
 
     def evaluate(self, program: Program, inputs: Sequence[Value | None], wanted: Wanted) -> list[Value]:
-        """The outputs of a program; those that the host wants are read as they come, if nothing else needs them."""
+        """The outputs of a program. Outputs that only the host needs are read as soon as they are available."""
         model = program.model
         values: Values = {
             index: Value(operand.type, operand.constant.shape, operand.constant)
@@ -204,7 +204,7 @@ class _Run:
             values[index] = result
 
     def _straight(self, program: Program, node: Straight, values: Values, wanted: Wanted) -> bool:
-        """Submit a segment. False: it turns out to be two."""
+        """Submit a segment. False: the segment had to be split."""
         part = node.part
         inputs = [values.get(index) for index in part.inputs]
         try:
@@ -233,7 +233,7 @@ class _Run:
         return True
 
     def _counted(self, model: Model, outputs: Sequence[Value], shapes: Sequence[Shape]) -> None:
-        """Give outputs the shapes that the data has decided on: those of the last operation, whose types may differ."""
+        """Set the shapes of outputs from the data. They are those of the last operation, whose types may differ."""
         operation = model.operations[-1]
         names = dict(zip(operation.outputs, registry.lookup(operation.code).outputs, strict=True))
         for index, value, shape in zip(model.outputs, outputs, shapes, strict=True):
@@ -245,7 +245,7 @@ class _Run:
                 value.host = None if value.host is None else elements(value.host)[: shape[0]]
 
     def _targets(self, node: Straight, plan: ResidentPlan, wanted: Wanted) -> list[Value]:
-        """Where the outputs of a segment go: the host's memory where it alone wants them, else the device's."""
+        """The targets of a segment's outputs: host memory if only the host needs them, otherwise device memory."""
         targets = []
         counts = plan.plan.counts or (None,) * len(node.part.outputs)
         rows = zip(node.part.outputs, node.part.model.output_types(), plan.plan.output_shapes, counts, strict=True)
@@ -266,7 +266,7 @@ class _Run:
     # --- values ----------------------------------------------------------------------------------------------------
 
     def read(self, value: Value) -> np.ndarray:
-        """The elements, in the host's memory; it waits for them."""
+        """The elements in host memory, after the device has computed them."""
         self.drain()
         if value.host is None:
             assert value.buffer is not None
@@ -285,7 +285,7 @@ class _Run:
             target.copy_from(_bytes(value))
 
     def _on_device(self, value: Value | None, use: Hashable) -> Value | None:
-        """The value on the device, where it is read again and again; what is small stays with the host too."""
+        """The value on the device, where it is read repeatedly. Small values also stay in host memory."""
         if value is None or value.buffer is not None or not value.nbytes:
             return value
         lease = self._leases.take(use, value.nbytes)
@@ -305,7 +305,7 @@ class _Run:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Wait for all that was submitted. Raises what it raises."""
+        """Wait for all submissions. Raises their errors."""
         while self._pending:
             timing = self._pending[0].result().timing
             del self._pending[0]
@@ -316,7 +316,7 @@ class _Run:
         self._leases.give_back()
 
     def give_up(self) -> None:
-        """Wait for nothing any more; the device goes on, with buffers that nobody else gets."""
+        """Stop waiting. The device continues, with buffers that are not reused."""
         for execution in self._pending:
             if isinstance(execution, SubmittedExecution):
                 execution.give_up()
@@ -324,7 +324,7 @@ class _Run:
         self._leases.forget()
 
     def close(self) -> None:
-        """Leave nothing behind, also after an error: what the device may still be using is dropped, not given back."""
+        """Clean up, also after an error. Buffers that the device may still use are dropped, not given back."""
         failed = bool(self._pending)
         for execution in self._pending:
             with contextlib.suppress(NnapiError):

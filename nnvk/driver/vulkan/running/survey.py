@@ -1,4 +1,4 @@
-"""Everything that Vulkan has on a machine, and what keeps parts of it from being used."""
+"""All Vulkan drivers and devices of a machine, and the reasons why nnvk does not use some of them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class FoundDevice:
     type: str
     """``cpu``, ``integrated_gpu``, ``discrete_gpu``, ``virtual_gpu`` or ``other``."""
     vulkan: str
-    """The version that it has."""
+    """The Vulkan version of the device."""
     driver: str
-    """The driver's name and version; empty where the device is too old to say."""
+    """The driver's name and version; empty if the device is too old to report them."""
     device: str | None
-    """The name of nnvk's device; None where there is none."""
+    """The name of nnvk's device; None if there is none."""
     problem: str
-    """The reason why it is not used; empty where it can be."""
+    """The reason why the device is not used; empty if it can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,25 @@ class FoundDriver:
 
     manifest: str
     devices: tuple[str, ...]
-    """Names of the physical devices that it has."""
+    """Names of the driver's physical devices."""
     problem: str
-    """Why it has none; empty where it has some."""
+    """The reason why the driver has no device; empty if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything that Vulkan has."""
+    """All drivers and physical devices."""
 
     failure: str = ""
-    """Why Vulkan does not start; empty where it does."""
+    """The reason why Vulkan does not start; empty if it does."""
     devices: tuple[FoundDevice, ...] = ()
     drivers: tuple[FoundDriver, ...] = ()
     listed_by: str = ""
-    """The environment variable that names the drivers; empty where folders are searched for them."""
+    """The environment variable that names the drivers; empty if folders are searched for them."""
 
 
 def take(instance: Instance, hidden: str) -> Survey:
-    """All drivers and devices. ``hidden``: why no device is used; empty where the usable ones are."""
+    """All drivers and devices. ``hidden``: the reason why no device is used; empty if usable devices are used."""
     drivers: tuple[FoundDriver, ...] = ()
     try:
         drivers = tuple(_driver(one) for one in instance.drivers_alone())

@@ -1,8 +1,7 @@
-"""Which of several candidates is the fastest on a device: measured on the commands of a model, by timestamps around
-each.
+"""Find the fastest of several candidates on a device by timestamps around each command of a model.
 
-Others use the machine too, and what they do hits whatever runs at that moment. So each candidate runs in turns with the
-one that is thought to be the fastest, and what counts is how long it takes of the other's time, run by run.
+Other load on the machine affects the run of that moment. Each candidate therefore runs in turns with the first
+candidate, which has the lowest estimated time. The measure is the ratio of both times, run by run.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from nnvk.types.operand import Shape
 _log = logger("driver")
 
 LEAST_CANDIDATES = 8
-"""Ways that are measured: the ones thought to be the fastest, and the first of each kind beside."""
+"""The candidates with the lowest estimated times that are measured. The first one of each other kind is added."""
 TURNS = 5
-"""Runs of a candidate beside those of the first one."""
+"""Runs of a candidate in turns with the first one."""
 LAST_TURNS = 15
-"""Runs of all autotune results together beside those of the first candidates, which have to lose again."""
+"""Runs of all results together in turns with the first candidates, which must be slower again."""
 _LEAST_TURNS = 3
 _ENOUGH_NS = 600_000_000
-"""After so much time no turn follows, beyond the least."""
+"""The time after which no more turns follow, except the least number of turns."""
 _CLEARLY = 0.95
-"""The fraction of the first candidate's time that another must stay below to be worth it."""
+"""The fraction of the first candidate's time that another candidate must stay below to replace it."""
 _QUARTILE = 75
-"""The percentile of the turns that counts: the noisier they are, the worse it is."""
+"""The percentile of the ratios that counts. Noise makes it larger."""
 
 
 def tune(
     gpu: Gpu, planner: Planner, model: Model, shapes: Sequence[Shape], values: Mapping[int, np.ndarray] | None
 ) -> None:
-    """Measure what there is to choose in a model and is not known yet, and let the planner keep the autotune results.
+    """Measure the candidates of a model that are not known yet, and let the planner keep the autotune results.
 
-    The model is planned and run as often as an operation has candidates, on inputs of zeros, and once more where the
-    autotune results bring other tuning keys. Raises what planning it does; a candidate that the device fails to run is
-    left out. Nothing happens where the device has no timestamps.
+    The model is planned and run on inputs of zeros as often as an operation has candidates, and once more if the
+    results lead to other tuning keys. A candidate that the device fails to run is left out. Nothing happens if the
+    device has no timestamps. Raises the errors of planning.
     """
     for _ in range(2):
         _tune(gpu, planner, model, shapes, values)
@@ -107,7 +106,7 @@ def _tune(
 
 
 def shortlist(candidates: Sequence[str]) -> list[str]:
-    """The candidates to measure, of those that there are: they are in the order of what they are thought to cost."""
+    """The candidates to measure. ``candidates`` are in the order of their estimated times."""
     kinds = {candidate.split()[0] for candidate in candidates[:LEAST_CANDIDATES]}
     chosen = list(candidates[:LEAST_CANDIDATES])
     for candidate in candidates[LEAST_CANDIDATES:]:
@@ -118,7 +117,7 @@ def shortlist(candidates: Sequence[str]) -> list[str]:
 
 
 class Trial:
-    """A plan on the device, to be run on inputs of zeros."""
+    """A plan on the device, which is run on inputs of zeros."""
 
     def __init__(self, gpu: Gpu, plan: Plan) -> None:
         self.plan = plan
@@ -132,7 +131,7 @@ class Trial:
         self.run()  # the first run touches memory
 
     def run(self) -> dict[str, int]:
-        """The nanoseconds that were spent on each tuning key, wherever it is asked."""
+        """The nanoseconds of each tuning key, summed over all of its choices."""
         self._program.run(self._inputs, self._outputs)
         durations = np.diff(np.array(self._program.timestamps_ns(), np.int64))
         spent: dict[str, int] = {}
@@ -143,9 +142,9 @@ class Trial:
 
 
 def compare(first: Trial, other: Trial, turns: int) -> dict[str, float]:
-    """By tuning key the time of a plan's way over that of another's, where they run in turns, as `_QUARTILE` has it.
+    """The ratio of two plans' times for each tuning key that both have.
 
-    Of tuning keys that both plans ask.
+    The plans run in turns, and the result is the percentile `_QUARTILE` of the ratios.
     """
     before: list[dict[str, int]] = []
     after: list[dict[str, int]] = []

@@ -14,11 +14,11 @@ from nnvk.types.constant import Constant
 from nnvk.types.operand import OperandType, Shape
 
 MOST_IDLE_BYTES = 64 << 20
-"""Memory that may lie idle in a pool."""
+"""Bytes of idle buffers that a pool may keep."""
 
 
 class BufferPool:
-    """Buffers for what a program's segments give: the same ones again and again, since recordings are made on them."""
+    """Buffers for results of a program's segments. They are reused, because recordings refer to them."""
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
@@ -27,12 +27,12 @@ class BufferPool:
         forks.renew_in_child(self)
 
     def renew(self) -> None:
-        """Begin without buffers; those of a parent are of no use to a forked child."""
+        """Begin without buffers; a forked child cannot use those of its parent."""
         self._idle: OrderedDict[VulkanBuffer, tuple[Hashable, int]] = OrderedDict()  # the longest idle ones first
         self._idle_bytes = 0
 
     def take(self, use: Hashable, nbytes: int) -> VulkanBuffer:
-        """A buffer for one use, one that had the same if there is such."""
+        """A buffer for one use, if possible one that had the same use before."""
         key = use, nbytes
         with self._lock:
             found = next((buffer for buffer, of in self._idle.items() if of == key), None)
@@ -43,7 +43,7 @@ class BufferPool:
         return self._buffers.allocate(nbytes)
 
     def put(self, use: Hashable, buffer: VulkanBuffer) -> None:
-        """Give a buffer back that nothing on the device uses any more."""
+        """Give back a buffer that the device no longer uses."""
         dropped = []
         with self._lock:
             self._idle[buffer] = use, buffer.nbytes
@@ -56,7 +56,7 @@ class BufferPool:
 
 
 class Lease:
-    """A buffer for as long as somebody refers to this."""
+    """A buffer that is in use as long as this object is referenced."""
 
     __slots__ = ("__weakref__", "buffer")
 
@@ -65,7 +65,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of one execution. What is left goes back to the pool once the device is done with it."""
+    """The leases of one execution. The buffers return to the pool when the device has finished with them."""
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
@@ -73,14 +73,14 @@ class Leases:
         self._left: list[weakref.ref[Lease]] = []
 
     def take(self, use: Hashable, nbytes: int) -> Lease:
-        """A buffer for one use."""
+        """Lease a buffer for one use."""
         buffer = self._pool.take(use, nbytes)
         lease = Lease(buffer)
         self._uses[weakref.ref(lease, self._left.append)] = use, buffer
         return lease
 
     def give_back(self, *, everything: bool = False) -> None:
-        """Give back what nobody refers to any more, or everything; the device must be done with it."""
+        """Give back unreferenced buffers, or all buffers. The device must have finished with them."""
         if everything:
             self._left = list(self._uses)
         while self._left:
@@ -109,11 +109,11 @@ class Value:
         self.shape = shape
         """Actual dimensions."""
         self.host = host
-        """The elements, where the host has them."""
+        """The elements, if the host has them."""
         self.buffer = lease.buffer if lease is not None else buffer
-        """Where they are on the device, if they are there; it may be larger."""
+        """The elements on the device, if they are there; the buffer may be larger."""
         self.lease = lease
-        """The lease of the buffer, where it is the program's."""
+        """The lease of the buffer, if the program owns it."""
 
     @property
     def nbytes(self) -> int:

@@ -1,1 +1,1 @@
-"""Everything that is known before a model is: declared and compiled shaders, the device profile, and commands."""
+"""Parts that do not depend on a model: declared and compiled shaders, the device profile, and commands."""

@@ -1,7 +1,7 @@
 """Assumptions of shaders about a device and its compiler: an expression of each kind, and its expected result.
 
-`docs/shaders.md` says for each how shaders make sure of it. `shaders/assumptions.comp` computes the expressions on
-operands that no compiler knows; NumPy computes them here, with IEEE 754's arithmetic.
+`docs/shaders.md` says how shaders ensure each assumption. `shaders/assumptions.comp` computes the expressions on
+operands that no compiler knows. This module computes them in NumPy, with IEEE 754's arithmetic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS = _uint32([0, 1, 2, 3, 7, 255, 65535, 65537, 2**24 + 1, 2**31 - 1, 2**31,
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """An expression of `shaders/assumptions.comp` and what it must give."""
+    """An expression of `shaders/assumptions.comp` and its expected result."""
 
     kind: str
     """Value of the shader's axis KIND."""
@@ -41,11 +41,11 @@ class Assumption:
     expected: np.ndarray
     """n results: floats, or uint32."""
     ulps: int = 0
-    """Units in the last place that a float may be off by."""
+    """The allowed error of floats in units in the last place."""
     may_flush: bool = False
-    """Zero is right too where a number is smaller than the normal ones."""
+    """Zero is also correct if the expected number is subnormal."""
     other: np.ndarray | None = None
-    """Results that are as right."""
+    """Alternative results that are also correct."""
 
     def wrong(self, results: np.ndarray) -> np.ndarray:
         """Places of ``results`` (uint32[n]: bits) that are not as expected."""
@@ -64,7 +64,7 @@ class Assumption:
         return np.where(np.isnan(expected), np.isnan(got), near | flushed)
 
     def describe(self, place: int, results: np.ndarray) -> str:
-        """The operands, the result and what was expected at a place, as text."""
+        """The operands, the result and the expected result at a place, as text."""
         words = ", ".join(f"0x{word:08x}" for word in self.operands[place])
         expected = self.expected[place]
         if expected.dtype == np.float32:
@@ -76,7 +76,7 @@ class Assumption:
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Floats' bits as integers in the order of the numbers; -0 is just below 0."""
+    """The bits of floats as integers in the order of the floats; -0 is just below 0."""
     wide = bits.astype(np.int64)
     return np.where(wide >> 31, 0x7FFFFFFF - wide, wide)
 
@@ -89,7 +89,7 @@ def _drawn(count: int, low: int, high: int, seed: int) -> np.ndarray:
 
 
 def _bits(*columns: np.ndarray | int) -> np.ndarray:
-    """Operands from columns of floats and of integers; what is missing is zero."""
+    """Operands from columns of floats and of integers; missing columns are zero."""
     count = max(np.size(column) for column in columns)
     words = np.zeros((count, 4), np.uint32)
     for number, column in enumerate(columns):
@@ -99,7 +99,7 @@ def _bits(*columns: np.ndarray | int) -> np.ndarray:
 
 
 def _pairs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each of the values with each."""
+    """All pairs of the values."""
     first, second = np.meshgrid(values, values, indexing="ij")
     return first.ravel(), second.ravel()
 
@@ -107,7 +107,7 @@ def _pairs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _ways(
     says: str, kind: str, ways: Iterable[tuple[tuple[np.ndarray, ...], np.ndarray]], **options: int | bool
 ) -> Assumption:
-    """An assumption of several expressions: of each the columns of operands, up to three, and the results."""
+    """An assumption with several expressions. Each has up to three columns of operands, and the results."""
     operands, expected = [], []
     for way, (columns, results) in enumerate(ways):
         words = _bits(*columns)

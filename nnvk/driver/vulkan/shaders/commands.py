@@ -1,4 +1,4 @@
-"""Commands of a device: dispatches of shaders, copies and zeros, on tensors that have a name but no place yet."""
+"""Commands of a device: dispatches of shaders, copies and fills, on tensors that have a name but no address yet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nnvk.driver.vulkan.shaders.library import CompiledShader
 from nnvk.types.model import Model
 
 ALIGNMENT = 64
-"""Bytes to which tensors are aligned and padded: a cache line, and more than what shaders rely on."""
+"""Bytes to which tensors are aligned and padded: a cache line, which is more than shaders need."""
 FOUR = 16
-"""Bytes to which tensors that lie in others are aligned: shaders read and write whole vec4s of elements, no more."""
+"""Bytes to which views into other tensors are aligned: shaders read and write whole vec4s of elements."""
 
 
 def padded(size: int) -> int:
@@ -22,24 +22,24 @@ def padded(size: int) -> int:
 
 
 def whole_vec4s(size: int) -> int:
-    """``size`` rounded up to what shaders may read and write of a tensor."""
+    """``size`` rounded up to the bytes that shaders may read and write."""
     return -(-size // FOUR) * FOUR
 
 
 class Storage(Enum):
-    """Which kind of buffer a tensor lies in."""
+    """The kind of buffer that a tensor lies in."""
 
     ARENA = "arena"
-    """Activations; every instance has its own."""
+    """Activations; each recording has its own."""
     CONSTANTS = "constants"
-    """Packed weights and constant operands; uploaded once, shared by all instances."""
+    """Packed weights and constant operands, uploaded once and shared by all recordings."""
     STAGING = "staging"
-    """Host-visible: model inputs and outputs on their way, and what shaders report to the host."""
+    """Host-visible memory for inputs and outputs of the model, and for reports of shaders to the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """A tensor that commands name; where it lies is decided when all of them are known."""
+    """A tensor that commands name. It gets an address when all commands are known."""
 
     number: int
     nbytes: int
@@ -51,7 +51,7 @@ class TensorRef:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One dispatch of a shader variant. ``tensors`` are by the shader's names for them."""
+    """One dispatch of a shader variant. ``tensors`` maps the shader's names to tensors."""
 
     shader: CompiledShader
     groups: tuple[int, int, int]
@@ -61,16 +61,16 @@ class Dispatch:
     operation: int
     """Position of the operation in the model that it belongs to."""
     fused: tuple[int, ...] = ()
-    """Positions of other operations whose work it does too."""
+    """Positions of other operations that it computes too."""
 
     @property
     def reads(self) -> list[TensorRef]:
-        """Tensors that it may read."""
+        """Tensors that the dispatch may read."""
         return [tensor for name, tensor in self.tensors.items() if name in self.shader.reads]
 
     @property
     def writes(self) -> list[TensorRef]:
-        """Tensors that it may write."""
+        """Tensors that the dispatch may write."""
         return [tensor for name, tensor in self.tensors.items() if name in self.shader.writes]
 
 
@@ -95,7 +95,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Zeros in all of a tensor."""
+    """A fill of a whole tensor with zeros."""
 
     target: TensorRef
 
@@ -115,17 +115,17 @@ Command = Dispatch | Copy | Clear
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one of several candidates to compute something was chosen."""
+    """The choice of one of several candidates for a computation."""
 
     operation: int
     """Position in the model of the operation that it belongs to."""
     tuning_key: str
-    """The computation, with everything but the device that its time depends on."""
+    """The tuning key: the computation and everything that its time depends on, except the device."""
     candidates: tuple[str, ...]
-    """All there are, that first which is thought to be the fastest; of a plan from a file that one alone."""
+    """All candidates, the one with the lowest estimated time first. A plan from a file has only that one."""
     chosen: str
     commands: tuple[int, ...] = ()
-    """Positions of the commands that came of it."""
+    """Positions of the commands that compute it."""
 
 
 def describe(command: Command, model: Model) -> tuple[str, dict[str, Any]]:

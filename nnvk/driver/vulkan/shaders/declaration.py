@@ -1,12 +1,12 @@
-"""Declarations of shader variants: what `tools/compile_shaders.py` compiles and what a lowering may dispatch.
+"""Declarations of shader variants, which `tools/compile_shaders.py` compiles and lowerings dispatch.
 
 A `Shader` names one `shaders/<name>.comp` and the axes along which it is specialised at compile time (data type,
 kind, tile, ...). Every combination of the axes' values is a `Variant`, compiled to `<name>.<value>.<value>.spv`;
 value `v` of axis `A` becomes the macro `A_V` (upper case), defined as 1. Both the compiler and the lowering read
-the same declaration, so that a name can't drift between them.
+the same declaration, so both use the same names.
 
-A variant with elements of 16 bits has a native variant for devices that store and convert these by themselves: the same
-source with the macro `NATIVE_16`, in `<name>...native.spv`.
+A variant with 16-bit elements has a native variant for devices that can store and convert such elements. It is compiled
+from the same source with the macro `NATIVE_16`, as `<name>...native.spv`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ _AXIS_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[a-z0-9_]+")
 
 _SIXTEEN_BITS = frozenset({"f16", "b16"})
-"""Values of axes, whichever, that stand for elements that may be native ones of the device."""
+"""Values of any axis that stand for elements that may be native on the device."""
 
 NATIVE_ALONE = "half"
-"""The value of an axis, whichever, that asks for arithmetic on 16-bit floats: a variant with it has but the native
-variant."""
+"""The value of any axis that selects arithmetic on 16-bit floats. Such a variant exists only as a native variant."""
 
 NATIVE = "native"
 """The end of the name of a native variant."""
@@ -40,7 +39,7 @@ class Requirements:
     Attributes:
         extensions: GLSL extensions, such as `GL_KHR_cooperative_matrix`.
         spirv: the version of SPIR-V, such as `1.6`; empty for that of the target.
-        probe: declarations in GLSL that must compile with these extensions, to find out whether a feature works.
+        probe: declarations in GLSL that compile with these extensions only if the compiler has the feature.
     """
 
     extensions: tuple[str, ...] = ()
@@ -55,8 +54,8 @@ class Variant:
     Attributes:
         shader: name of the shader, `shaders/<shader>.comp`.
         axes: (axis, value) pairs in the order of the shader's declaration.
-        is_native: elements of 16 bits are the device's own, not packed in words.
-        needs: what the compiler must know of; None where every compiler will do.
+        is_native: 16-bit elements are stored one by one, not packed in words.
+        needs: requirements on the compiler; None if every compiler suffices.
     """
 
     shader: str
@@ -76,14 +75,12 @@ class Variant:
 
     @property
     def needs_native(self) -> bool:
-        """Whether there is but the native variant."""
+        """Whether only the native variant exists."""
         return any(value == NATIVE_ALONE for _, value in self.axes)
 
     @property
     def native(self) -> Variant:
-        """The native variant for devices with elements of 16 bits of their own; itself where it has no such
-        elements.
-        """
+        """The native variant for devices with native 16-bit elements; the variant itself if it has no such elements."""
         return replace(self, is_native=any(value in _SIXTEEN_BITS for _, value in self.axes))
 
 
@@ -92,9 +89,9 @@ class Shader:
 
     Args:
         name: stem of the source file in `shaders/`.
-        where: says which combinations exist, given a mapping of axis to value; all of them by default.
-        needs: says what a combination needs of the compiler, which makes it optional; nothing by default. Kernels
-            must have another variant for whatever an optional one computes.
+        where: returns whether a combination exists, given a mapping of axis to value; all exist by default.
+        needs: returns the requirements of a combination on the compiler, which make it optional; none by default.
+            Kernels must have another variant that computes the same as an optional one.
         axes: values of every axis (upper-case names, lower-case values), in the order of the variant's name.
 
     Raises:

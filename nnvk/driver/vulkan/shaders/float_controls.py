@@ -1,13 +1,13 @@
-"""Execution modes that keep a compiler from changing what floating-point numbers are.
+"""Execution modes that keep a compiler from changing the semantics of floating-point numbers.
 
-By default an implementation may take numbers for neither infinite nor NaN, ignore the sign of zero, round in either
-direction and flush subnormal numbers to zero. A device that can be told otherwise is told so in every module, just
-before it gets the module: which modes a device has are properties, and not all devices have them. Vulkan specification,
-VkPhysicalDeviceFloatControlsProperties.
+By default an implementation may assume that no number is infinite or NaN, ignore the sign of zero, round in either
+direction and flush subnormal numbers to zero. This module adds the execution modes that forbid this, as far as the
+device has them, just before the device gets a shader module. The modes are optional properties of a device. Vulkan
+specification, VkPhysicalDeviceFloatControlsProperties.
 
-The modes are part of SPIR-V 1.4, which Vulkan 1.2 takes. The extension SPV_KHR_float_controls would declare them in
-older modules too, but there are optimisers (SwiftShader's) that leave a module alone whose extensions they don't know,
-and run it up to 17 times as long.
+The modes are part of SPIR-V 1.4, which Vulkan 1.2 accepts. The extension SPV_KHR_float_controls would declare them in
+older modules too. But SwiftShader's optimiser skips a module with extensions that it does not know, and the module
+then runs up to 17 times as long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CONTROLS = {
     "shaderDenormPreserveFloat16": _Control(4464, 4459, 16),
 }
 FLOAT_CONTROLS = frozenset(_CONTROLS)
-"""Features of devices, by the names of their properties, that `declare_float_controls` makes use of."""
+"""Features of devices, by the names of their properties, that `declare_float_controls` uses."""
 
 
 def declare_float_controls(spirv: bytes, features: Collection[str]) -> bytes:

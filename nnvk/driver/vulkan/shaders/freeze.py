@@ -1,9 +1,9 @@
 """SPIR-V with its specialisation constants frozen and folded.
 
-Drivers are given modules whose constants are plain ones: some neither unroll loops whose bounds follow from
-specialisation constants nor keep arrays of such sizes in registers (SwiftShader takes up to ten times as long), and all
-of them have less to compile. This is what ``spirv-opt --set-spec-const-default-value --freeze-spec-const
---fold-spec-const-op-composite`` does, for what glslang makes of nnvk's shaders: constants of 32 bits and truth values.
+Drivers get modules with plain constants. Some drivers neither unroll loops whose bounds follow from specialisation
+constants nor keep arrays of such sizes in registers (SwiftShader takes up to ten times as long), and every driver has
+less to compile. The module does the same as ``spirv-opt --set-spec-const-default-value --freeze-spec-const
+--fold-spec-const-op-composite``, for the constants that glslang emits for nnvk's shaders: 32 bits and truth values.
 SPIR-V specification, sections 2.3 and 3.32.
 """
 
@@ -69,10 +69,10 @@ _FOLD: Mapping[int, Callable[..., int]] = {
 
 
 def freeze(spirv: bytes, specialization: Words) -> bytes:
-    """The module with ``specialization[i]``, 32 bits, in the place of the specialisation constant with id i.
+    """The module with the 32-bit value ``specialization[i]`` instead of the specialisation constant with id i.
 
-    What follows from these constants is folded too, as far as it is an instruction on words and truth values; other
-    instructions stay, on constants that are frozen.
+    Instructions on these constants are folded too if their operands are words and truth values. Other instructions
+    remain, with frozen constants.
     """
     module = array("I", spirv)
     frozen = array("I", module[:_HEADER_WORDS])

@@ -1,4 +1,4 @@
-"""The compiled shaders: SPIR-V and what the manifest says of each variant."""
+"""The compiled shaders: SPIR-V, and the manifest's entry of each variant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = next(filter(Path.is_dir, _PLACES), _PLACES[0])
 _LARGEST = (2 - 2**-23) * 2.0**127
 """The largest float32."""
 _LARGEST_CONSTANT = 256
-"""The largest specialisation constant of a valid plan that is a size of tiles or windows, which compilers unroll."""
+"""The largest size of tiles or windows in a valid plan, because compilers unroll loops over them."""
 _AXES = ("local_x", "local_y", "local_z")
 _PACK = {"uint": "I", "int": "i", "float": "f", "bool": "I"}
 
@@ -38,7 +38,7 @@ class Member:
 
 
 class CompiledShader:
-    """One variant: its SPIR-V, bindings, push constants, specialisation constants, and what it asks of a device."""
+    """One variant: its SPIR-V, bindings, push constants, specialisation constants, and required device features."""
 
     def __init__(self, name: str, entry: Mapping[str, Any], folder: Path) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class CompiledShader:
             for member in entry["push_constants"]
         }
         self.offsets = frozenset(f"{name}_offset" for name in self.bindings) & self.members.keys()
-        """Push constants that say where tensors lie."""
+        """Push constants that are offsets of tensors."""
         self.features: frozenset[str] = frozenset(entry["features"])
         """Device features without which the variant can't run, by their Vulkan names."""
         self.shared_memory_bytes: int = entry["shared_memory_bytes"] or 0
@@ -79,7 +79,7 @@ class CompiledShader:
         return tuple(value for value in self.name.split(".")[1:] if value != NATIVE)
 
     def with_choice(self, chosen: str, instead: str) -> str:
-        """The name of the variant that has ``instead`` where this one has a value of an axis."""
+        """The name of the variant that differs from this one by the value ``instead`` of an axis."""
         return ".".join(instead if part == chosen else part for part in self.name.split("."))
 
     @property
@@ -103,7 +103,7 @@ class CompiledShader:
     ) -> tuple[int, ...]:
         """The words of the specialisation constants, by id, with defaults where ``values`` has none.
 
-        ``others`` are the words of another variant, by name, which stay as they are where this one has them too.
+        ``others`` are the words of another variant, by name. They are used for the constants that both variants have.
         """
         unknown = values.keys() - self._constants.keys()
         if unknown:
@@ -122,18 +122,18 @@ class CompiledShader:
         return name in self._constants
 
     def constant(self, words: Sequence[int], name: str) -> int:
-        """The word of a specialisation constant, of those that `specialization` gave."""
+        """The word of a specialisation constant among the words that `specialization` gave."""
         return words[self._constants[name][0]]
 
     def with_constants(self, words: Sequence[int], **values: int) -> tuple[int, ...]:
-        """The words of `specialization` with other values of those that are named."""
+        """The words of `specialization` with new values for the named constants."""
         changed = list(words)
         for name, value in values.items():
             changed[self._constants[name][0]] = int(value)
         return tuple(changed)
 
     def named_constants(self, words: Sequence[int]) -> dict[str, int]:
-        """The words of `specialization`, by name; what is a float is its bits."""
+        """The words of `specialization`, by name; a float is given by its bits."""
         return {name: words[index] for name, (index, _, _) in self._constants.items()}
 
     def local_size(self, words: Sequence[int]) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ class CompiledShader:
         return tuple(size)
 
     def check_push_constants(self, values: Mapping[str, int | float]) -> None:
-        """Raise what `push_constants` would, for all members but the offsets, which are known later."""
+        """Raise the errors of `push_constants` for all members except the offsets, which are known later."""
         if self.offsets & values.keys():
             raise KeyError(f"shader {self.name}: {sorted(self.offsets & values.keys())} are filled in by the lowering")
         self.push_constants({**values, **dict.fromkeys(self.offsets, 0)})
@@ -162,7 +162,7 @@ class CompiledShader:
     def push_constants(self, values: Mapping[str, int | float]) -> bytes:
         """The push-constant block. Every member must be given, and nothing else.
 
-        Finite numbers that are beyond float32, as products of extreme scales are, become its largest.
+        Finite numbers beyond the range of float32, such as products of extreme scales, become its largest number.
         """
         if values.keys() != self.members.keys():
             missing = sorted(self.members.keys() - values.keys())
@@ -193,7 +193,7 @@ class ShaderLibrary:
     def __init__(self, folder: Path = FOLDER) -> None:
         manifest = (folder / "manifest.json").read_bytes()
         self.digest = hashlib.sha256(manifest).hexdigest()
-        """The digest of the manifest, which has those of all sources and of the compiler."""
+        """The digest of the manifest, which includes the digests of all sources and of the compiler."""
         try:
             document = json.loads(manifest)
             variants = document["variants"]
@@ -203,7 +203,7 @@ class ShaderLibrary:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"manifest.json is not one of tools/compile_shaders.py: {error!r}") from error
         self.features = FLOAT_CONTROLS.union(*(shader.features for shader in self._compiled.values()))
-        """Device features that any of the shaders needs, or makes use of."""
+        """Device features that at least one shader needs or uses."""
         self._refused: dict[tuple[str, frozenset[str]], str | None] = {}
         self._files = {path.name for path in folder.glob("*.spv")}
 
@@ -218,7 +218,7 @@ class ShaderLibrary:
             raise KeyError(f"shader variant {name} is not compiled; run tools/compile_shaders.py") from None
 
     def names(self, text: str) -> frozenset[str]:
-        """The variants that a text names, between commas or spaces. ValueError: there is none of such a name."""
+        """The variants that a text names, separated by commas or spaces. ValueError: there is no variant of a name."""
         found = frozenset(text.replace(",", " ").split())
         unknown = sorted(found - self._compiled.keys())
         if unknown:
@@ -226,7 +226,7 @@ class ShaderLibrary:
         return found
 
     def refuse(self, shader: Shader, available: frozenset[str]) -> str | None:
-        """Why no variant of ``shader`` runs on a device with these features; None where one does."""
+        """The reason why no variant of ``shader`` runs on a device with these features; None if one does."""
         key = shader.name, available
         if key not in self._refused:
             self._refused[key] = self._refuse(shader, available)

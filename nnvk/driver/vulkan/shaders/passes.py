@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import Enum
 
 DISABLE_PASSES = "NNVK_DISABLE_PASSES"
-"""The variable that names the passes that plans do without."""
+"""The variable that names the disabled passes."""
 ALL = "all"
 """The name of all passes that fuse operations, in `DISABLE_PASSES`."""
 
 
 class Pass(Enum):
-    """A pass, by its name. `cse`, `heads` and `converts` run at two places, of which the first counts for the order."""
+    """A pass, by its name. `cse`, `heads` and `converts` run at two places; the first one determines the order."""
 
     description: str
     """A sentence on what the pass does."""
@@ -41,11 +41,11 @@ class Pass(Enum):
 
 
 FUSIONS = frozenset(each.value for each in Pass) - {Pass.CONSTANTS.value, Pass.FP16.value}
-"""The names of the passes that compute several operations together, or let tensors share memory."""
+"""The names of the passes that compute several operations together or let tensors share memory."""
 
 
 def check_names(names: frozenset[str]) -> None:
-    """Raise ValueError with the first name that no pass has, and with all names that there are."""
+    """Raise ValueError if there is no pass of a name; the message has the first such name and all valid names."""
     known = [each.value for each in Pass]
     unknown = sorted(names.difference(known))
     if unknown:
@@ -55,7 +55,7 @@ def check_names(names: frozenset[str]) -> None:
 def parse_passes(text: str) -> frozenset[str]:
     """The names of the passes that a value of `DISABLE_PASSES` switches off.
 
-    ``text`` has names with commas between them; ``all`` stands for `FUSIONS`. ValueError: there is no pass of a name.
+    ``text`` has names separated by commas; ``all`` stands for `FUSIONS`. ValueError: there is no pass of a name.
     """
     names = frozenset(name.strip() for name in text.split(",")) - {""}
     chosen = names - {ALL}

@@ -1,4 +1,4 @@
-"""The properties of a device that lowering may know, and the devices that the driver can take it for."""
+"""The properties of a device that lowering may use, and the profiles that can replace a device's own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NATIVE_16 = frozenset({"storageBuffer16BitAccess", "shaderFloat16", "shaderRound
 """Features of devices that store elements of 16 bits one by one, and round floats to nearest when they do."""
 
 AVOID_SHADERS = "NNVK_AVOID_SHADERS"
-"""The variable that names the shader variants that plans do without."""
+"""The variable that names the shader variants to avoid."""
 
 
 class AvoidedShader(NnapiError):
-    """An operation can't be lowered, because the only shader variant for it is one to avoid, or was left out."""
+    """An operation cannot be lowered, because its only shader variant is avoided or was not compiled."""
 
     def __init__(self, name: str, why: str = f"is avoided ({AVOID_SHADERS})") -> None:
         super().__init__(ResultCode.OP_FAILED, f"shader {name} {why}")
@@ -30,60 +30,58 @@ class AvoidedShader(NnapiError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
-    """Limits and features of a device; all a plan depends on."""
+    """Limits and features of a device. A plan depends on no other property of the device."""
 
     name: str
     is_cpu: bool
     """The device computes on the CPU (llvmpipe): a subgroup is a SIMD vector, there is no fast shared memory."""
     unified_memory: bool
-    """Host-visible memory is as fast as any other, so that shaders may read inputs and write outputs in place."""
+    """Host-visible memory is as fast as any other, so shaders may read inputs and write outputs in place."""
     subgroup_size: int
     max_buffer: int
     """Bytes that one binding can span (maxStorageBufferRange)."""
     max_groups: int
-    """Workgroups per dimension."""
+    """The most workgroups per dimension."""
     max_invocations: int
-    """Invocations per workgroup."""
+    """The most invocations per workgroup."""
     max_shared_memory: int
     """Bytes of shared memory per workgroup."""
     features: frozenset[str]
     units: int = 16
-    """Cores, or what a GPU has in their place; guessed where Vulkan does not say."""
+    """Cores of a CPU or compute units of a GPU; a guess if Vulkan does not give the number."""
     texel_loads: bool = False
-    """Shaders read through texel buffers, not storage buffers, because loads take far less time so."""
+    """Shaders read through texel buffers, not storage buffers, because these loads are much faster."""
     timestamps: bool = True
-    """The device can tell how long its work took."""
+    """The device can measure the time of its work."""
     barriers_by_buffer: bool = False
-    """Hazards count between buffers, not tensors: the validation layer sees only what shaders are bound to."""
+    """Barriers are placed by buffer, not by tensor, because the validation layer sees only bound buffers."""
 
     disabled_passes: frozenset[str] = frozenset()
-    """Names of the passes that plans do without (`NNVK_DISABLE_PASSES`)."""
+    """Names of the disabled passes (`NNVK_DISABLE_PASSES`)."""
     avoided: frozenset[str] = frozenset()
-    """Names of shader variants that plans do without (`NNVK_AVOID_SHADERS`)."""
+    """Names of the shader variants to avoid (`NNVK_AVOID_SHADERS`)."""
     left_out: frozenset[str] = frozenset()
     """Names of optional shader variants that the build's compiler could not compile."""
 
     def runs(self, pass_: Pass) -> bool:
-        """Whether plans are made with a pass."""
+        """Whether a pass is enabled."""
         return pass_.value not in self.disabled_passes
 
     @property
     def has_native_16(self) -> bool:
-        """Elements of 16 bits are the device's own; else they are packed in words, two to one.
+        """Whether 16-bit elements are stored one by one; otherwise two of them are packed in a word.
 
-        Constants are stored in the one way or in the other, so a device that shall avoid the native native variant of
-        any variant has packed elements everywhere.
+        All constants are stored in the same way, so a device that avoids the native form of any variant has packed
+        elements everywhere.
         """
         return self.features >= NATIVE_16 and not any(map(_has_packed_variant, self.avoided))
 
     def native_variant(self, variant: Variant) -> Variant:
-        """The form of a variant that runs on the device: its native native variant where elements of 16 bits are
-        native.
-        """
+        """The form of a variant that runs on the device: the native form if 16-bit elements are native."""
         return variant.native if self.has_native_16 else variant
 
     def avoids(self, variant: Variant) -> bool:
-        """Whether plans have to do without a variant."""
+        """Whether plans must not use a variant."""
         if not self.avoided and not self.left_out:
             return False
         name = self.native_variant(variant).name
@@ -93,30 +91,30 @@ class DeviceProfile:
     def team(self) -> int:
         """Invocations of a workgroup that should compute one thing together.
 
-        Where a subgroup is a SIMD vector of the CPU, more of them only wait for each other.
+        If a subgroup is a SIMD vector of the CPU, more invocations would only wait for each other.
         """
         return 8 if self.is_cpu else 64
 
 
 def _has_packed_variant(name: str) -> bool:
-    """Whether a name is that of a native variant that has a packed native variant."""
+    """Whether a name is that of a native variant that also has a packed form."""
     parts = name.split(".")
     return parts[-1] == NATIVE and NATIVE_ALONE not in parts
 
 
 _UNITS = {"discrete_gpu": 32, "integrated_gpu": 8, "virtual_gpu": 16, "other": 4}
-"""The guessed units of a GPU of each kind."""
+"""The assumed number of units of a GPU of each kind."""
 
 
 _GATHERING = 8
-"""Lanes of a CPU's vectors from which on texels are taken to be gathered by vector instructions: a load is 5 to 20
-times faster then (llvmpipe). With fewer it is as fast or slower (SwiftShader)."""
+"""The lanes of a CPU's vectors from which on texels are gathered by vector instructions. A load is then 5 to 20 times
+faster (llvmpipe). With fewer lanes it is not faster (SwiftShader)."""
 _TEXEL = 16
-"""Bytes: texels are four words (shaders/include/texels.glsl)."""
+"""Bytes of a texel, which has four words (shaders/include/texels.glsl)."""
 
 
 def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features: frozenset[str]) -> DeviceProfile:
-    """The profile of a physical device, from what Vulkan says of it."""
+    """The profile of a physical device, from its Vulkan properties."""
     max_buffer = min(int(limits["maxStorageBufferRange"]), LARGEST_BUFFER) // 256 * 256
     gathers = kind == "cpu" and limits["subgroupSize"] >= _GATHERING
     return DeviceProfile(
@@ -136,16 +134,16 @@ def profile_of(name: str, kind: str, limits: Mapping[str, int | float], features
 
 
 _SETS = ("features", "disabled_passes", "avoided", "left_out")
-"""The fields that are sets, which JSON has as sorted lists."""
+"""The fields that are sets; in JSON they are sorted lists."""
 
 
 def described(profile: DeviceProfile) -> dict[str, Any]:
-    """A profile as JSON has it."""
+    """A profile in JSON's types."""
     return {**asdict(profile), **{name: sorted(getattr(profile, name)) for name in _SETS}}
 
 
 def parse_profile(value: Any) -> DeviceProfile:
-    """The profile that `described` gave, or that somebody wrote by hand. BAD_DATA names what is wrong with it."""
+    """The profile from a description by `described`, or one written by hand. BAD_DATA says why it is wrong."""
     if not isinstance(value, Mapping):
         raise bad_data(f"a device profile is a JSON object, got {type(value).__name__}")
     known = {field.name: field for field in fields(DeviceProfile)}
@@ -164,7 +162,7 @@ def parse_profile(value: Any) -> DeviceProfile:
 
 
 def _check_field(name: str, type_: str, given: Any) -> None:
-    """Raise BAD_DATA where a field of a profile is not what its type says."""
+    """Raise BAD_DATA if a field of a profile has a wrong type."""
     is_right = {
         "str": isinstance(given, str),
         "bool": isinstance(given, bool),
@@ -176,7 +174,7 @@ def _check_field(name: str, type_: str, given: Any) -> None:
 
 
 def constrain(profile: DeviceProfile, constraint: str) -> DeviceProfile:
-    """The profile under ``NNVK_DEVICE_PROFILE``, one of `CONSTRAINTS`; empty: as it is.
+    """The profile under a value of ``NNVK_DEVICE_PROFILE``, one of `CONSTRAINTS`; an empty value leaves it unchanged.
 
     BAD_DATA: there is no such constraint.
     """
@@ -212,14 +210,14 @@ def _as_mobile_min(profile: DeviceProfile) -> DeviceProfile:
 def _as_gpu(profile: DeviceProfile) -> DeviceProfile:
     """The device as a discrete GPU: a software device then runs the code that only GPUs run.
 
-    Limits and features stay the device's own, because the shaders run on it. The profile does not reach
+    The profile keeps the device's own limits and features, because the shaders run on it. It does not test
 
-    - subgroups of 32 or 64 invocations. Shaders run in the device's own, which llvmpipe has with 8. Plans for GPUs only
-      ask whether a subgroup has four invocations (the tile ``quads``), so that they are the same.
-    - what GPUs without an optional feature run, which ``mobile-min`` reaches, and the costs of an integrated GPU.
+    - subgroups of 32 or 64 invocations. Shaders run in the device's own subgroups, which have 8 invocations on
+      llvmpipe. Plans for GPUs only ask whether a subgroup has at least four (the tile ``quads``), so they are the same.
+    - code for GPUs without an optional feature, which ``mobile-min`` tests, and the costs of an integrated GPU.
     - memory that the host does not see or has to flush, and caches that differ from unit to unit. All memory of a
-      software device is the host's, so that a missing barrier may show nothing.
-    - the roundings, subnormal numbers and special values of a GPU's arithmetic, and its driver's compiler.
+      software device is the host's, so a missing barrier may have no effect.
+    - the rounding, subnormal numbers and special values of a GPU's arithmetic, and its driver's compiler.
     """
     return replace(profile, is_cpu=False, unified_memory=False, units=_UNITS["discrete_gpu"], texel_loads=False)
 
