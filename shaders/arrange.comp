@@ -1,6 +1,6 @@
 #version 450
-// Fills a dense tensor with elements from a strided place, a box of up to eight dimensions: what TRANSPOSE, SLICE,
-// SPACE_TO_DEPTH and their like come down to. An invocation writes four consecutive elements.
+// Fill a dense tensor from a strided box of up to eight dimensions. TRANSPOSE, SLICE, SPACE_TO_DEPTH and similar
+// operations use this shader. An invocation writes four consecutive elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -46,7 +46,7 @@ layout(push_constant) uniform Push {
     uint magic_1;
 };
 
-// Moves one dimension's share of the index to the address, and leaves those of the dimensions outside it.
+// Add one dimension's share of the index to the address, and leave the share of the outer dimensions in the index.
 void take(uint size, uint stride, uint magic, inout uint index, inout uint address) {
     uint outer = divide(index, size, magic);
     address += (index - outer * size) * stride;

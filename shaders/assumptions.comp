@@ -1,6 +1,6 @@
 #version 450
-// What all shaders take for granted of a device and of its compiler (docs/shaders.md): an expression of each kind, on
-// operands that no compiler knows. nnvk/driver/vulkan/shaders/assumptions.py says what comes out.
+// The assumptions of all shaders about a device and its compiler (docs/shaders.md): an expression of each kind, on
+// operands that no compiler knows. nnvk/driver/vulkan/shaders/assumptions.py has the expected results.
 
 #extension GL_GOOGLE_include_directive : require
 

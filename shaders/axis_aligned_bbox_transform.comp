@@ -1,5 +1,5 @@
 #version 450
-// AXIS_ALIGNED_BBOX_TRANSFORM: a box refined by the deltas of a class, an invocation each.
+// AXIS_ALIGNED_BBOX_TRANSFORM: refine a box by the deltas of a class. There is an invocation for each box and class.
 
 #extension GL_GOOGLE_include_directive : require
 

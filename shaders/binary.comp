@@ -1,6 +1,7 @@
 #version 450
-// Arithmetic on two tensors that broadcast; ADD, SUB, MUL and DIV with a fused activation. An invocation computes four
-// consecutive elements of the output. The quantised inputs of MAXIMUM and MINIMUM are in the output's scale already.
+// Arithmetic on two tensors that broadcast: ADD, SUB, MUL and DIV with a fused activation, and others. An invocation
+// computes four consecutive elements of the output. The quantised inputs of MAXIMUM and MINIMUM already have the
+// output's scale.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -75,11 +76,12 @@ const int FRACTION = 15;
 const bool SMALL = false;
 #else
 const int FRACTION = 20;
-// Multipliers are such as `multiply_small` takes; numbers always are.
+// Multipliers are in the range of `multiply_small`, and so are numbers.
 layout(constant_id = 7) const bool SMALL = false;
 #endif
 
-// Made of push constants before the first branch: past it, llvmpipe loads them lane by lane.
+// The multipliers are built from push constants before the first branch: after it, llvmpipe loads push constants lane
+// by lane.
 struct Scale {
     int mantissa;
     int shift;
@@ -98,7 +100,7 @@ ivec4 rescaled(ivec4 x, Scale by) {
     return multiply_by_quantized_multiplier(x, by.mantissa, by.shift);
 }
 
-// Inputs are centred at their zero points.
+// The zero points are already subtracted from the inputs.
 ivec4 combine(ivec4 a, ivec4 b) {
 #if defined(KIND_MUL)
     return rescaled(a * b, dst_scale);
@@ -122,7 +124,7 @@ ivec4 combine(ivec4 a, ivec4 b) {
 #ifdef KIND_DIV
 vec4 quotient(vec4 a, vec4 b) { return a / b; }
 
-// Rounded down; 0 where the divisor is 0. Divisors of -1 are apart, because -2^31 / -1 is not defined.
+// The quotient, rounded down; 0 if the divisor is 0. Divisors of -1 are separate, because -2^31 / -1 is undefined.
 ivec4 quotient(ivec4 a, ivec4 b) {
     bvec4 special = lessThan(uvec4(b + 1), uvec4(2u));    // -1 or 0
     ivec4 divisor = mix(b, ivec4(1), special);

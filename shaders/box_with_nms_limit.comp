@@ -1,12 +1,13 @@
 #version 450
-// BOX_WITH_NMS_LIMIT. An image is a run of boxes of the same batch, and a segment is a class of an image; nothing is known
-// of images before, so segments have as many places as there are boxes.
+// BOX_WITH_NMS_LIMIT. An image is a run of boxes of the same batch, and a segment is a class of an image. The number of
+// images is not known before, so a segment has room for all boxes.
 //
 // PASS_PREPARE checks the boxes and lists their scores by class. PASS_RUNS finds the images. PASS_PICK picks boxes of
-// segments, the best first, and lowers the scores of those that overlap it, a workgroup for each class and some images;
-// what it does not come to in its share of rounds the next dispatch goes on with. PASS_SELECT finds how many picks of each
-// segment are among the best of their image, and PASS_OFFSETS where an image's detections begin; PASS_WRITE writes their
-// scores and boxes, and PASS_LABELS their classes and batches: small devices bind no more at once.
+// segments, the best first, and lowers the scores of boxes that overlap them; a workgroup handles a class and some
+// images. If it cannot finish in its share of rounds, the next dispatch continues. PASS_SELECT counts the picks of each
+// segment that are among the best of their image. PASS_OFFSETS finds where the detections of an image begin. PASS_WRITE
+// writes scores and boxes, and PASS_LABELS classes and batches; they are separate because small devices bind few
+// buffers at once.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -26,7 +27,7 @@ FLAG(3)
 #elif defined(PASS_RUNS)
 layout(set = 0, binding = 0) writeonly buffer Runs { uint runs[]; };
 #else
-// The number of runs, where each begins and the last one ends, and behind these the run of each box.
+// The number of runs, then the beginning of each run and the end of the last one, then the run of each box.
 layout(set = 0, binding = 0) readonly buffer Runs { uint runs[]; };
 #endif
 #if defined(PASS_RUNS)
@@ -161,7 +162,7 @@ shared uint best_key[3], best_box[3];
 
 vec4 box_at(uint class_, uint row) { return rois[rois_offset / 4 + row * (classes + 1) + class_ + 1]; }
 
-// What remains of a score beside a picked box.
+// The remaining score of a box after another box was picked.
 float decayed(float score, vec4 best, vec4 box) {
     vec2 areas = overlap_areas(best, box);
     float result = score;
@@ -307,7 +308,7 @@ shared uint bins[DIGITS];
 shared uint sums[LOCAL];
 shared uint longest, total, chosen, above;
 
-// The sum of the values of the invocations before this one; `sum` of all.
+// The sum of the values of all earlier invocations; `sum` gets the sum of all.
 uint prefix(uint value, out uint sum) {
     uint lane = gl_LocalInvocationID.x;
     barrier();
@@ -323,7 +324,7 @@ uint prefix(uint value, out uint sum) {
     return sums[lane] - value;
 }
 
-// Count the digit of a pick's key at `shift`, if those that are `known` are the same as of `key`.
+// Count the digit at `shift` of a pick's key, if the `known` bits of the key equal those of `key`.
 void count_digit(uint index, uint run, uint start, uint key, uint known, int shift) {
     uint class_ = index / longest, place = index - class_ * longest;
     if (class_ >= classes || place >= (picked[picked_offset + class_ * count + run] & ~UNORDERED)) return;

@@ -1,6 +1,6 @@
 #version 450
 // Comparisons of two tensors that broadcast, and LOGICAL_AND and LOGICAL_OR of truth values. An invocation writes four
-// truth values, a byte each.
+// truth values, each as a byte.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -44,7 +44,7 @@ layout(push_constant) uniform Push {
 };
 
 #ifdef DTYPE_Q8
-// Bytes are compared as the numbers that they stand for.
+// Bytes are compared as the numbers that they represent.
 #define NUMBER4 vec4
 #define NUMBERS(four, zero, scale) (vec4((four) - (zero)) * (scale))
 #else

@@ -1,9 +1,9 @@
 #version 450
-// Tensors in another data type: QUANTIZE, DEQUANTIZE and CAST, and whatever computes in another type than its operands
-// have. An element stands for (number - src_zero) * src_scale, or * the scale of its channel; what stands for it in the
-// target is rounded to nearest, halves away from zero or (TO_EVEN) to the even step, or (TRUNCATE) towards zero, and
-// saturates. NaN is the largest step, with TO_EVEN the lowest, or 0 where it is cut off. An invocation converts four
-// elements.
+// Conversion to another data type: QUANTIZE, DEQUANTIZE, CAST, and conversions around operations that compute in
+// another type. An element represents (number - src_zero) * src_scale, or * the scale of its channel. It is rounded to
+// the nearest number of the target: halves away from zero, with TO_EVEN to the even number, or with TRUNCATE towards
+// zero. The result saturates. NaN becomes the largest number, with TO_EVEN the lowest, and with TRUNCATE 0. An
+// invocation converts four elements.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,16 +1,16 @@
 #version 450
-// DEPTHWISE_CONV_2D on NHWC tensors. An invocation computes a tile of output pixels of four channels, a few rows high,
-// column by column from left to right, because loads are what it costs: an input value is loaded once for all the
-// windows of the tile that hold it. Neighbouring invocations take neighbouring channels, then neighbouring tiles.
-// The geometry is in specialisation constants, so that windows lie in registers.
+// DEPTHWISE_CONV_2D on NHWC tensors. An invocation computes a tile of output pixels of four channels. The tile is a few
+// rows high and is computed column by column from left to right. Loads dominate the cost, so an input value is loaded
+// once for all windows of the tile that contain it. Neighbouring invocations compute neighbouring channels, then
+// neighbouring tiles. The geometry is in specialisation constants, so windows stay in registers.
 //
-// Weights are as NNAPI has them, (kernel height, kernel width, channels), with channels filled up to vec4s.
+// Weights have NNAPI's order, (kernel height, kernel width, channels), with channels padded to vec4s.
 //
-// Bytes are multiplied as floats, which is fast everywhere: the sums of a window that registers hold are exact. The
-// input's zero point is outside of them: sum (a - za) (w - zw) = sum a (w - zw) - za sum (w - zw).
+// Bytes are multiplied as floats, which is fast on all devices: the sums of a window in registers are exact. The
+// input's zero point is subtracted outside the loop: sum (a - za) (w - zw) = sum a (w - zw) - za sum (w - zw).
 //
-// ARITHMETIC_HALF multiplies 16-bit floats as such and adds up a window so, which the host has made too small to overflow
-// by a power of two in the weights.
+// ARITHMETIC_HALF multiplies 16-bit floats and sums a window in 16 bits. The host has scaled the weights by a power of
+// two so that the sums cannot overflow.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -27,13 +27,13 @@ layout(constant_id = 7) const uint DILATION_Y = 1;
 layout(constant_id = 8) const uint DILATION_X = 1;
 // Output rows per invocation.
 layout(constant_id = 9) const uint TILE_HEIGHT = 4;
-// A window that is too large to be held in registers is walked by loops; TILE_HEIGHT is 1.
+// The window is too large for registers and is walked by loops; TILE_HEIGHT is 1.
 layout(constant_id = 10) const bool WINDOW_LOOPS = false;
-// There is a multiple of four channels, and the depth multiplier is 1.
+// The number of channels is a multiple of four, and the depth multiplier is 1.
 layout(constant_id = 11) const bool VECTOR_LOADS = true;
 // A pixel of floats has a multiple of four output channels.
 layout(constant_id = 12) const bool VECTOR_STORES = true;
-// Output columns per invocation, and how many of them are computed at once: one, or all.
+// Output columns per invocation, and the number of columns that are computed together: one, or all.
 layout(constant_id = 13) const uint TILE_WIDTH = 4;
 layout(constant_id = 14) const uint AT_ONCE = 1;
 
@@ -93,7 +93,8 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-// What is multiplied, and how sums begin and end. Of 16-bit steps the bias, of up to 64 bits, comes at the end.
+// The types of the operands, and the begin and end of sums. For 16-bit quantised values, the bias of up to 64 bits is
+// added at the end.
 #if defined(DTYPE_Q8)
 #define FACTOR4 vec4
 #define SUM_FROM(bias) vec4(0.0)
@@ -125,8 +126,8 @@ layout(push_constant) uniform Push {
 #define WORDS_BOOL bvec2
 #endif
 
-// The part of the input that an invocation sees: four channels of an image. Sizes are in elements, of VECTOR_LOADS in
-// vec4s.
+// The part of the input that an invocation reads: four channels of an image. Sizes are in elements, or in vec4s with
+// VECTOR_LOADS.
 struct Input {
     uint base;    // index of the image's first pixel; of VECTOR_LOADS of its first channel that is seen
     uint height;
@@ -151,20 +152,21 @@ Input input_of(uint image, uint quad) {
 #endif
 }
 
-// Where a line of an image, or a column of a line, is: behind the first one, as which those in the padding count.
+// The offset of a line of an image, or of a column of a line, from the first one. In the padding it is that of the
+// first one.
 struct Offset {
     uint behind;
     bool inside;
 };
 
-// Of the one so many ahead of another.
+// The offset of the line or column that is `ahead` of another one.
 Offset offset_of(int first, uint ahead, uint size, uint pitch) {
     bool inside = uint(first) + ahead < size;
     return Offset(mix(0u, uint(first) * pitch + ahead * pitch, inside), inside);
 }
 
-// Four values; in the padding zeros, or zero points. Without a branch: this is unrolled many times, and SwiftShader's
-// compiler tries every way through branches, of which ?: and && are two.
+// Four values, or zeros (zero points) in the padding. It has no branch: it is unrolled many times, and SwiftShader's
+// compiler tries every path through branches, including ?: and &&.
 FACTOR4 load_input(Input from, Offset line, Offset column) {
     bool inside = all(bvec2(line.inside, column.inside));
     uint at = from.base + line.behind + column.behind;
@@ -206,7 +208,8 @@ FACTOR4 load_weights(uint tap, uint quad) {
 #endif
 }
 
-// What depends on push constants comes before the first loop or branch: past it, llvmpipe loads them lane by lane.
+// Values from push constants are computed before the first loop or branch: after it, llvmpipe loads push constants lane
+// by lane.
 void main() {
     uint quads = divide_up(out_channels, 4u);
     uint tiles_x = divide_up(out_width, TILE_WIDTH);

@@ -1,9 +1,9 @@
 #version 450
-// DETECTION_POSTPROCESSING around its suppression (nms.comp). PASS_BOXES moves the anchors by the deltas. Regular
-// suppression is of the candidates of each class, from PASS_CLASSES; the fast one is of anchors by their best scores, from
-// PASS_ANCHORS. PASS_PICKS lists what was picked to be ordered: all of it (regular), or the classes of each pick.
-// PASS_WRITE writes the detections' scores and boxes, and PASS_LABELS their classes and numbers, with zeros where there is
-// none: small devices bind no more at once.
+// DETECTION_POSTPROCESSING before and after its suppression (nms.comp). PASS_BOXES moves the anchors by the deltas.
+// Regular suppression uses the candidates of each class, from PASS_CLASSES. Fast suppression uses the anchors by their
+// best scores, from PASS_ANCHORS. PASS_PICKS lists the picks for sorting: all picks (regular), or the classes of each
+// pick (fast). PASS_WRITE writes the scores and boxes of detections, and PASS_LABELS their classes and numbers, with
+// zeros after the last detection. They are separate because small devices bind few buffers at once.
 
 #extension GL_GOOGLE_include_directive : require
 

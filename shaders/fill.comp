@@ -1,5 +1,5 @@
 #version 450
-// Fills a tensor with one word: a float, or four equal bytes.
+// Fill a tensor with one word: a float, or four equal bytes.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,7 +1,7 @@
 #version 450
-// FULLY_CONNECTED of few rows: products of a matrix and a vector, bound by the reading of weights. A workgroup
-// computes 32 outputs of one row. Its invocations along x take four outputs each, so that they read a whole line
-// of packed weights (kernels/filters.py) together; along y they share K out and add up in the end.
+// FULLY_CONNECTED of few rows: products of a matrix and a vector, limited by the loads of weights. A workgroup computes
+// 32 outputs of one row. Each invocation along x computes four outputs, so together they read a whole line of packed
+// weights (lowering/filters.py). Invocations along y divide K among them, and their sums are added at the end.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -59,7 +59,7 @@ layout(push_constant) uniform Push {
 
 shared ACC4 partial_sums[MAX_SLICES][QUADS];
 
-// Four steps of K; those past the last are zeros.
+// Four elements of K; elements past the end are zeros.
 ACC4 load_input(uint row, uint k) {
     ACC4 values;
     [[unroll]] for (uint i = 0; i < 4u; i++) {

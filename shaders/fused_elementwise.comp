@@ -1,9 +1,9 @@
 #version 450
-// elementwise operations that follow each other: a value that only they see stays in registers. There are up to SOURCES
-// tensors, whose elements come one for one, or are repeated, up to NUMBERS single numbers, up to STEPS operations
-// (include/elementwise.glsl) on any of these and of the results before, and up to two results that are written. Which
-// operation takes what is in specialisation constants: values are numbered from 1, tensors first, then numbers, then the
-// operations' results. An invocation computes four elements.
+// Fused elementwise operations: intermediate values stay in registers. The inputs are up to SOURCES tensors, read one
+// for one or repeated, and up to NUMBERS single numbers. Up to STEPS operations (include/elementwise.glsl) use these
+// inputs and earlier results, and up to two results are written. Specialisation constants select the operands of each
+// operation. Values are numbered from 1: tensors first, then numbers, then results. An invocation computes four
+// elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -20,7 +20,7 @@ const uint STEPS = 6;
 #endif
 const uint FIRST_NUMBER = 1 + SOURCES, FIRST_STEP = FIRST_NUMBER + NUMBERS;
 
-// How elements of a source belong to those of the results. ABSENT: there is no such source or result.
+// The relation between elements of a source and elements of the results. ABSENT: the source or result does not exist.
 const uint ABSENT = 1;
 const uint EACH_ONE = 2;    // one for one
 const uint SINGLE = 3;      // it has but one

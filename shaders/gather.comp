@@ -1,7 +1,7 @@
 #version 450
-// GATHER, and what else takes rows of a tensor by their numbers: of (outer, size, inner) elements, with the middle
-// dimension in the order that indices say, and zeros for rows that there are not. An invocation writes four consecutive
-// elements, and checks their indices; rows of whole quads of words are copied by gather_rows.comp.
+// GATHER and similar operations: select rows of a tensor by index. The tensor has (outer, size, inner) elements; the
+// indices select along the middle dimension. A row whose index is out of range is zeros. An invocation writes four
+// consecutive elements and checks their indices. gather_rows.comp copies rows that are whole quads of words.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -44,7 +44,7 @@ layout(push_constant) uniform Push {
 bool is_wrong = false;
 uint wrong;
 
-// Where a row begins in the source; OUTSIDE if there is none.
+// The address where a row begins in the source; OUTSIDE if there is no such row.
 const uint OUTSIDE = 0xffffffffu;
 
 uint begin(uint row) {

@@ -1,6 +1,6 @@
 #version 450
-// GATHER of rows that are whole quads of words, whatever their elements are: of (outer, size, quads), with the middle
-// dimension in the order that indices say. An invocation copies CHUNK quads that follow each other, and checks its index.
+// GATHER of rows that are whole quads of words, for any element type. The tensor has (outer, size, quads); the indices
+// select along the middle dimension. An invocation copies CHUNK consecutive quads and checks its index.
 
 #extension GL_GOOGLE_include_directive : require
 

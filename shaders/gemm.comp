@@ -1,24 +1,23 @@
 #version 450
-// GEMMs: CONV_2D, GROUPED_CONV_2D and TRANSPOSE_CONV_2D on NHWC tensors as implicit matrix products, FULLY_CONNECTED
-// and BATCH_MATMUL as convolutions of one tap. A row of the left matrix is the window of one output pixel, gathered
-// from the input while the GEMM runs; a column of the right one is a filter; K runs over the taps and, innermost,
-// over the channels that a filter sees.
+// GEMMs: CONV_2D, GROUPED_CONV_2D and TRANSPOSE_CONV_2D on NHWC tensors as implicit matrix products, and
+// FULLY_CONNECTED and BATCH_MATMUL as convolutions of one tap. A row of the left matrix is the window of one output
+// pixel, gathered from the input during the GEMM. A column of the right matrix is a filter. K runs over the taps and,
+// innermost, over the channels of a filter.
 //
-// A GEMM may consist of equal parts (SPLIT), each with filters of its own: the groups of channels of GROUPED_CONV_2D;
-// the batches of BATCH_MATMUL; and the phases of TRANSPOSE_CONV_2D, which are the output pixels that have the same
-// remainders by the strides: the same taps reach them all, every stride-th of the filter's.
+// A GEMM may have equal parts (SPLIT) with separate filters: the groups of channels of GROUPED_CONV_2D, the batches of
+// BATCH_MATMUL, or the phases of TRANSPOSE_CONV_2D. A phase is the set of output pixels with the same remainders modulo
+// the strides. All of them use the same taps, every stride-th of the filter.
 //
-// Weights come packed (lowering/filters.py). For TILE_SUBGROUP and TILE_SHARED in blocks of 32 output channels of a
-// part; in a block, in vec4s of steps of K; in a four, for eight lanes of four output channels each, as bytes four
-// words, a byte for a step; as numbers of 32 bits first the steps 0 and 1 of every lane, then 2 and 3. Tails of
-// channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS take them in order too, as BATCH_MATMUL's
-// right operand lies: output channels innermost, filled up to vec4s; steps of K around them.
+// Weights are packed (lowering/filters.py). For TILE_SUBGROUP and TILE_SHARED, they are in blocks of 32 output channels
+// of a part. A block consists of vec4s of K; a vec4 of K has eight lanes of four output channels each. Bytes take four
+// words per lane, with a byte for each element of K. Numbers of 32 bits have elements 0 and 1 of K of every lane first,
+// then 2 and 3. Missing channels are filled with zeros (zero points). TILE_REGISTER and TILE_QUADS also accept weights
+// in order, like the right operand of BATCH_MATMUL: output channels innermost, padded to vec4s, and K outside.
 //
-// SUMS_SPLIT has K split (include/gemm/split_k.glsl).
+// SUMS_SPLIT divides K among workgroups (include/gemm/split_k.glsl).
 //
-// A tile is what a workgroup computes and how its invocations share what they load; each has a file of its own in
-// include/gemm/, and all of them multiply by include/gemm/arithmetic.glsl. Which one runs where is chosen by
-// lowering/strategies.py.
+// A tile is the result of a workgroup and the way in which its invocations share loads. Each kind of tile has a file in
+// include/gemm/, and all of them multiply with include/gemm/arithmetic.glsl. lowering/strategies.py chooses the tile.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -40,35 +39,37 @@ layout(local_size_x_id = 0, local_size_y_id = 1) in;
 #else
 layout(local_size_x_id = 0) in;
 #endif
-// Output pixels per workgroup, of TILE_REGISTER and TILE_QUADS per invocation.
+// Output pixels per workgroup; for TILE_REGISTER and TILE_QUADS per invocation.
 layout(constant_id = 3) const uint ROWS = 16;
-// Channels that a round takes, a divisor of all: 1, 4 or, where the tile can take more, 8 or 16.
+// Channels of a round, which divide all channels: 1, 4 or, if the tile supports it, 8 or 16.
 layout(constant_id = 4) const uint SPAN = 4;
 // A part has a multiple of four output channels.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
 // A window may reach into the padding, or end before it.
 layout(constant_id = 11) const bool PADDED = true;
-// A filter has one tap; and its windows lie side by side, as the output pixels do: CONV_2D with 1 x 1, and matrices.
+// A filter has one tap, and windows are contiguous like the output pixels: CONV_2D with 1 x 1, and matrices.
 layout(constant_id = 14) const bool ONE_TAP = false;
 layout(constant_id = 15) const bool SIDE_BY_SIDE = false;
-// What the GEMM is split by.
+// The dimension that divides the GEMM into parts.
 layout(constant_id = 6) const uint SPLIT = 1;
-// Of BATCHES: so many matrices have their rows side by side, in rows of the input, of weights in order, of the output.
+// For BATCHES: the number of matrices whose rows are interleaved in rows of the input, of weights in order, and of the
+// output.
 layout(constant_id = 33) const uint SOURCE_PARTS = 1;
 layout(constant_id = 34) const uint WEIGHT_PARTS = 1;
 layout(constant_id = 35) const uint TARGET_PARTS = 1;
 #ifdef DTYPE_Q8
-// Bytes of the input and the output, and of weights in order, are signed. No push constants: there are no more.
+// Bytes of the input, the output and weights in order are signed. These are not push constants, because there are no
+// more.
 layout(constant_id = 12) const bool SIGNED = false;
 layout(constant_id = 13) const bool WEIGHTS_SIGNED = false;
 const uint sign_mask = SIGNED ? 0x80808080u : 0u;
 const uint weight_sign_mask = WEIGHTS_SIGNED ? 0x80808080u : 0u;
 #else
-// Channels that a filter sees where these are fewer than four, so that no more are loaded; else 4.
+// The channels of a filter if it has fewer than four, so that no more are loaded; otherwise 4.
 layout(constant_id = 13) const uint FEW = 4;
 #endif
 #ifdef DTYPE_F16
-// The input has 32-bit floats, of which what is loaded becomes 16-bit ones within their range; where SPAN is less than 4.
+// The input has 32-bit floats, which are clamped and converted to 16-bit floats when loaded; only for SPAN below 4.
 layout(constant_id = 37) const bool FROM_FLOATS = false;
 #else
 const bool FROM_FLOATS = false;
@@ -104,7 +105,7 @@ READ_VIEW(0, Src_Wide, src_wide, uvec4)
 READ_VIEW(1, Weights_Wide, weights_wide, uvec4)
 #endif
 #endif
-// What is loaded of the input: as it lies in memory, 16-bit elements in words, which take a selection each, not two.
+// The loaded form of the input: 16-bit elements stay packed in words, which need one selection instead of two.
 #define LOADED4 FOUR
 
 layout(push_constant) uniform Push {
@@ -165,7 +166,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// Fours from a row of weights as they lie to the next; a part has so many of it.
+// The distance in vec4s between rows of weights in order; a part has `vec4s` of each row.
 uint weight_row(uint vec4s) {
     uint dense = (SPLIT == CHANNELS ? parts : WEIGHT_PARTS) * vec4s;
 #ifdef WEIGHTS_ARE_BYTES
@@ -194,7 +195,7 @@ uint weight_row(uint vec4s) {
 #define SUMS_BINDING 4
 #define COUNTERS_BINDING 5
 #endif
-// What a K slice leaves of a vector of sums.
+// The form in which a K slice stores a vector of sums.
 #if defined(ARITHMETIC_HALF)
 #define LEFT uvec2
 #define LEFT_WORDS 2
@@ -246,7 +247,7 @@ Part part_of(uint number) {
                 taps, first);
 }
 
-// Where the window of an output pixel begins in the input; y and x may lie in the padding.
+// The place where the window of an output pixel begins in the input; y and x may lie in the padding.
 struct Window {
     uint start;    // index in src, as if the padding lay there as well
     int y;         // of what no window can reach where there is no such pixel
@@ -256,7 +257,7 @@ struct Window {
 
 const int UNREACHED = -0x40000000;    // far above all images
 
-// The index in dst of the first pixel that a part is in, and which of the parts of a pixel it is.
+// The index in dst of the first pixel that contains a part, and the number of the part in that pixel.
 uint first_pixel(Part part) { return SPLIT == BATCHES ? part.number / TARGET_PARTS * rows : 0u; }
 uint place_in_pixel(Part part) {
     return SPLIT == CHANNELS ? part.number : SPLIT == BATCHES ? part.number % TARGET_PARTS : 0u;
@@ -299,7 +300,7 @@ uint tap_number(Part part, uint down, uint right) {
     return (part.first.x + down * stride_y) * kernel_width + part.first.y + right * stride_x;
 }
 
-// What stands for four values outside.
+// The value of four channels in the padding.
 LOADED4 padding() {
 #ifdef DTYPE_Q8
     return (uint(input_zero) * 0x01010101u) ^ sign_mask;
@@ -308,7 +309,7 @@ LOADED4 padding() {
 #endif
 }
 
-// One of two, without a branch.
+// One of two values, selected without a branch.
 LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 #ifdef DTYPE_Q8
     return mix(otherwise, loaded, condition);
@@ -318,8 +319,8 @@ LOADED4 where(bool condition, LOADED4 loaded, LOADED4 otherwise) {
 #endif
 }
 
-// Four steps of K of one pixel: channels c + next to c + next + 3 of the tap at an address; anything where it is OUTSIDE.
-// `next`, which costs nothing, is a constant below SPAN, or 0.
+// Four elements of K of one pixel: channels c + next to c + next + 3 of the tap at an address; arbitrary values if the
+// address is OUTSIDE. `next` is a constant below SPAN, or 0; it costs nothing.
 LOADED4 load_anything(uint address, uint c, uint next) {
     uint at = PADDED ? mix(address + c, 0u, address == OUTSIDE) : address + c;
 #ifdef DTYPE_Q8
@@ -352,13 +353,13 @@ LOADED4 load_anything(uint address, uint c, uint next) {
 #endif
 }
 
-// The same, with the padding for what is outside.
+// The same, with the value of the padding if the address is OUTSIDE.
 LOADED4 load_input(uint address, uint c, uint next, LOADED4 outside) {
     LOADED4 loaded = load_anything(address, c, next);
     return PADDED ? where(address != OUTSIDE, loaded, outside) : loaded;
 }
 
-// Where a workgroup stands: in a part, and in it at a row and at a block of so many output channels.
+// The position of a workgroup: its part, and the row and the block of output channels in it.
 struct Place {
     uint tile;
     uint k_slice;    // of K
@@ -369,9 +370,9 @@ struct Place {
 
 const uint MANY_WEIGHTS = 1u << 20;    // what a cache may not keep
 
-// Of a workgroup that computes so many output channels of so many pixels. They go through all blocks of channels for each
-// tile of pixels: so lines of the output are written together, and weights come from a cache again and again. Where these
-// are many, and more than the input, it is the other way round.
+// The position of a workgroup that computes this number of output channels and pixels. Workgroups go through all blocks
+// of channels for each tile of pixels, so that lines of the output are written together and weights are reused from a
+// cache. If the weights are many, and more than the input, the order is reversed.
 Place place_of_group(uint channels, uint pixels, uint split_k) {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, tile = group / split_k;
     uint tiles = divide_up(rows, pixels), blocks = divide_up(out_channels, channels);
@@ -383,7 +384,7 @@ Place place_of_group(uint channels, uint pixels, uint split_k) {
     return Place(tile, group - tile * split_k, part, at.x * pixels, at.y);
 }
 
-// The block of packed weights that is a part's first.
+// The first block of packed weights of a part.
 uint first_block(Part part) { return part.filters * divide_up(out_channels, BLOCK); }
 
 #if defined(TILE_SUBGROUP)

@@ -1,7 +1,7 @@
 #version 450
-// GENERATE_PROPOSALS around its sort and suppression (sort.comp, nms.comp). PASS_KEYS gives the scores of all anchors at
-// all positions their keys; PASS_BOXES places and refines the anchors of the best, of which those that are too small, or
-// outside of the image, are no candidates; PASS_WRITE writes what was picked, one batch behind the other.
+// GENERATE_PROPOSALS before and after its sort and suppression (sort.comp, nms.comp). PASS_KEYS computes the keys of
+// the scores of all anchors at all positions. PASS_BOXES places and refines the anchors of the best ones; boxes that
+// are too small or outside of the image are no candidates. PASS_WRITE writes the picks, batch by batch.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -76,7 +76,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// Where the number is that belongs to an anchor, in (batch, y, x, anchor) order; `each` of them belong to one.
+// The address of a number of an anchor, in (batch, y, x, anchor) order; an anchor has `each` numbers.
 uint locate(uint batch, uint anchor, uint each, uint number) {
     uint positions = height * width, position = anchor / per_position, channel = anchor % per_position * each + number;
     uint channels = per_position * each;

@@ -1,6 +1,6 @@
 #version 450
-// HASHTABLE_LOOKUP's search: the row of each key that is looked up, or -1, and whether there is one. An invocation looks
-// up four, and checks that four keys ascend.
+// HASHTABLE_LOOKUP's search: the row of each requested key, or -1, and whether the key exists. An invocation searches
+// for four keys, and checks that four keys of the table are in ascending order.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,6 @@
 #version 450
 // HEATMAP_MAX_KEYPOINT: the peak of each heatmap and its place in the box. A workgroup searches the heatmaps of some
-// keypoints of a box; then the first invocation of each moves the peak to the top of the surface around it.
+// keypoints of a box. Then the first invocation of each keypoint moves the peak to the top of the surface around it.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -55,7 +55,8 @@ float real(uint box, uint keypoint, uint y, uint x) {
 #endif
 }
 
-// The peak of the Taylor expansion to the second order through 3 x 3 elements, (x, y) from the middle one, and its height.
+// The peak of the second-order Taylor expansion through 3 x 3 elements: (x, y) relative to the middle element, and the
+// height.
 vec3 peak_of(float grid[9]) {
     float middle = grid[4];
     vec2 slope = vec2(grid[5] - grid[3], grid[7] - grid[1]) * 0.5;
@@ -78,7 +79,8 @@ vec3 peak_of(float grid[9]) {
 // An index mirrored at the edges.
 uint mirrored(int index) { return index < 0 ? 1u : (uint(index) == size ? size - 2 : uint(index)); }
 
-// NaN is the largest of all, and of equal elements the first.
+// Whether an element replaces the largest one so far. NaN is larger than all numbers; among equal elements the first
+// one counts.
 #ifdef IS_FLOAT
 #define IS_BETTER(value, best) (!((value) <= (best)) && !is_nan(best))
 #else

@@ -1,5 +1,5 @@
 #version 450
-// Arithmetic on whole numbers of 64 bits that are two words in two tensors, and their order, with broadcasting. An
+// Arithmetic and comparison of 64-bit integers with broadcasting. Each integer is two words in two tensors. An
 // invocation computes four elements.
 
 #extension GL_GOOGLE_include_directive : require
@@ -58,7 +58,7 @@ layout(push_constant) uniform Push {
 WIDE negated(WIDE a) { return subtract(WIDE(0u), a); }
 WIDE magnitude(WIDE a) { return mix(a, negated(a), bvec2(int(a.y) < 0)); }
 
-// Rounded towards 0; by 0 it is 0.
+// The quotient, rounded towards 0; 0 if the divisor is 0.
 WIDE quotient(WIDE a, WIDE b) {
     bool is_negative = int(a.y ^ b.y) < 0, is_nothing = is_zero(b);
     a = magnitude(a);

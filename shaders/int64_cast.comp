@@ -1,6 +1,6 @@
 #version 450
-// Whole numbers of 64 bits that are two words in two tensors, from 32-bit floats, as such, and as words of 32 bits, which
-// complains of a number that does not fit. An invocation converts four elements.
+// Conversion of 64-bit integers, which are two words in two tensors: from 32-bit floats, to 32-bit floats, and to
+// 32-bit integers with a device assertion for numbers that do not fit. An invocation converts four elements.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -49,7 +49,7 @@ const int FRACTION = 23;    // bits of a float's fraction
 WIDE with_sign(WIDE a, bool is_negative) { return is_negative ? subtract(WIDE(0u), a) : a; }
 
 #if defined(KIND_FROM_FLOAT)
-// Without what is behind the point; what does not fit, and NaN, is the lowest number.
+// The integral part. Numbers that do not fit, and NaN, become the lowest integer.
 WIDE whole(uint bits) {
     int exponent = int(bits >> FRACTION & 0xffu) - 127;
     if (exponent < 0) return WIDE(0u);
@@ -60,7 +60,7 @@ WIDE whole(uint bits) {
     return with_sign(digits, int(bits) < 0);
 }
 #elif defined(KIND_TO_FLOAT)
-// The nearest float, of two the even one, as bits.
+// The bits of the nearest float, ties to even.
 uint real(WIDE number) {
     bool is_negative = int(number.y) < 0;
     WIDE size = with_sign(number, is_negative);

@@ -1,7 +1,7 @@
 #version 450
-// LOCAL_RESPONSE_NORMALIZATION along any axis: an element is divided by a power of the sum of squares in a window around
-// it, along its slice. An invocation computes four consecutive elements of the output. Under long windows the squares of
-// blocks are summed up before (PASS_SUMS), and BLOCKS says so.
+// LOCAL_RESPONSE_NORMALIZATION along any axis: divide an element by a power of the sum of squares in a window around
+// it, along its slice. An invocation computes four consecutive elements of the output. For long windows, PASS_SUMS
+// first sums the squares of blocks; BLOCKS selects this.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -56,7 +56,7 @@ void main() {
 
 #else
 
-// Of four elements: where their slices begin in src, and their positions in these.
+// For four elements: the beginning of their slices in src, and their positions in the slices.
 struct Four {
     uvec4 start;
     uvec4 position;
@@ -79,7 +79,7 @@ uint longest(uvec4 from, uvec4 to) {
     return max(max(lengths.x, lengths.y), max(lengths.z, lengths.w));
 }
 
-// The squares of each slice from a position to another.
+// The sum of the squares of each slice between two positions.
 vec4 squares(uvec4 start, uvec4 from, uvec4 to) {
     vec4 sum = vec4(0.0);
     for (uint k = 0, most = longest(from, to); k < most; ++k) {

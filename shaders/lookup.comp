@@ -1,6 +1,6 @@
 #version 450
-// Operations that map each byte by itself, by a table of 256 bytes that the host made with the operation's
-// reference: exact by construction. An invocation maps the four bytes of a word.
+// Operations that map each byte by a table of 256 bytes. The host computes the table with the operation's reference, so
+// results are exact by construction. An invocation maps the four bytes of a word.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,6 @@
 #version 450
-// Operations that map each 16-bit step by itself, by a table of 65,536 that the host made with the operation's reference:
-// exact by construction. An invocation maps four steps.
+// Operations that map each 16-bit quantised value by a table of 65,536 entries. The host computes the table with the
+// operation's reference, so results are exact by construction. An invocation maps four values.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,9 +1,9 @@
 #version 450
-// LSH_PROJECTION: signatures of items by locality-sensitive hashing, one bit for each seed.
+// LSH_PROJECTION: signatures of items by locality-sensitive hashing, with one bit for each seed.
 //
-//   PASS_HASH        the fingerprints of a seed and of each item, as signed numbers, times the items' weights
-//   PASS_SUM         the sums over the items, in their order, for the sign may hang on it
-//   PASS_SIGNATURE   whether they are positive: the bits of signatures
+//   PASS_HASH        fingerprints of a seed and of each item, as signed numbers, times the items' weights
+//   PASS_SUM         sums over the items, in their order, because the sign may depend on it
+//   PASS_SIGNATURE   the bits of signatures: whether the sums are positive
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -35,7 +35,7 @@ layout(push_constant) uniform Push {
     uint in_row;    // seeds
 };
 
-// Of the key.
+// The parts of the key.
 uint seed, item;
 
 uint item_word(uint offset) {
@@ -43,7 +43,7 @@ uint item_word(uint offset) {
     return (src[place] >> shift) | (src[place + 1] << 1 << (31u - shift));
 }
 
-// Without branches, of which there would be very many.
+// The word of a key, without branches, because there would be very many.
 uint key_word(uint offset) {
     uint word = item_word(max(offset, 4u) - 4u), shift = 8u * (offset & 3u);
     return offset >= 4u ? word : (seed >> shift) | (word << 1 << (31u - shift));

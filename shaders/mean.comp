@@ -1,7 +1,8 @@
 #version 450
 // MEAN and ROUNDED_MEAN over any axes. The kept dimensions and the reduced ones are folded to at most four each. An
-// invocation computes four consecutive elements of the output, or several compute them together (fold.glsl). Where very
-// much goes into one, PASS_SUM computes sums of parts of it (PARTIAL), and PASS_COMBINE their mean.
+// invocation computes four consecutive elements of the output, or several invocations compute them together
+// (fold.glsl). If very many elements go into one, PASS_SUM computes the sums of parts (PARTIAL), and PASS_COMBINE their
+// mean.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -120,7 +121,7 @@ void main() {
         ACC4 block = ACC4(0);    // sums of sums of few elements lose less than one long sum
         uint stop = min(k + BLOCK * LANES, end);
         if (LANES > 1) {
-            // Four at once, as loads take long; beyond the end they are zero.
+            // Four elements are loaded together, because loads take long; elements past the end are zero.
             for (; k < stop; k += 4 * LANES) {
                 ACC4 some[4];
                 [[unroll]] for (uint j = 0; j < 4; ++j) {

@@ -1,6 +1,6 @@
 #version 450
-// Copies a box of up to five dimensions from one strided place to another: what CONCATENATION, PAD, changes of layout
-// and their like come down to. An invocation moves four elements that are neighbours in the innermost dimension.
+// Copy a box of up to five dimensions from one strided place to another. CONCATENATION, PAD, changes of layout and
+// similar operations use this shader. An invocation moves four elements that are neighbours in the innermost dimension.
 
 #extension GL_GOOGLE_include_directive : require
 

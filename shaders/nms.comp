@@ -1,7 +1,8 @@
 #version 450
-// Hard suppression: of the boxes of a segment, the best first, those are picked that overlap none picked before by the
-// threshold or more (or, if asked for, by more). SPAN candidates are decided on at a time: PASS_TEST marks those that overlap one picked in an earlier
-// span, an invocation each, and PASS_PICK picks among the others, a workgroup for each segment.
+// Hard suppression: pick boxes of a segment, the best first, that do not overlap an earlier pick by the threshold or
+// more (or, if requested, by more than the threshold). The passes handle SPAN candidates at a time. PASS_TEST marks
+// candidates that overlap a pick of an earlier span, one per invocation. PASS_PICK picks among the others, with a
+// workgroup for each segment.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -54,13 +55,13 @@ uvec2 candidate_at(uint segment, uint candidate) {
 vec4 box_at(uint segment, uint position) {
     return boxes[boxes_offset / 4 + segment / sharing * per_boxes + position];
 }
-// How many may be picked.
+// The largest number of picks.
 uint limit_of(uint segment) { return min(min(sizes[sizes_offset + segment], length), limit); }
-// Whether a box that is picked suppresses one.
+// Whether a picked box suppresses another one.
 bool suppresses(vec4 best, vec4 box, float least) {
     return reach(EMPTY ? overlap_areas_or_0(best, box) : overlap_areas(best, box), least, ABOVE);
 }
-// How many candidates are decided on.
+// The number of candidates in this span.
 uint candidates_of(uint segment) {
     uint size = min(sizes[sizes_offset + segment], length), before = span * SPAN;
     return min(size - min(size, before), SPAN);
@@ -91,7 +92,7 @@ void main() {
 shared vec4 candidates[SPAN];
 shared uint alive[SPAN / 32];
 
-// The first candidate from `at` on that is alive, or SPAN.
+// The first remaining candidate from `at` on, or SPAN.
 uint next_alive(uint at) {
     for (uint word = at / 32; word < SPAN / 32; ++word) {
         uint bits = alive[word];
@@ -121,8 +122,8 @@ void main() {
         suppressed[mark] = 0;    // for the next span
     }
     barrier();
-    // An invocation clears the bits of its own candidates, and only of those behind the one that is picked, so that the
-    // others find the same one whether they look before or after it.
+    // An invocation clears only the bits of its own candidates, and only after the picked one, so the other invocations
+    // find the same candidate whether they look before or after it.
     uint picked = next_alive(0);
     while (picked < SPAN && count < most) {
         if (lane == 0) picks[picks_offset + segment * limit + count] = candidate_at(segment, picked).y;

@@ -1,8 +1,9 @@
 #version 450
-// NON_MAX_SUPPRESSION around its suppression (nms.comp). A segment is a class of a batch. PASS_BOXES gives all boxes by
-// their lower and their higher corner, and PASS_CANDIDATES lists those of each segment whose scores are high enough. Where
-// scores decay, PASS_DECAY picks, a workgroup for each segment: what it does not come to in its turns the next dispatch
-// goes on with. PASS_OFFSETS finds where the picks of each segment go, and PASS_WRITE writes them, with zeros behind them.
+// NON_MAX_SUPPRESSION before and after its suppression (nms.comp). A segment is a class of a batch. PASS_BOXES writes
+// all boxes by their lower and upper corner, and PASS_CANDIDATES lists the candidates of each segment whose scores are
+// high enough. If scores decay, PASS_DECAY picks, with a workgroup for each segment; if it cannot finish in its rounds,
+// the next dispatch continues. PASS_OFFSETS finds the place of each segment's picks, and PASS_WRITE writes them,
+// followed by zeros.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -124,11 +125,11 @@ shared uint best_key[3], best_box[3];
 
 float score_of(uint key) { return uintBitsToFloat(key >= 0x80000000u ? key ^ 0x80000000u : ~key); }
 
-// The key of what remains of a candidate's score beside a box that is picked; 0 if it goes.
+// The key of a candidate's remaining score after another box was picked; 0 if the candidate is suppressed.
 uint remaining(uvec2 candidate, uint pick, vec4 best, vec4 box, float most, float at_least) {
     vec2 areas = overlap_areas_or_0(best, box);
     uint key = candidate.x;
-    // A loop, because some devices compute both sides of an if.
+    // This is a loop, because some devices compute both sides of an if.
     for (bool touches = areas.x != 0.0 || is_nan(areas.y) || is_infinite(scale); touches; touches = false) {
         float over = exact_quotient(areas.x, areas.y);
         float score = score_of(key) * rounded_exp(scale * over * over);

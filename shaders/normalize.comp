@@ -1,9 +1,9 @@
 #version 450
-// L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION, in passes. PASS_STATISTICS sums up slices, or parts of long
-// ones, which PASS_COMBINE adds up; PASS_APPLY computes four consecutive elements of the output an invocation. In the
-// other passes an invocation, or (WIDE) a workgroup, takes four neighbouring slices.
+// L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION, in passes. PASS_STATISTICS sums slices, or parts of long
+// slices, which PASS_COMBINE adds up. PASS_APPLY computes four consecutive elements of the output per invocation. In
+// the other passes an invocation, or with WIDE a workgroup, handles four neighbouring slices.
 //
-// Sums of squares are there twice, the second time of scaled numbers, for slices whose squares are beyond 32 bits.
+// There are two sums of squares. The second one is of scaled numbers, for slices whose squares exceed 32-bit floats.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -17,9 +17,10 @@ layout(constant_id = 3) const bool WIDE = false;
 layout(constant_id = 4) const uint LOCAL = 64;
 layout(constant_id = 5) const bool FINISH = true;    // there is nothing to add to the sums
 
-// What is known of a slice. Of L2_NORMALIZATION the two sums of squares, or of steps the one, which ends at its largest
-// value; of INSTANCE_NORMALIZATION the same of differences from a pivot near the mean, the pivot, and the sum of these
-// differences. Finished: a scale and the divisor of what is scaled; the pivot, and the mean's difference from it.
+// The statistics of a slice. L2_NORMALIZATION has the two sums of squares; for quantised values there is one, which
+// saturates at its largest value. INSTANCE_NORMALIZATION has the same sums of differences from a pivot near the mean,
+// the pivot, and the sum of the differences. Finished statistics are a scale and the divisor of scaled numbers; and the
+// pivot and its difference from the mean.
 #if defined(DTYPE_Q8)
 #define ENTRY uvec4
 #define WORDS 1
@@ -95,7 +96,7 @@ ENTRY sum_of(ENTRY a, ENTRY b) {
 #define LANES_VALUE ENTRY
 #include "include/lanes.glsl"
 
-// The sum over a workgroup's invocations, for all of them.
+// The sum over the invocations of a workgroup, for all of them.
 ENTRY total(ENTRY value) {
     if (!WIDE) return value;
     uint lane = gl_LocalInvocationID.x;
@@ -110,7 +111,7 @@ void finish(inout ENTRY entry[WORDS]) {
     bvec4 large = not(lessThan(squares, vec4(LARGEST)));    // or NaN
     entry[0] = mix(vec4(1.0), vec4(SCALE), large);
 #ifdef KIND_L2
-    // Slices shorter than that are divided by it: zeros stay zeros.
+    // Shorter slices are divided by this number, so zeros stay zeros.
     vec4 norm = sqrt(squares);
     entry[1] = mix(mix(norm, vec4(1e-6), lessThan(norm, vec4(1e-6))), sqrt(scaled), large);
 #else
@@ -135,7 +136,7 @@ void write(uint item, ENTRY entry[WORDS]) {
 
 const uint BLOCK = 64;
 
-// The last four slices may be more than there are.
+// The last four slices may exceed the number of slices.
 uint start_of(uint slice) { return slice_start(min(slice, slices - 1), length, inner); }
 
 ACC4 load(uvec4 at) {
@@ -152,7 +153,7 @@ void main() {
     uint four = item % count * 4;
     uvec4 start = uvec4(start_of(four), start_of(four + 1), start_of(four + 2), start_of(four + 3));
     ENTRY entry[WORDS];
-    // Sums of sums of few elements lose less than one long sum.
+    // Sums of short sums are more exact than one long sum.
 #if defined(IS_QUANTISED)
     uvec4 squares = uvec4(0);
     for (uint k = first + lane; k < end; k += step) {
@@ -220,7 +221,7 @@ void main() {
 #endif
     for (uint number = 0; number < parts; ++number) {
 #ifdef KIND_INSTANCE
-        // From differences from the part's pivot to those from the one of all.
+        // Convert differences from the part's pivot to differences from the common pivot.
         vec4 pivot = load(i, number, 2) - entry[2], sum = load(i, number, 3), small = pivot * SCALE;
         float size = size_of(number);
         entry[0] += load(i, number, 0) + 2.0 * pivot * sum + size * pivot * pivot;
@@ -236,7 +237,7 @@ void main() {
 
 #else
 
-// A word of what is known of four elements' slices.
+// A word of the statistics of four elements' slices.
 ENTRY known(uvec4 of, uint word) {
     uvec4 at = statistics_offset / 4 + of / 4 * WORDS + word;
     if (NEIGHBOURS == IN_FOUR_SLICES) return statistics_at(at.x);
@@ -254,7 +255,8 @@ bvec4 reaches(uvec4 size, uvec4 squares, uvec4 halves) {
     return bvec4(uvec4(equal(high, uvec4(0))) & uvec4(lessThanEqual(low, size * size << 16)));
 }
 
-// The output's scale is 1 / 128 and its zero point the middle, always. To nearest, halves away from zero, exactly.
+// The output's scale is always 1 / 128 and its zero point the middle. The result is rounded exactly to nearest, halves
+// away from zero.
 ivec4 normalised(ivec4 x, uvec4 of) {
     uvec4 squares = max(known(of, 0), 1u), size = uvec4(abs(x - zero));
     uvec4 near = uvec4(128.0 * vec4(size) * inversesqrt(vec4(squares)) + 0.5);

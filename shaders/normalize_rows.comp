@@ -1,9 +1,9 @@
 #version 450
-// Rows of floats less their mean, divided by their deviation, times weights, plus a bias: layer normalisation as models
-// compose it of ten operations; or (not CENTRED) divided by the root of their mean square. A workgroup, or an invocation,
-// takes a row, which it keeps in registers where an invocation has few vec4s of it; others it reads three times, the
-// second and third time from a cache. Weights and bias have 32 bits; what rows become in 16 bits (of whole vec4s) does
-// not leave their range.
+// Layer normalisation, which models compose of ten operations: subtract the mean of a row, divide by the deviation,
+// multiply by weights and add a bias. Without CENTRED, the row is only divided by the root of its mean square. A
+// workgroup or an invocation handles a row. It keeps the row in registers if an invocation has few vec4s of it.
+// Otherwise it reads the row three times, the second and third time from a cache. Weights and bias have 32 bits.
+// Results with 16 bits (in whole vec4s) do not exceed their range.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -26,7 +26,7 @@ layout(constant_id = 6) const bool BIASED = true;
 layout(constant_id = 7) const bool ROOT = false;     // divided by a root, not multiplied by an inverse one
 layout(constant_id = 8) const bool VEC4S = true;     // a row is whole vec4s
 const uint MAX_VEC4S = 4;
-// Of a row, that an invocation has. With more than MAX_VEC4S they are not kept in registers.
+// The vec4s of a row that an invocation has. With more than MAX_VEC4S they are not kept in registers.
 layout(constant_id = 10) const uint OWN_VEC4S = MAX_VEC4S + 1;
 
 READS(0, Src, src)
@@ -55,11 +55,11 @@ layout(push_constant) uniform Push {
 
 const uint BLOCK = 32;
 
-// Of an invocation that takes a row alone, or together with all of its workgroup.
+// The number of an invocation among those that share a row: a single one, or the whole workgroup.
 uint lane() { return WIDE ? gl_LocalInvocationID.x : 0; }
 uint lanes() { return WIDE ? LOCAL : 1; }
 
-// Of what all that take a row have found.
+// The sum over all invocations that share a row.
 float total(float found) {
     if (!WIDE) return found;
     uint own = gl_LocalInvocationID.x;
@@ -70,8 +70,8 @@ float total(float found) {
 
 float sum_of_four(vec4 four) { return (four.x + four.y) + (four.z + four.w); }
 
-// The sum over a row of its elements, or of the squares of what they are more than `less`. Sums of sums of few elements lose
-// less than one long sum.
+// The sum of the elements of a row, or of the squares of their differences from `less`. Sums of short sums are more
+// exact than one long sum.
 float sum_of(uint first, float less, bool squares) {
     float sum = 0.0;
     if (VEC4S) {
@@ -110,7 +110,7 @@ void store(uint at, float x) {
 #endif
 }
 
-// What elements are multiplied by, or (ROOT) divided by.
+// The factor of elements, or with ROOT their divisor.
 float factor_of(float squares) {
     float variance = squares / float(length) + epsilon;
     return ROOT ? sqrt(variance) : inversesqrt(variance);

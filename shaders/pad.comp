@@ -1,6 +1,6 @@
 #version 450
-// PAD and MIRROR_PAD: a box of up to six dimensions amid elements of one value, or of its own mirrored. An invocation writes
-// four consecutive elements of the output.
+// PAD and MIRROR_PAD: a box of up to six dimensions surrounded by a constant value, or by its mirrored elements. An
+// invocation writes four consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -50,7 +50,7 @@ layout(push_constant) uniform Push {
 
 const uint OUTSIDE = 0xffffffffu;
 
-// The place in the box of one along a dimension of the output.
+// The position in the box for a position in the output, along one dimension.
 uint inside(uint at, uint before, uint size) {
     int place = int(at - before);
     if (MODE == REFLECT) {
@@ -63,7 +63,7 @@ uint inside(uint at, uint before, uint size) {
     return uint(place);
 }
 
-// Moves one dimension's share of the index to the address, and leaves those of the dimensions outside it.
+// Add one dimension's share of the index to the address, and leave the share of the outer dimensions in the index.
 void take(uint at, uint before, uint size, inout uint stride, inout uint address, inout bool is_inside) {
     uint place = inside(at, before, size);
     is_inside = is_inside && place < size;
@@ -78,7 +78,7 @@ void take(uint at, uint before, uint size, inout uint stride, inout uint address
         index = outer;                                                                          \
     }
 
-// The element of the source for one of the output.
+// The address in the source of an element of the output.
 uint locate(uint index) {
     uint address = 0, stride = 1;
     bool is_inside = true;

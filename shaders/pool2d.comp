@@ -1,7 +1,7 @@
 #version 450
 // AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D on NHWC tensors. An invocation computes four consecutive elements of the
-// output: four channels of one pixel where there is a multiple of four (VECTOR), else whatever four come. Under large
-// windows several compute them together (fold.glsl).
+// output. With VECTOR, the number of channels is a multiple of four, and these are four channels of one pixel. For
+// large windows several invocations compute them together (fold.glsl).
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -53,7 +53,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// What of so many rows and columns is between two places.
+// The part between two places that lies inside the given rows and columns.
 ivec4 within(ivec2 start, ivec2 end, ivec2 size) {
     start = max(start, ivec2(0));
     return ivec4(start, max(start, min(end, size)));
@@ -61,8 +61,8 @@ ivec4 within(ivec2 start, ivec2 end, ivec2 size) {
 
 uint area_of(ivec4 part) { return uint(part.z - part.x) * uint(part.w - part.y); }
 
-// The part of the input under an output pixel's window: rows x to z, columns y to w (ends excluded); and how many elements
-// count.
+// The part of the input under an output pixel's window: rows x to z and columns y to w (ends excluded). `area` is the
+// number of elements that count.
 uvec4 window(uint y, uint x, out uint area) {
     ivec2 start = ivec2(y * stride_y, x * stride_x) - ivec2(pad_top, pad_left);
     ivec2 end = start + ivec2(filter_height, filter_width);
@@ -102,7 +102,7 @@ const int MIDDLE = 32768;
 #else
 const int MIDDLE = 128;
 #endif
-// Halves go away from the middle of the range, as TFLite has it for int8.
+// Halves are rounded away from the middle of the range, as TFLite does for int8.
 ivec4 mean(ivec4 sum, uvec4 areas) {
     ivec4 area = ivec4(areas);
     ivec4 about = sum - MIDDLE * area;
@@ -126,8 +126,9 @@ ivec4 mean(ivec4 sum, uvec4 areas) {
 #endif
 #endif
 
-// The fold of what `load` gives under an output pixel's window, or of this invocation's share of it; and its size. Who
-// shares loads four elements at once, as loads take long; beyond the window they are FIRST.
+// The fold of the results of `load` under an output pixel's window, or of this invocation's share of them, and the size
+// of the window. With shared windows four elements are loaded together, because loads take long; elements past the end
+// are FIRST.
 #define POOL(type, load)                                                                                \
     type pool(uvec4 at, type folded, out uint area) {                                                   \
         uvec4 part = window(at.y, at.z, area);                                                          \

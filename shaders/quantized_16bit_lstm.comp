@@ -1,8 +1,9 @@
 #version 450
-// A step of QUANTIZED_16BIT_LSTM: the sums of the gates, four of a unit side by side, then the new cell state and the
-// output. A workgroup computes eight units of a batch, an invocation along x one.
+// A time step of QUANTIZED_16BIT_LSTM: the sums of the gates, with the four gates of a unit interleaved, then the new
+// cell state and the output. A workgroup computes eight units of a batch, one per invocation along x.
 //
-// The input and the state are multiplied together, or, where INPUT_DRIVEN, what the input contributes is there already.
+// The input and the state are multiplied together. With INPUT_DRIVEN, the contribution of the input is already
+// computed.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

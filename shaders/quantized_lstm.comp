@@ -1,7 +1,7 @@
 #version 450
-// The gates of a QUANTIZED_LSTM with peepholes or layer normalisation: from the sums of their products, four gates of a
-// unit side by side, to the new cell state and the output before a projection. A workgroup takes a batch, because layer
-// normalisation needs all units of it.
+// The gates of a QUANTIZED_LSTM with peepholes or layer normalisation. The inputs are the sums of the GEMMs, with the
+// four gates of a unit interleaved; the results are the new cell state and the output before a projection. A workgroup
+// handles a batch, because layer normalisation needs all its units.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -13,11 +13,11 @@ layout(constant_id = 3) const uint LOCAL = 64;    // a power of two
 layout(constant_id = 4) const bool PEEPHOLE = false;
 layout(constant_id = 5) const bool NORM = false;
 
-// Sums of products of the input, then what is kept of a unit from one loop to the next; and of the state.
+// Sums of the input's GEMM, then intermediate values of a unit between two loops; and sums of the state's GEMM.
 layout(set = 0, binding = 0) buffer Driven { ivec4 driven[]; };
 READ_VIEW(1, Recurrent, recurrent, ivec4)
 READ_VIEW(2, Bias, bias, ivec4)
-// 16 bits for the gates of each unit: of the peephole, then of the layer normalisation, each if there is one.
+// 16-bit parameters for the gates of each unit: for the peephole, then for the layer normalisation, each if it exists.
 READ_VIEW(3, Parameters, parameters, uvec2)
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(5, Before, before, uint)
@@ -56,7 +56,7 @@ ivec4 multiplier(uint number) { return multipliers_at((multipliers_offset >> 2) 
 
 #include "include/quantized_gates.glsl"
 
-// What enters the gates of a unit, but for the output gate's peephole.
+// The sums of the gates of a unit, without the output gate's peephole.
 ivec4 sums_of(uint at, uint unit, int cell) {
     ivec4 products = driven[(driven_offset >> 2) + at];
     if (!NORM) products += bias_at((bias_offset >> 2) + unit);
@@ -72,17 +72,17 @@ int output_sum(int sum, uint unit, int cell) {
 
 // --- layer normalisation -----------------------------------------------------------------------------------------
 
-// The mean of all units, with 10 bits of fraction, and what numbers less the mean are multiplied by.
+// The mean over all units, with 10 bits of fraction, and the multiplier of the differences from the mean.
 struct Moments {
     ivec4 mean;
     ivec4 mantissa;
     ivec4 shift;
 };
 
-// a / b towards zero.
+// a / b, rounded towards zero.
 int divide(int a, int b) { return a < 0 ? -(-a / b) : a / b; }
 
-// Of sums of numbers, and of their squares, which are of 64 bits.
+// The moments from sums of numbers and 64-bit sums of their squares.
 Moments moments_of(ivec4 sums, uvec4 low, uvec4 high) {
     Moments moments;
     int size = int(units);
@@ -106,7 +106,7 @@ Moments moments_of(ivec4 sums, uvec4 low, uvec4 high) {
     return moments;
 }
 
-// The moments of all units, from what each invocation has of the sums.
+// The moments of all units, from the sums of each invocation.
 Moments moments_of_all(ivec4 sums, uvec4 low, uvec4 high) {
     partial_sums[invocation] = sums;
     partial_low[invocation] = low;
@@ -126,7 +126,7 @@ Moments moments_of_all(ivec4 sums, uvec4 low, uvec4 high) {
     return moments;
 }
 
-// (x * weight + bias) / 1024, half away from zero, kept to 32 bits.
+// (x * weight + bias) / 1024, half away from zero, clamped to 32 bits.
 int weigh(int x, int weight, int bias_) {
     int high, low_;
     imulExtended(x, weight, high, low_);
@@ -144,7 +144,7 @@ int weigh(int x, int weight, int bias_) {
     return negative ? -result : result;
 }
 
-// The sum of a unit's gate, normalised.
+// The normalised sum of a unit's gate.
 int normalised(int sum, uint gate, Moments moments, uint unit) {
     int centred = scaled(1024 * sum - moments.mean[gate], moments.mantissa[gate], moments.shift[gate]);
     int weight = parameter(PEEPHOLE ? 1u : 0u, unit)[gate];
@@ -156,7 +156,7 @@ int normalised(int sum, uint gate, Moments moments, uint unit) {
 
 int cell_before(uint at) { return short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at) - 32768; }
 
-// Rows need not end with words: neighbours share them.
+// Rows need not end at words, so neighbours share a word.
 void give(uint at, int cell, int gate) {
     REPLACE(after[after_offset + (at >> 1)], (at & 1u) << 4, 0xffffu, uint(cell))
     REPLACE(dst[dst_offset + (at >> 2)], (at & 3u) << 3, 0xffu, uint(output_of(cell, gate)))

@@ -1,7 +1,7 @@
 #version 450
-// A step of QUANTIZED_LSTM that knows neither peepholes nor layer normalisation: the sums of the state, four gates of a
-// unit side by side, to those of the input, which are there already, then the new cell state and the output before a
-// projection. A workgroup computes eight units of a batch, an invocation along x one.
+// A time step of QUANTIZED_LSTM without peepholes and layer normalisation. It adds the sums of the state to those of
+// the input, which are already computed, with the four gates of a unit interleaved. Then it computes the new cell state
+// and the output before a projection. A workgroup computes eight units of a batch, one per invocation along x.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,6 +1,6 @@
 #version 450
-// The end of QUANTIZED_LSTM's projection: sums of GEMMs to steps of the output. An invocation computes four
-// consecutive elements.
+// The end of QUANTIZED_LSTM's projection: convert sums of the GEMM to quantised values of the output. An invocation
+// computes four consecutive elements.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,6 +1,5 @@
 #version 450
-// Sums of products of rows of bytes with packed weights, less their zero points. A workgroup computes 32 columns of a
-// row.
+// A GEMM of rows of bytes with packed weights, with zero points subtracted. A workgroup computes 32 columns of a row.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

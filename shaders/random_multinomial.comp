@@ -1,10 +1,9 @@
 #version 450
-// RANDOM_MULTINOMIAL: classes drawn with the probabilities that logits stand for. Rows of logits are cut into parts of
-// SPAN classes, a workgroup each.
+// RANDOM_MULTINOMIAL: draw classes with the probabilities that logits give. Rows of logits are divided into parts of
+// SPAN classes, with a workgroup for each part.
 //
 //   PASS_LARGEST   the largest logit of each part
-//   PASS_WEIGHTS   e^(logit - largest) in fixed point, and their sums from the beginning of the part, of which every
-//                  fourth is kept
+//   PASS_WEIGHTS   e^(logit - largest) in fixed point, and every fourth of the prefix sums of the part
 //   PASS_PARTS     the sums of the parts before each part, and of all
 //   PASS_DRAW      random numbers by Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and the
 //                  classes in whose share of the sum they lie
@@ -33,7 +32,7 @@ WIDE fixed_point(float x) {
     return exponent >= 93u ? shift_left(mantissa, exponent - 93u) : shift_right(mantissa, min(93u - exponent, 63u));
 }
 
-// e^(logit - most) times 2^one, to nearest. The difference is taken exactly, as a float and what that lacks.
+// e^(logit - most) times 2^one, rounded to nearest. The difference is exact: a float and its error.
 WIDE weight(float logit, float most, uint one) {
     float below = most - logit;
     float back = below - most, kept = below - back;
@@ -94,7 +93,7 @@ shared float highest[LOCAL];
 shared WIDE of_lanes[LOCAL];
 #endif
 
-// The largest number that any invocation has.
+// The largest number of all invocations.
 float of_all(uint lane, float own) {
     highest[lane] = own;
     barrier();
@@ -105,7 +104,7 @@ float of_all(uint lane, float own) {
     return highest[0];
 }
 
-// Four logits of a row; nothing where it has no more.
+// Four logits of a row; minus infinity past the end.
 vec4 load(uint row, uint place) {
     uvec4 at = place + uvec4(0, 1, 2, 3);
     bvec4 is_there = lessThan(at, uvec4(classes));
@@ -203,7 +202,7 @@ layout(push_constant) uniform Push {
     uint in_row;     // parts of a batch
 };
 
-// Four random words for a counter. The key is `key`.
+// Four random words for a counter and a key.
 uvec4 philox(uvec4 counter, uvec2 key) {
     for (int k = 0; k < 10; ++k) {
         WIDE a = multiply(0xd2511f53u, counter.x), b = multiply(0xcd9e8d57u, counter.z);
@@ -213,7 +212,7 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     return counter;
 }
 
-// The class in whose share of the sum a random number lies, of which 52 bits count.
+// The class in whose share of the sum a random number lies. 52 bits of the random number count.
 uint drawn(uint row, uvec2 random) {
     uint at = parts_offset / 2 + row * (in_row + 1);
     WIDE fraction = shift_left(WIDE(random.y, random.x & 0xfffffu), 12u);

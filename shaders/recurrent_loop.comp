@@ -1,15 +1,17 @@
 #version 450
-// All steps of a recurrent cell, or many of them, for one batch a workgroup, which keeps the state that its invocations
-// share in shared memory: for cells so small that a dispatch for each step would cost more than the step.
+// All time steps of a recurrent cell, or many of them. A workgroup handles one batch, and its invocations share the
+// state in shared memory. The shader is for small cells, for which a dispatch per time step would cost more than the
+// step itself.
 //
 //   CELL_RNN   state = activation(driven + weights * state)
-//   CELL_LSTM  with everything that an LSTM may have
+//   CELL_LSTM  with all options of an LSTM
 //
-// `driven` is what the inputs contribute to the sums, computed for all steps before. Without RECURRENT it has the whole
-// sums of a step, and what is left is layer normalisation and gates, for cells whose products are too large to be here.
+// `driven` is the contribution of the inputs to the sums, computed before for all time steps. Without RECURRENT it has
+// the complete sums of a step, and the shader only computes layer normalisation and gates, for cells whose weights are
+// too large to be read here.
 //
-// QUADS invocations take four columns each (of an LSTM: a unit), as often as need be; with TILE_SHARED, SLICES of them share
-// the steps of K.
+// Each of QUADS invocations computes four columns (for an LSTM: a unit), repeatedly if necessary. With TILE_SHARED,
+// SLICES invocations divide K among them.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -74,8 +76,8 @@ layout(set = 0, binding = 3) writeonly buffer Dst_Fours { vec4 dst_vec4s[]; };
 // The cell state before the first step and after the last, [batch, unit].
 READ_VIEW(4, Before, before, float)
 layout(set = 0, binding = 5) buffer After { float after[]; };
-// Four numbers for the gates of each unit: of the peephole, then weights and biases of the layer normalisation, each if
-// there is one; then the projection's bias.
+// Four numbers for the gates of each unit: for the peephole, then weights and biases of the layer normalisation, each
+// if it exists; then the projection's bias.
 READ_VIEW(6, Parameters, parameters, vec4)
 PACKED(7, Projection, projection)
 #endif
@@ -86,8 +88,8 @@ shared vec4 partial_sums[QUADS * SLICES];
 uint slot;     // of QUADS
 uint slice;    // of SLICES
 
-// Defines times_<name>(first, vec4s, quad): the part of a slice of the products of `vec4s` of vectors, from `first` on,
-// with four columns of weights.
+// Define times_<name>(first, vec4s, quad): a slice's part of the product of the `vec4s` vectors from `first` on with
+// four columns of weights.
 #ifdef TILE_SUBGROUP
 #define TIMES(name)                                                                                     \
     vec4 times_##name(uint first, uint vec4s, uint quad) {                                              \
@@ -132,7 +134,8 @@ vec4 sum_of_slices(vec4 part) {
     return part;
 }
 
-// Puts four numbers into the next state and the output. Padding stays 0, whatever the sums for it are: 0 * inf is not 0.
+// Write four numbers to the next state and the output. The padding of the state stays 0, whatever the sums for it are,
+// because 0 * inf is not 0.
 void give_four(uint quad, vec4 result, uint next, uint at) {
     uint column = 4u * quad;
     vectors[next + quad] = mix(vec4(0.0), result, lessThan(column + uvec4(0u, 1u, 2u, 3u), uvec4(length)));
@@ -146,7 +149,7 @@ void give_four(uint quad, vec4 result, uint next, uint at) {
 
 #ifdef CELL_LSTM
 
-// The sum over all units, of numbers of the first slice.
+// The sum over all units of the numbers of the first slice.
 vec4 sum_of_units(vec4 part) {
     if (slice == 0u) partial_sums[slot] = part;
     barrier();
@@ -163,10 +166,10 @@ vec4 parameter(uint section, uint unit) {
     return parameters_at((parameters_offset >> 2) + section * quads + unit);
 }
 
-// Sums with mean 0 and variance 1.
+// Sums normalised to mean 0 and variance 1.
 vec4 normalised(vec4 sums, vec4 mean, vec4 variance) { return (sums - mean) / sqrt(variance + 1e-8); }
 
-// Where a unit's result goes: to what is projected, or to the next state and the output.
+// Write a unit's result: to the input of the projection, or to the next state and the output.
 void give(uint unit, float result, uint next, uint at) {
     if (PROJECTION) {
         vectors[2u * HIDDEN + (unit >> 2)][unit & 3u] = result;
@@ -176,8 +179,8 @@ void give(uint unit, float result, uint next, uint at) {
     }
 }
 
-// Units of a cell with layer normalisation, whose sums are in `driven`. Gates need what is computed of all units, and
-// the output gate the new cell state of its unit.
+// Compute the units of a cell with layer normalisation; their sums are in `driven`. Gates need statistics of all units,
+// and the output gate needs the new cell state of its unit.
 void normalise_units(uint sums_at, bool is_first, uint cells_at, uint next, uint at) {
     const uint WEIGHTS = PEEPHOLE ? 1u : 0u, BIAS = WEIGHTS + 1u;
     vec4 part = vec4(0.0);

@@ -1,12 +1,13 @@
 #version 450
-// One step of a recurrent cell for all batches, or a part of one: rows times packed weights, added to what the inputs
-// contribute (`driven`, for all steps at once, before), then
+// One time step of a recurrent cell for all batches, or for a part of a batch: rows times packed weights, added to the
+// contribution of the inputs (`driven`, computed before for all time steps), then
 //
-//   CELL_RNN   an activation: an RNN, an LSTM's projection, or the mere sums of its gates
-//   CELL_LSTM  the gates, the new cell state and the output, of a cell without layer normalisation
+//   CELL_RNN   an activation: an RNN, an LSTM's projection, or only the sums of its gates
+//   CELL_LSTM  the gates, the new cell state and the output of a cell without layer normalisation
 //
-// A workgroup computes a block of 32 columns for ROWS batches. With TILE_SHARED its invocations along x take four columns
-// each, so that they read a whole line of weights together; along y they share K out and add up in the end.
+// A workgroup computes a block of 32 columns for ROWS batches. With TILE_SHARED each invocation along x computes four
+// columns, so together they read a whole line of weights. Invocations along y divide K among them, and their sums are
+// added at the end.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -71,7 +72,7 @@ layout(set = 0, binding = 5) writeonly buffer After { float after[]; };
 READ_VIEW(6, Parameters, parameters, vec4)
 #endif
 
-// Four steps of K of a row; those past the last are zeros.
+// Four elements of K of a row; elements past the end are zeros.
 vec4 load_source(uint row, uint four) {
     uint at = src_offset + src_first + min(row, rows - 1u) * src_stride;
     uint k = 4u * four;
@@ -81,7 +82,7 @@ vec4 load_source(uint row, uint four) {
     return values;
 }
 
-// Makes of sums what they become.
+// Finish the sums: add the inputs' contribution, activate, and store.
 void finish(uint row, uint quad, vec4 sums) {
     if (row >= rows) return;
 #ifdef CELL_LSTM

@@ -1,6 +1,6 @@
 #version 450
-// The REDUCE family: one dimension of three, the middle one, is folded to parts of it, at last to a single one. An
-// invocation computes four consecutive elements of the output.
+// The REDUCE family: fold the middle one of three dimensions to parts, and at last to a single element. An invocation
+// computes four consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -43,7 +43,7 @@ const uint BLOCK = 8;
 ACC load1(uint at) { return LOAD(src, at); }
 ACC4 load4(uint at) { return LOAD4(src, at / 4); }
 
-// What becomes an element of the output, or four neighbours.
+// The fold for an element of the output, or for four neighbours.
 #define FOLD(type, load)                                                                                   \
     type fold(uint index, type result) {                                                                   \
         uint row = index / inner;                                                                          \
@@ -67,7 +67,7 @@ ACC4 load4(uint at) { return LOAD4(src, at / 4); }
 FOLD(ACC, load1)
 FOLD(ACC4, load4)
 
-// The last four may be more than there are.
+// The last four may exceed the number of elements.
 ACC fold1(uint index) { return fold(min(index, elements - 1), ACC(0)); }
 
 void main() {

@@ -1,8 +1,8 @@
 #version 450
-// RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR on NHWC tensors; a plane of an NCHW one is an image of one channel. The
-// host says what an output row or column is made of: it knows the positions to the last bit. Where there is a multiple of
-// four channels (VECTOR), an invocation computes so many VEC4S of a pixel, which lie evenly spread over it; else
-// whatever four consecutive elements of the output come.
+// RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR on NHWC tensors; a plane of an NCHW tensor is an image of one channel.
+// The host computes the source of each output row and column, to the last bit. With VECTOR the number of channels is a
+// multiple of four, and an invocation computes VEC4S vec4s of a pixel, evenly spaced. Otherwise it computes four
+// consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -15,8 +15,8 @@ layout(constant_id = 3) const bool VECTOR = true;
 layout(constant_id = 4) const uint VEC4S = 1;
 
 READS(0, Src, src)
-// Of every output row, then of every output column. Nearest: pixels of an image of src before the row or column. Bilinear:
-// the same of two neighbours, and the weight of the second one.
+// For every output row, then for every output column. Nearest: the number of pixels of an image of src before the row
+// or column. Bilinear: the same for two neighbours, and the weight of the second one.
 #ifdef KIND_BILINEAR
 READ_VIEW(1, Taps, taps, uvec4)
 #else
@@ -46,13 +46,13 @@ layout(push_constant) uniform Push {
 
 #ifdef KIND_BILINEAR
 
-// What an element of the output is made of.
+// The sources of an element of the output.
 struct Point {
     uvec4 at;        // in src: top left, bottom left, top right, bottom right
     vec2 weights;    // of the lower and of the right one
 };
 
-// `from`: the image, row, column and channel.
+// `from` is the image, row, column and channel.
 Point point_of(uvec4 from) {
     uvec4 row = taps_at(taps_offset / 4 + from.y), column = taps_at(taps_offset / 4 + out_height + from.z);
     uvec4 pixels = from.x * image + row.xyxy + column.xxyy;
@@ -71,7 +71,7 @@ ACC4 blend(ACC4 corners[4], vec4 down, vec4 along) {
 #endif
 }
 
-// The four channels that are so far from a point's.
+// The four channels at a distance from a point's channels.
 ACC4 four_of(Point point, uint further) {
     ACC4 corners[4];
     [[unroll]] for (uint k = 0; k < 4; ++k) corners[k] = LOAD4(src, (point.at[k] + further) / 4);
@@ -104,7 +104,7 @@ ACC4 any_four(Point points[4]) { return GATHER4(src, uvec4(points[0], points[1],
 
 #endif
 
-// The coordinates of the following element.
+// The coordinates of the next element.
 uvec4 next(uvec4 at) {
     uint over = uint(++at.w == channels);
     at.w -= over * channels;

@@ -1,6 +1,6 @@
 #version 450
-// ROI_ALIGN: bilinear interpolation at the sampling points of a bin, and their mean. An invocation computes four consecutive
-// elements of the output.
+// ROI_ALIGN: bilinear interpolation at the sampling points of a bin, and their mean. An invocation computes four
+// consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -31,7 +31,7 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// The elements on both sides of a point, and the second one's share.
+// The elements on both sides of a point, and the weight of the second one.
 REAL neighbours(REAL first, REAL distance, float number, uint size, out INT below, out INT above) {
     REAL point = first + distance * number;
     INT last = INT(int(size) - 1);
@@ -45,7 +45,8 @@ ACC4 load(INT at) { return LOAD_ELEMENTS(src, at); }
 
 #ifdef IS_QUANTISED
 
-// Between steps the weights are rounded to 1/255, halves away from 0. They are divided only where they may be halves.
+// The weight of a quantised element, rounded to 1/255, halves away from 0. It is divided exactly only if it may be a
+// half.
 INT weight_of(REAL weight) {
     const float STEP = 1.0 / 255.0;
     REAL scaled = weight * 255.0;

@@ -1,6 +1,6 @@
 #version 450
-// ROI_ALIGN_V2: bilinear interpolation at the sampling points of a bin, and their mean, or the largest part of them. Regions
-// may lie anywhere; points beyond the map are 0. An invocation computes an element of the output.
+// ROI_ALIGN_V2: bilinear interpolation at the sampling points of a bin, and their mean, or the largest term among them.
+// Regions may lie anywhere; points outside the feature map are 0. An invocation computes an element of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -39,7 +39,7 @@ layout(push_constant) uniform Push {
     float least;      // extent of a region
 };
 
-// The elements on both sides of a point, and the second one's share; whether it lies on the map.
+// The elements on both sides of a point, and the weight of the second one. Returns whether the point lies on the map.
 bool neighbours(float point, uint size, out uint below, out uint above, out float share) {
     bool inside = point >= -1.0 && point <= float(size);
     float last = float(size - 1u), place = inside ? clamp(point, 0.0, last) : 0.0;

@@ -1,6 +1,6 @@
 #version 450
-// ROI_POOLING: the largest element of a bin. An invocation computes four consecutive elements of the output, or goes on
-// with what it found in the first rows of very large bins.
+// ROI_POOLING: the largest element of a bin. An invocation computes four consecutive elements of the output. For very
+// large bins, a dispatch continues with the result for the earlier rows.
 
 #extension GL_GOOGLE_include_directive : require
 

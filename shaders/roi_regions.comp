@@ -1,6 +1,6 @@
 #version 450
-// What ROI_ALIGN and ROI_POOLING have to know of each region, an invocation each: it is checked, and brought to elements of
-// the feature map.
+// The regions of ROI_ALIGN and ROI_POOLING: check each region and convert it to elements of the feature map. There is
+// an invocation for each region.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,10 +1,10 @@
 #version 450
-// Rows of floats rounded to 8 bits, as TensorFlow Lite's hybrid kernels round activations: each row with a scale of its own,
-// and (KIND_ASYMMETRIC) a zero point, that follow from its smallest and largest element. What is written are the numbers
-// that the steps stand for. Every operation is rounded as it is where it is a dispatch of its own.
+// Round rows of floats to 8 bits, as TensorFlow Lite's hybrid kernels round activations. Each row has its own scale,
+// and with KIND_ASYMMETRIC its own zero point, which follow from its smallest and largest element. The results are the
+// real numbers that the 8-bit values represent. Every operation is rounded as in a separate dispatch.
 //
-// A workgroup takes PART elements of a row at most. Rows that are longer have the extremes of their parts found before
-// (PASS_EXTREMES).
+// A workgroup handles at most PART elements of a row. For longer rows, PASS_EXTREMES finds the extremes of the parts
+// before.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -41,7 +41,7 @@ layout(push_constant) uniform Push {
 #define LANES_VALUE vec2
 #include "include/lanes.glsl"
 
-// The smallest and the largest of some; of KIND_SYMMETRIC both are the one that is furthest from 0.
+// The smallest and the largest number; with KIND_SYMMETRIC both are the largest magnitude.
 vec2 extended(vec2 known, vec2 more) { return vec2(smaller(known.x, more.x), larger(known.y, more.y)); }
 
 vec2 entry(float x) {
@@ -52,7 +52,7 @@ vec2 entry(float x) {
 #endif
 }
 
-// Of all that invocations have found.
+// The extremes of all invocations.
 vec2 together(vec2 found) {
     uint lane = gl_LocalInvocationID.x;
     OF_ALL_LANES(lane, found, extended)
@@ -69,7 +69,7 @@ vec2 extremes_of_part(uint row, uint first, uint past) {
 #ifdef PASS_ROUND
 const float SMALLEST = 1e-30;
 
-// To whole numbers from -128 to 127, halves away from zero.
+// The nearest integer from -128 to 127, halves away from zero.
 float whole(float x) { return is_nan(x) ? 127.0 : clamp(round_half_away(x), -128.0, 127.0); }
 
 vec2 extremes_of_row(uint row) {

@@ -1,8 +1,8 @@
 #version 450
-// SCATTER_ND onto what the output is at first. Updates of one slice are combined with it in their order, by the invocations
-// of the first of them, which finds the others behind it: entries are sorted by places (include/sort.glsl). Where only
-// the last one counts, the places of the others were dropped (winners.comp). An invocation writes CHUNK vec4s of
-// elements that follow each other, or CHUNK elements.
+// SCATTER_ND onto the initial output. Updates of one slice are combined with it in their order. The invocations of the
+// first update do this, and find the others after it, because entries are sorted by places (include/sort.glsl). If only
+// the last update counts, winners.comp has dropped the places of the others before. An invocation writes CHUNK vec4s of
+// consecutive elements, or CHUNK elements.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,5 +1,6 @@
 #version 450
-// SELECT: elements of one tensor where a truth value holds, of another where not. An invocation chooses four.
+// SELECT: elements of one tensor where a truth value holds, and of another tensor elsewhere. An invocation selects four
+// elements.
 
 #extension GL_GOOGLE_include_directive : require
 

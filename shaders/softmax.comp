@@ -1,7 +1,7 @@
 #version 450
-// SOFTMAX and LOG_SOFTMAX along any axis, in passes. PASS_STATISTICS finds each slice's largest element and the sum of its
-// exponentials, or those of parts of a long slice, from which PASS_COMBINE makes the slice's; PASS_APPLY computes four
-// consecutive elements of the output an invocation, wherever their slices are.
+// SOFTMAX and LOG_SOFTMAX along any axis, in passes. PASS_STATISTICS finds each slice's largest element and the sum of
+// its exponentials. For parts of a long slice, PASS_COMBINE combines them. PASS_APPLY computes four consecutive
+// elements of the output per invocation.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

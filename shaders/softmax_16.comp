@@ -1,8 +1,8 @@
 #version 450
-// SOFTMAX of 16-bit steps along any axis, bit for bit as TensorFlow Lite's: exponentials and a reciprocal by tables with
-// interpolation (nnvk/ops/interpolated.py). PASS_STATISTICS finds each slice's largest element, and the reciprocal of its
-// sum with the bits that products with that are shifted by, a slice an invocation; PASS_APPLY computes four consecutive
-// elements of the output.
+// SOFTMAX of 16-bit quantised values along any axis, with TensorFlow Lite's bits: exponentials and a reciprocal by
+// tables with interpolation (nnvk/ops/interpolated.py). PASS_STATISTICS finds each slice's largest element, the
+// reciprocal of its sum, and the shift of products with it; an invocation handles a slice. PASS_APPLY computes four
+// consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -43,7 +43,7 @@ layout(push_constant) uniform Push {
     int shift;
 };
 
-// An entry of a table and the next one, and between them.
+// The interpolation between an entry of a table and the next one.
 #define INTERPOLATED(table, number)                                                                            \
     ((table)[table##_offset + uint(256 + ((number) >> 7))] +                                                   \
      ((((table)[table##_offset + uint(257 + ((number) >> 7))] - (table)[table##_offset + uint(256 + ((number) >> 7))]) * \
@@ -51,10 +51,10 @@ layout(push_constant) uniform Push {
        64) >>                                                                                                  \
       7))
 
-// Steps with signs.
+// The signed value of an element.
 int signed_step(uint at) { return (LOAD_WITH(src, at, 0u) << 16) >> 16; }
 
-// exp of a difference, which is not above 0.
+// exp of a difference that is not above 0.
 int power(int difference) {
     int scaled = multiply_by_quantized_multiplier(difference, mantissa, shift);
     int number = clamp(scaled + 32767, -32768, 32767);

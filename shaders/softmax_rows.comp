@@ -1,7 +1,8 @@
 #version 450
-// SOFTMAX along the innermost axis, in one pass over each row, which a workgroup takes or (not WIDE) an invocation. The input
-// may be multiplied by a number (SCALED) and added to a mask that is broadcast (MASKED) before, as attention has it. What is
-// added up is kept in registers where an invocation has few vec4s, else in the output, and divided by the sum then.
+// SOFTMAX along the innermost axis, in one pass over each row. With WIDE a workgroup handles a row, otherwise an
+// invocation. As in attention, the input may first be multiplied by a number (SCALED) and added to a broadcast mask
+// (MASKED). The exponentials stay in registers if an invocation has few vec4s; otherwise they are stored in the output
+// and divided by the sum afterwards.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -18,7 +19,7 @@ layout(constant_id = 6) const bool MASKED = false;
 layout(constant_id = 7) const bool SPREAD = false;    // the mask has one element for a row
 layout(constant_id = 8) const bool VEC4S = false;     // rows are whole vec4s, and the mask's too
 const uint MAX_VEC4S = 4;
-// Of a row, that an invocation has. With more than MAX_VEC4S they are not kept in registers.
+// The vec4s of a row that an invocation has. With more than MAX_VEC4S they are not kept in registers.
 layout(constant_id = 9) const uint OWN_VEC4S = MAX_VEC4S + 1;
 
 READS(0, Src, src)
@@ -66,7 +67,7 @@ vec4 exact_exp4(vec4 x) { return vec4(exact_exp(x.x), exact_exp(x.y), exact_exp(
 
 const uint BLOCK = 32;    // sums of sums of few elements lose less than one long sum
 
-// What an invocation has of a row: each `step`-th element, or four, from `lane` on.
+// An invocation's share of a row: each `step`-th element or vec4, from `lane` on.
 struct Share {
     uint lane;
     uint step;
@@ -96,7 +97,7 @@ float largest_of_four(vec4 four) { return max(max(four.x, four.y), max(four.z, f
 vec4 four_of(Share row, uint k) { return value4(row.first + 4 * k, row.masked + 4 * k * mask_stride_3); }
 float element_of(Share row, uint k) { return value(row.first + k, row.masked + k * mask_stride_3); }
 
-// What is subtracted before: a row may be masked out by minus infinity altogether.
+// The number to subtract before exp. A row may be masked out completely by minus infinity.
 float about(float largest) { return largest == LOWEST ? 0.0 : largest; }
 
 void through_registers(Share row) {

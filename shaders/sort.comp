@@ -1,7 +1,7 @@
 #version 450
-// Sorting rows by descending keys (include/sort.glsl), by merging. PASS_LISTS makes sorted lists of SPAN consecutive keys
-// or entries each, one an invocation; PASS_MERGE merges each two neighbouring lists of a row, of which an invocation
-// writes some entries. What lies behind the `keep` first entries is dropped on the way.
+// Sort rows by descending keys (include/sort.glsl), by merging. PASS_LISTS makes sorted lists of SPAN consecutive keys
+// or entries, one list per invocation. PASS_MERGE merges pairs of neighbouring lists of a row; an invocation writes
+// some entries. Entries after the first `keep` ones are dropped.
 
 #extension GL_GOOGLE_include_directive : require
 

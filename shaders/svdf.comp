@@ -1,7 +1,7 @@
 #version 450
-// SVDF's filters over time: the newest of what each filter remembers is what its feature vector makes of the input
-// (`features`, computed before). A unit sums RANK neighbouring filters, and what they remember moves on by one place.
-// An invocation takes one unit of one batch.
+// SVDF's filters over time. Each filter has a memory; the newest value is the result of its feature vector for the
+// input (`features`, computed before). A unit sums RANK neighbouring filters, and their memory moves on by one place.
+// An invocation handles one unit of one batch.
 
 #extension GL_GOOGLE_include_directive : require
 

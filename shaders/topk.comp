@@ -1,6 +1,7 @@
 #version 450
-// TOPK_V2 before and after its rows are sorted. PASS_KEYS gives each element its key, from the last of a row to the
-// first, so that of equal ones the last comes first; PASS_TAKE takes the elements that the sorted entries name.
+// TOPK_V2 before and after the sort of its rows. PASS_KEYS computes the key of each element, from the last of a row to
+// the first, so that the last of equal elements comes first. PASS_TAKE copies the elements that the sorted entries
+// name.
 
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,5 +1,5 @@
 #version 450
-// Operations that map each number by itself; an invocation maps four.
+// Operations that map each number separately. An invocation maps four numbers.
 
 #extension GL_GOOGLE_include_directive : require
 

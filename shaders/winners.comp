@@ -1,6 +1,6 @@
 #version 450
-// Which of several rows that name one place is the last (nnvk/driver/vulkan/lowering/places.py): PASS_CLEAR forgets who had
-// the places, PASS_CLAIM has rows claim theirs, of which the last one wins, and PASS_DROP drops the others' places.
+// The last of several rows that name one place (nnvk/driver/vulkan/lowering/places.py). PASS_CLEAR resets the owners of
+// places. In PASS_CLAIM rows claim their places, and the last row wins. PASS_DROP drops the places of the other rows.
 
 #extension GL_GOOGLE_include_directive : require
 

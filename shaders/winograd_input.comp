@@ -1,12 +1,13 @@
 #version 450
-// The first step of a convolution by Winograd's way (include/winograd.glsl): what tiles see of an NHWC tensor, at the
+// The input transform of a Winograd convolution (include/winograd.glsl): from tiles of an NHWC tensor to values at the
 // points. dst is [points, tiles, channels padded to vec4s], of 32-bit floats.
 //
 // ACROSS invocations go through the channels of a tile together. Sums at the points mix the values of all windows of a
-// tile: a value that is much larger than the others would drown what does not see it. So a tile is marked by a NaN, which
-// all of its sums become, where the largest value of all channels is no number, or is RATIO times as large as the largest
-// one in some window and larger than `harmless`; winograd_output.comp computes such tiles directly. Of each window a
-// cell is looked at that lies in it: two neighbouring pixels each way, of which one is the window's middle.
+// tile, so the rounding errors of a very large value would exceed the results of windows that do not contain it. A tile
+// is therefore marked by a NaN, which all of its sums become, in two cases: the largest value over all channels is not
+// finite; or it is RATIO times as large as the largest value in some window, and larger than `harmless`.
+// winograd_output.comp computes such tiles directly. For each window, the check uses a cell inside it: two neighbouring
+// pixels in each direction, one of which is the window's middle.
 
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -55,7 +56,7 @@ uint cell_of(uint y, uint x) {
     return y / 2u * CELLS_RIGHT + x / 2u;
 }
 
-// Whether there is a window that a cell is looked at for: of four along a side the second and third share theirs.
+// Whether there is a window that uses a cell. Of four windows along a side, the second and third share a cell.
 bool is_seen(uint cell, Tile tile) {
     uvec2 at = uvec2(cell / CELLS_RIGHT, cell % CELLS_RIGHT);
     return all(lessThan(uvec2(tile.y, tile.x) + at + at / 2u, uvec2(out_height, out_width)));

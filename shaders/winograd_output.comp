@@ -1,9 +1,9 @@
 #version 450
-// The last step of a convolution by Winograd's way (include/winograd.glsl): from sums at the points, [points, tiles, output
-// channels padded to vec4s], to the pixels of tiles, with the end that products have. An invocation computes four
+// The output transform of a Winograd convolution (include/winograd.glsl): from sums at the points, [points, tiles,
+// output channels padded to vec4s], to the pixels of tiles, with the epilogue of a GEMM. An invocation computes four
 // output channels of a tile.
 //
-// Where a sum is no number, because the tile is marked or because of an overflow, the tile is computed directly from
+// If a sum is not a number, because the tile is marked or because of an overflow, the tile is computed directly from
 // `src`, an NHWC tensor, and the weights, [output channels, 3, 3, channels].
 
 #extension GL_GOOGLE_include_directive : require
@@ -13,7 +13,7 @@
 #include "include/indexing.glsl"
 
 layout(local_size_x_id = 0) in;
-// There is a multiple of four output channels.
+// The number of output channels is a multiple of four.
 layout(constant_id = 5) const bool VECTOR_STORES = true;
 
 #include "include/winograd.glsl"
@@ -56,7 +56,7 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-// Of the input's channels c to c + 3 of a pixel that begins at an index.
+// The input's channels c to c + 3 of a pixel that begins at an index.
 vec4 load_channels(uint from, uint c) {
     if (VECTORS) return LOAD4_WITH(src, (from + c) >> 2, 0u);
     uvec4 steps = c + uvec4(0u, 1u, 2u, 3u);
@@ -70,7 +70,7 @@ vec4 load_weights(uint from, uint c) {
     return vec4(weights_at(at.x), weights_at(at.y), weights_at(at.z), weights_at(at.w));
 }
 
-// The sum over a window that begins at a place, which may lie in the padding, for four output channels.
+// The sum over a window for four output channels. The window may begin in the padding.
 vec4 direct_sum(uint image, ivec2 start, uint output_channel) {
     vec4 sum = vec4(0.0);
     for (uint tap = 0; tap < 9u; tap++) {
