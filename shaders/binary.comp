@@ -109,7 +109,7 @@ ivec4 combine(ivec4 a, ivec4 b) {
     ivec4 negative = rescaled(a * b, dst_scale);
     return mix(positive, negative, lessThan(a, ivec4(0)));
 #else
-    // Both inputs go to a common scale first, with 20 bits of fraction, or 15.
+    // Both inputs are first converted to a common scale, with 20 bits of fraction, or 15.
     ivec4 left = rescaled(a << FRACTION, lhs_scale);
     ivec4 right = rescaled(b << FRACTION, rhs_scale);
 #ifdef KIND_SUB

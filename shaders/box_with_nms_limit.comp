@@ -166,7 +166,7 @@ vec4 box_at(uint class_, uint row) { return rois[rois_offset / 4 + row * (classe
 float decayed(float score, vec4 best, vec4 box) {
     vec2 areas = overlap_areas(best, box);
     float result = score;
-    // Boxes that do not touch lose nothing. A loop, because some devices compute both sides of an if.
+    // Boxes that do not touch keep their scores. This is a loop, because some devices compute both sides of an if.
     bool touches = !(areas.x == 0.0 && areas.y > 0.0 && iou_threshold > 0.0 && (KERNEL != 2 || sigma > 0.0));
     for (; touches; touches = false) {
         float over = exact_quotient(areas.x, areas.y);
@@ -182,7 +182,8 @@ float decayed(float score, vec4 best, vec4 box) {
 void main() {
     uint class_ = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x, number = runs[runs_offset];
     uint run = gl_WorkGroupID.y, saved = state_offset + (gl_WorkGroupID.y * classes + class_) * (SAVED + LOCAL);
-    // Of the segment: how many are picked, the last of them, its key, and how many candidates the invocation has.
+    // The state of the segment: the number of picks, the last pick and its key, and the number of candidates of the
+    // invocation.
     uint taken = 0, last = 0, last_key = 0xffffffffu, mine = 0, ordered = 0;
     bool is_new = true;
     if (resume != 0) {
@@ -202,7 +203,7 @@ void main() {
     uint spent = 0, slot = 0;
     while (run < number && spent < rounds) {
         uint start = runs[runs_offset + 1 + run], stop = runs[runs_offset + 2 + run];
-        // An invocation's candidates are in every LOCAL-th place from its own on; those that are left move up.
+        // An invocation's candidates are in every LOCAL-th place from its own place on; the remaining ones move up.
         uint base = work_offset / 2 + class_ * count + start + lane;
         if (is_new) mine = start + lane < stop ? (stop - start - lane - 1) / LOCAL + 1 : 0;
         vec4 best = is_new ? vec4(0.0) : box_at(class_, last);
@@ -347,7 +348,7 @@ void main() {
             atomicAdd(total, size);
         }
         barrier();
-        // The key of the last one that is selected, digit by digit, and how many are selected with that key.
+        // Find the key of the last selected pick, digit by digit, and the number of selected picks with this key.
         uint key = 0, wanted = uint(limit), known = 0;
         bool is_limited = limit >= 0 && total > wanted;
         for (int shift = 24; is_limited && shift >= 0; shift -= 8) {
@@ -360,7 +361,7 @@ void main() {
                 count_digit(k + 3 * LOCAL, run, start, key, known, shift);
             }
             barrier();
-            // From the highest digit down: the first with which there are enough.
+            // Go down from the highest digit to the first one with enough picks.
             uint high = bins[DIGITS - 1 - 2 * lane], low = bins[DIGITS - 2 - 2 * lane], sum;
             uint before_ = prefix(high + low, sum);
             if (before_ < wanted && before_ + high >= wanted) {
@@ -376,7 +377,7 @@ void main() {
             known |= (DIGITS - 1) << shift;
             barrier();
         }
-        // How many of each class, and where they go.
+        // Count the picks of each class, and find their places.
         uint all = 0;
         for (uint first = 0; first < classes; first += LOCAL) {
             uint class_ = first + lane, size = 0, more = 0, equal = 0;

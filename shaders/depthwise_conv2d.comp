@@ -93,8 +93,8 @@ layout(push_constant) uniform Push {
 
 #include "include/filter_output.glsl"
 
-// The types of the operands, and the begin and end of sums. For 16-bit quantised values, the bias of up to 64 bits is
-// added at the end.
+// The types of the operands, and the beginning and end of sums. For 16-bit quantised values, the bias of up to 64 bits
+// is added at the end.
 #if defined(DTYPE_Q8)
 #define FACTOR4 vec4
 #define SUM_FROM(bias) vec4(0.0)
@@ -182,7 +182,7 @@ FACTOR4 load_input(Input from, Offset line, Offset column) {
 #else
     FACTOR4 loaded;
     if (VECTOR_LOADS) {
-        // Words are selected: there are fewer than values.
+        // Words are selected, because there are fewer words than values.
         loaded = FACTOR4_OF(mix(FOUR(0), src_vec4s_at(at), WORDS_BOOL(inside)));
     } else {
         uvec4 each = at + from.channels;

@@ -236,7 +236,7 @@ Part part_of(uint number) {
     if (SPLIT != PHASES)
         return Part(number, number, source, -ivec2(pad_top, pad_left), size, uvec2(0u),
                     ivec2(dilation_y, dilation_x), taps, uvec2(0u));
-    // Tap t of the filter takes element i of the input to element i * stride + t - pad of the output.
+    // Tap t of the filter maps element i of the input to element i * stride + t - pad of the output.
     uvec2 stride = uvec2(stride_y, stride_x);
     uint across = min(stride_x, out_width);
     uvec2 phase = uvec2(number / across, number % across);

@@ -76,7 +76,7 @@ uint real(WIDE number) {
         bool is_up = is_less(half_way, rest) || (rest == half_way && (kept.x & 1u) == 1u);
         bits = kept.x + uint(is_up);
     }
-    // The leading digit is not written down, and carries over into the exponent.
+    // The leading digit is implicit, and carries over into the exponent.
     return (uint(top + 127) << FRACTION) + (bits - (1u << FRACTION)) + (is_negative ? TOP : 0u);
 }
 #endif

@@ -89,7 +89,7 @@ Moments moments_of(ivec4 sums, uvec4 low, uvec4 high) {
     for (int gate = 0; gate < 4; gate++) {
         int whole = divide(sums[gate], size);
         int mean = whole * 1024 + divide((sums[gate] - whole * size) * 1024, size);
-        // The mean of the squares less the square of the mean, with 20 bits of fraction.
+        // The mean of the squares minus the square of the mean, with 20 bits of fraction.
         uint squares_high, squares_low, square_high, square_low, borrow;
         umulExtended(low[gate], (1u << 20) / units, squares_high, squares_low);
         squares_high += high[gate] * ((1u << 20) / units);

@@ -118,7 +118,7 @@ void main() {
     vec4 sums[MAX_ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = vec4(0.0);
     for (uint chunk = 0; chunk < vec4s; chunk += LANES) {
-        // Each lane loads another four steps of K, and gives them to all.
+        // Each lane loads four other elements of K and shares them with all lanes.
         vec4 mine[MAX_ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; r++) mine[r] = load_source(first_row + r, chunk + lane);
         [[unroll]] for (uint from = 0; from < LANES; from++) {

@@ -50,7 +50,7 @@ void main() {
 #endif
     if (done > 0) largest = LOAD4(dst, i);
     INT last_x = right - 1, last_y = bottom - 1;
-    // What lies behind a bin that is smaller than others is its last element once more.
+    // Past the end of a bin that is smaller than others, its last element is read again.
     int end = min(MOST(bottom - top), done + rows);
     for (int row = done; row < end; ++row) {
         INT at = corner + max(min(top + row, last_y), 0) * stride_y;

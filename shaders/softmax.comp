@@ -88,7 +88,7 @@ float weight(uint at) { return 1.0; }
 void main() {
     uint item = WIDE ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : flat_invocation();
     uint lane = WIDE ? gl_LocalInvocationID.x : 0, step = WIDE ? LOCAL : 1;
-    // Whole workgroups leave here where WIDE, so that the barriers below are uniform.
+    // With WIDE, whole workgroups return here, so that the barriers below are uniform.
 #ifdef PASS_STATISTICS
     if (item >= count * parts) return;
     uint slice = item / parts;
@@ -147,7 +147,7 @@ void main() {
 #ifdef IS_FLOAT
     STORE4(dst, i, result);
 #else
-    // The output's scale is 1 / 256 and its zero point the lowest step, always.
+    // The output's scale is always 1 / 256, and its zero point the lowest value.
     STORE4(dst, i, min(ivec4(round_half_away(result * 256.0)), ivec4(255)));
 #endif
 }

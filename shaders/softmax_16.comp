@@ -72,7 +72,7 @@ void main() {
     int sum = 0;
     for (uint k = 0; k < length; ++k) sum += power(signed_step(start + k * inner) - largest);
     int headroom = 31 - findMSB(sum);
-    // The sum as a number from 1 to 2, of 2^-16.
+    // The sum as a number from 1 to 2, in units of 2^-16.
     int up = headroom - 1;
     int fraction = up >= 14 ? sum << (up - 14) : (sum + (1 << (13 - up))) >> (14 - up);
     int number = clamp(fraction - (1 << 15) - (1 << 16), -32768, 32767);

@@ -118,7 +118,7 @@ void main() {
     uint b_size = min(last - min(first + span, last), min(span, stride)), b = a + stride;
     uint end = min(min(start + STEPS, keep), a_size + b_size);
     if (start >= end) return;
-    // How many of the first `start` entries come from the first list.
+    // The number of the first `start` entries that come from the first list.
     uint low = start > b_size ? start - b_size : 0, high = min(start, a_size);
     while (low < high) {
         uint middle = (low + high) / 2;

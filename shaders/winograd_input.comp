@@ -126,7 +126,7 @@ void main() {
         highest = max(highest, here);
         if (i < CELLS) lowest = mix(lowest, min(lowest, here), is_seen(i, tile));
     }
-    // At a point that counts for all pixels, of channels that this invocation has stored.
+    // Mark a point that counts for all pixels, in channels that this invocation has stored.
     if (all(bvec3(exists, lane == 0u, is_drowned(highest, lowest))))
         dst[dst_offset / 4u + ((WIDE + 1u) * tiles + number) * vec4s] = vec4(uintBitsToFloat(0x7fc00000u));
 }

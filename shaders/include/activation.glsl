@@ -1,6 +1,6 @@
-// Fused activations. The host turns NNAPI's FuseCode into the two ends of a range: floats for float tensors
-// (-inf and inf for NONE, 0 and inf for RELU, -1 and 1 for RELU1, 0 and 6 for RELU6), quantised values for
-// quantised ones (at most 0 and 255, 128 added where the tensor is signed). NaN stays.
+// Fused activations. The host converts NNAPI's FuseCode to the two limits of a range: floats for float tensors (-inf
+// and inf for NONE, 0 and inf for RELU, -1 and 1 for RELU1, 0 and 6 for RELU6), quantised values for quantised tensors
+// (at least 0 and at most 255; 128 is added for signed tensors). NaN stays NaN.
 
 #ifndef NNVK_ACTIVATION_GLSL
 #define NNVK_ACTIVATION_GLSL

@@ -1,5 +1,5 @@
-// The activations of recurrent operations: the limits of fused activations, tanh and the logistic function. To be
-// included after the specialisation constant ACTIVATION and the push constants low and high.
+// The activations of recurrent operations: the limits of fused activations, tanh and the logistic function. Include
+// this after the specialisation constant ACTIVATION and the push constants low and high.
 
 #ifndef NNVK_ACTIVATIONS_GLSL
 #define NNVK_ACTIVATIONS_GLSL
@@ -7,7 +7,7 @@
 #include "activation.glsl"
 #include "math.glsl"
 
-// NNAPI's numbers; the others are limits.
+// NNAPI's numbers; all other activations are limits.
 const uint TANH = 4u;
 const uint LOGISTIC = 6u;
 

@@ -1,4 +1,4 @@
-// Axis-aligned boxes, computed as the reference does it, to the bit: (x1, y1, x2, y2) in pixels of the image.
+// Axis-aligned boxes (x1, y1, x2, y2) in pixels of the image, with the reference's results to the bit.
 
 #ifndef NNVK_BOXES_GLSL
 #define NNVK_BOXES_GLSL
@@ -9,10 +9,10 @@
 #include "quant.glsl"
 #include "special_values.glsl"
 
-// x1 <= x2 and y1 <= y2; NaN is in no order.
+// Whether x1 <= x2 and y1 <= y2; false with NaN.
 bool is_ordered(vec4 box) { return box.x <= box.z && box.y <= box.w; }
 
-// Complain of four numbers and of an index.
+// Raise a device assertion with four numbers and an index.
 #define COMPLAIN_OF_BOX(name, box, index)                                        \
     if (IS_FIRST_COMPLAINT(name)) {                                              \
         for (int axis = 0; axis < 4; ++axis)                                     \
@@ -29,7 +29,7 @@ vec4 refine(vec4 box, vec4 deltas, vec2 image) {
     return smaller(larger(corners, vec4(0.0)), image.yxyx);
 }
 
-// The intersection and the union of two boxes, in any order of the axes.
+// The intersection and the union of two boxes, whose corners may be in any order.
 vec2 overlap_areas(vec4 a, vec4 b) {
     vec2 sides = max(min(a.zw, b.zw) - max(a.xy, b.xy), 0.0);
     vec2 a_size = a.zw - a.xy, b_size = b.zw - b.xy;
@@ -38,7 +38,7 @@ vec2 overlap_areas(vec4 a, vec4 b) {
     return vec2(intersection, united);
 }
 
-// Intersection over union, NaN where both are empty.
+// Intersection over union, NaN if both boxes are empty.
 float overlap(vec4 a, vec4 b) {
     vec2 areas = overlap_areas(a, b);
     return exact_quotient(areas.x, areas.y);
@@ -51,8 +51,8 @@ vec2 overlap_areas_or_0(vec4 a, vec4 b) {
     return is_empty ? vec2(0.0, 1.0) : overlap_areas(a, b);
 }
 
-// Whether a number is at least a threshold or, if `above`, more. Their bits are compared: a device that takes a subnormal
-// threshold for 0 would have boxes reach it that don't overlap.
+// Whether a number is at least a threshold or, with `above`, larger. The bits are compared: if a device flushed a
+// subnormal threshold to 0, boxes without overlap would reach it.
 bool is_at_least(float x, float threshold, bool above) {
     ivec2 ordered = floatBitsToInt(vec2(x, threshold));
     ordered = mix(ordered, ivec2(0x80000000) - ordered, lessThan(ordered, ivec2(0)));
@@ -60,8 +60,8 @@ bool is_at_least(float x, float threshold, bool above) {
     return compare && (ordered.x > ordered.y || (!above && ordered.x == ordered.y));
 }
 
-// Whether areas have the threshold as their quotient or more, or if `above`, more. They are divided only where the last
-// bits decide, in a loop, because some devices compute both sides of an if.
+// Whether the quotient of two areas is at least the threshold or, with `above`, larger. The areas are divided only if
+// the last bits decide, in a loop, because some devices compute both sides of an if.
 bool reach(vec2 areas, float threshold, bool above) {
     float limit = threshold * areas.y;
     bool result = areas.x >= limit;

@@ -1,6 +1,6 @@
-// Two tensors that broadcast to the shape of the output, all of them folded to four dimensions. To be included after
-// tensors.glsl; the specialisation constants are what lowering/broadcast.py gives, and `size_1` to `magic_3`,
-// `lhs_stride_0` to `rhs_stride_3` its push constants.
+// Two tensors that broadcast to the shape of the output, all folded to four dimensions. Include this after
+// tensors.glsl. lowering/broadcast.py gives the specialisation constants and the push constants `size_1` to `magic_3`
+// and `lhs_stride_0` to `rhs_stride_3`.
 
 #ifndef NNVK_BROADCAST_GLSL
 #define NNVK_BROADCAST_GLSL
@@ -12,9 +12,8 @@ layout(constant_id = 4) const bool ROWS = false;          // the innermost dimen
 layout(constant_id = 5) const bool LHS_SPREAD = false;    // through which this tensor has one element
 layout(constant_id = 6) const bool RHS_SPREAD = false;
 
-// Where the operands of an element of the output are. `sizes` are the output's but for the outermost, with
-// `magics` to divide by them; strides are 0
-// where a dimension is broadcast.
+// The addresses of the operands of an element of the output. `sizes` are the output's sizes except the outermost, and
+// `magics` divide by them. Strides of broadcast dimensions are 0.
 uvec2 broadcast(uint index, uvec3 sizes, uvec3 magics, uvec4 lhs_strides, uvec4 rhs_strides) {
     uint row = divide(index, sizes.z, magics.z);
     uint plane = divide(row, sizes.y, magics.y);
@@ -24,8 +23,8 @@ uvec2 broadcast(uint index, uvec3 sizes, uvec3 magics, uvec4 lhs_strides, uvec4 
     return uvec2(left.x + left.y + left.z + left.w, right.x + right.y + right.z + right.w);
 }
 
-// Sets `left` and `right`, each an ACC4, to the operands of elements 4 i to 4 i + 3 of the output. What is past the
-// last element, `last`, is any element.
+// Set `left` and `right`, each an ACC4, to the operands of elements 4 i to 4 i + 3 of the output. Elements after the
+// last one, `last`, are arbitrary.
 #define LOAD_OPERANDS(i, last, left, right)                                                       \
     if (CONTIGUOUS) {                                                                             \
         left = LOAD4(lhs, i);                                                                     \

@@ -1,5 +1,5 @@
-// The sum of the products of four bytes each of two words. ARITHMETIC_DOT: by one instruction
-// (SPV_KHR_integer_dot_product, GL_EXT_spirv_intrinsics).
+// The dot product of the four bytes of two words. ARITHMETIC_DOT uses one instruction (SPV_KHR_integer_dot_product,
+// GL_EXT_spirv_intrinsics).
 
 #ifndef NNVK_BYTE_DOT_GLSL
 #define NNVK_BYTE_DOT_GLSL

@@ -1,15 +1,17 @@
-// Sums of products of rows of bytes with packed weights (lowering/filters.py), less their zero points: what a quantised
-// cell makes of its input and of its state. Where BEHIND, a row is of two tensors, one behind the other. A workgroup
-// computes 32 columns of a row, four for each invocation along x; those along y share K out and add up in the end.
+// GEMMs of rows of bytes with packed weights (lowering/filters.py), with zero points subtracted, for the input and the
+// state of a quantised cell. With BEHIND, a row consists of two tensors, one after the other. A workgroup computes 32
+// columns of a row. Each invocation along x computes four of them; invocations along y divide K among them, and their
+// sums are added at the end.
 //
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp says: a
-// workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp describes. A
+// workgroup is one subgroup, and the common factor of all lanes goes from lane to lane by shuffles.
 //
-// Bytes are multiplied as they are, and zero points come in at the end: sum (a - za) (w - zw) is sum a w - zw sum a +
-// due, where due, n za zw - za sum w, is known for constant weights. Sums wrap round.
+// Bytes are multiplied as they are, and zero points are applied at the end: sum (a - za) (w - zw) is sum a w - zw sum a
+// + due. The term due, n za zw - za sum w, is known for constant weights. Sums wrap around.
 //
-// Declares bindings 0 to 2, and 3 where BEHIND. To be included after the size of workgroups and the push constants (length,
-// sign_mask, zero, weight_zero, the tensors' offsets, and split where BEHIND: how much of a row is in the first tensor).
+// This file declares bindings 0 to 2, and 3 with BEHIND. Include it after the size of workgroups and the push constants
+// (length, sign_mask, zero, weight_zero, the tensors' offsets, and with BEHIND split, the part of a row in the first
+// tensor).
 
 #ifndef NNVK_BYTE_SUMS_GLSL
 #define NNVK_BYTE_SUMS_GLSL
@@ -43,7 +45,7 @@ int load_byte(uint row, uint k) { return LOAD_BYTE(src, src_offset, row * length
 uint load_word(uint row, uint k) { return src_at(src_offset + (row * length + k >> 2)); }
 #endif
 
-// Four steps of K. Past the last one the weights are their zero point.
+// Four elements of K. Past the end, the weights equal their zero point.
 uint load_steps(uint row, uint four) {
     uint k = 4u * four;
     if (ALIGNED) return load_word(row, k) ^ sign_mask;
@@ -52,7 +54,7 @@ uint load_steps(uint row, uint four) {
     return pack_bytes(steps, 0u);
 }
 
-// Sums of raw bytes, and of what zero points are multiplied by.
+// Sums of raw bytes, and the sums that zero points are multiplied by.
 struct Raw {
     uvec4 products;
     uint inputs;
@@ -60,7 +62,7 @@ struct Raw {
     uint vec4s;
 };
 
-// Less zero points.
+// The sums with zero points subtracted.
 ivec4 settled(Raw raw, uvec4 known) {
     uvec4 owed = DUE ? known : uint(zero) * (raw.vec4s * 4u * uint(weight_zero) - raw.weights);
     return ivec4(raw.products - uint(weight_zero) * raw.inputs + owed);
@@ -75,7 +77,7 @@ ivec4 sums_of(uint row, uint block) {
     uvec4 known = DUE ? uvec4(due_at((due_offset >> 2) + block * LANES + lane)) : uvec4(0u);
     Raw raw = Raw(uvec4(0u), 0u, uvec4(0u), vec4s);
     for (uint chunk = 0; chunk < vec4s; chunk += LANES) {
-        // Each lane loads another four steps of K, and gives them to all; past the last they are nothing.
+        // Each lane loads four other elements of K and shares them with all lanes; elements past the end are zeros.
         uint mine = mix(0u, load_steps(row, min(chunk + lane, vec4s - 1u)), chunk + lane < vec4s);
         raw.inputs += dot_of_bytes(mine, ONES);
         [[unroll]] for (uint from = 0; from < LANES; from++) {
@@ -97,7 +99,8 @@ const uint MAX_SLICES = 16;
 
 shared ivec4 partial_sums[MAX_SLICES][LANES];
 
-// The sums of a row for the four columns of this invocation in a block; of those along y the first one has them whole.
+// The sums of a row for the four columns of this invocation in a block. The first invocation along y has the complete
+// sums.
 ivec4 sums_of(uint row, uint block) {
     uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, vec4s = divide_up(length, 4u);
     uint first = (weights_offset >> 2) + block * vec4s * LANES + lane;

@@ -1,6 +1,6 @@
-// 64-bit floats in integer arithmetic, rounded to nearest, ties to even, for sums whose sign hangs on the last bit; no device
-// needs to have them. A number is its bits in two words. There are no subnormal ones, and none overflows: a GEMM is of
-// a 64-bit integer and a 32-bit float.
+// 64-bit floats in integer arithmetic, rounded to nearest, ties to even, for sums whose sign depends on the last bit.
+// No device needs a 64-bit type. A number is its bits in two words. Subnormal numbers and overflow do not occur,
+// because a product is of a 64-bit integer and a 32-bit float.
 
 #ifndef NNVK_DOUBLE_GLSL
 #define NNVK_DOUBLE_GLSL
@@ -16,7 +16,8 @@ uint exponent_of(DOUBLE a) { return (a.y >> 20) & 0x7ffu; }
 bool is_nan(DOUBLE a) { return exponent_of(a) == SPECIAL && (a.x | (a.y & 0xfffffu)) != 0u; }
 bool is_positive(DOUBLE a) { return (a.y >> 31) == 0u && exponent_of(a) != 0u && !is_nan(a); }
 
-// From a sign bit and a fraction of 2^64 from 1/2 on, times 2^(exponent + 1). Its last bit stands for all behind it, too.
+// A number from a sign bit and a fraction of 2^64 from 1/2 on, times 2^(exponent + 1). The last bit of the fraction
+// also stands for all bits after it.
 DOUBLE rounded(uint sign, int exponent, WIDE fraction) {
     uint rest = fraction.x & 0x7ffu;
     WIDE bits = shift_right(fraction, 11u);
@@ -36,7 +37,7 @@ DOUBLE double_of(WIDE integer) {
     return rounded(sign, top, shift_left(integer, uint(63 - top)));
 }
 
-// The GEMM of a finite number and of a 32-bit float, given by its bits.
+// The product of a finite number and a 32-bit float, given by its bits.
 DOUBLE product(DOUBLE a, uint b) {
     uint sign = (a.y ^ b) & 0x80000000u, exponent = (b >> 23) & 0xffu, mantissa = b & 0x7fffffu;
     bool is_zero = exponent_of(a) == 0u;

@@ -1,7 +1,6 @@
-// elementwise operations by number, so that several of them can follow each other in one shader. Each gives the same
-// bits as in a shader of its own, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been
-// stored. Numbers are those of nnvk/ops/traits.py; which operations there are is in specialisation constants, so that
-// no branch is left.
+// Elementwise operations by number, so that several of them can be fused in one shader. Each operation gives the same
+// bits as in a separate shader, unary.comp or binary.comp: it is rounded to the tensors' type as if it had been stored.
+// nnvk/ops/traits.py has the numbers. Specialisation constants select the operations, so no branch is left.
 
 #ifndef NNVK_ELEMENTWISE_GLSL
 #define NNVK_ELEMENTWISE_GLSL
@@ -19,10 +18,11 @@ const uint OPEN = 64;    // is added where a fused activation follows: its limit
 
 float elu(float x, float factor) { return is_nan(x) || x >= 0.0 ? x : min(factor * exact_expm1(x), 0.0); }
 
-// A step of a program.
+// The type of an operation in a program.
 #define APPLY(step, a, b) apply((step) & (OPEN - 1u), (step) < OPEN, a, b)
 
-// An operation on a, and on b where it has two operands. The limits of a fused activation are operations too.
+// The result of an operation on a, and on b if it has two operands. The limits of a fused activation are operations
+// too.
 vec4 apply(uint operation, bool is_rounded, vec4 a, vec4 b) {
     vec4 result = a;
     if (operation == ADD) result = a + b;

@@ -1,11 +1,11 @@
-// What follows a GEMM, of the variants EPILOGUE_FUSED: elementwise operations on its results, before they are stored
-// (lowering/epilogue.py). They may take one more tensor: as many elements as there are results, one for each channel,
-// or but one. To be included after tensors.glsl and the push constants (`extra_offset`, `parameters_offset`,
+// The epilogue of a GEMM, of the variants EPILOGUE_FUSED: elementwise operations on its results before they are stored
+// (lowering/epilogue.py). They may read one more tensor, with an element for each result, an element for each channel,
+// or a single element. Include this after tensors.glsl and the push constants (`extra_offset`, `parameters_offset`,
 // `out_channels`).
 //
 // Floats go through up to four operations of elementwise.glsl on values that are numbered from 1: the GEMM's result,
-// the other tensor, four numbers, and the operations' results. Bytes are combined with the other tensor's, as
-// binary.comp does it, and then looked up in a table; either may be missing.
+// the other tensor, four numbers, and the operations' results. Bytes are combined with the other tensor's bytes, as in
+// binary.comp, and then looked up in a table; either step may be missing.
 
 #ifndef NNVK_EPILOGUE_GLSL
 #define NNVK_EPILOGUE_GLSL
@@ -21,7 +21,7 @@ layout(constant_id = 20) const uint EXTRA = OF_EACH;
 
 layout(constant_id = 21) const uint COMBINE = NO_STEP;
 layout(constant_id = 22) const bool LOOK_UP = false;
-// Numbers and multipliers on the way of COMBINE are such as `multiply_small` takes.
+// Numbers and multipliers in COMBINE are in the range of `multiply_small`.
 layout(constant_id = 23) const bool SMALL_COMBINE = false;
 const uint SUM = 1, PRODUCT = 3;
 const uint TABLE = 16;    // words before it
@@ -37,7 +37,7 @@ struct Epilogue {
     ivec4 extra;     // what is the same for all pixels
 };
 
-// Of the channels from `first` on; there is a multiple of four.
+// The epilogue for the channels from `first` on, whose number is a multiple of four.
 Epilogue epilogue_of(uint first, uint last) {
     uint at = multipliers_offset / 4u;
     Epilogue end = Epilogue(multipliers_at(at), multipliers_at(at + 1u), multipliers_at(at + 2u), multipliers_at(at + 3u), ivec4(0));
@@ -55,7 +55,8 @@ ivec4 rescaled(ivec4 x, ivec4 by) {
 
 int looked_up(int x) { return LOAD_BYTE(multipliers_words, multipliers_offset + TABLE, uint(x), 0u); }
 
-// Of four results of which the elements of the other tensor, where it is read one for one, are these.
+// The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
+// for each result.
 ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
     if (COMBINE != NO_STEP) {
         other = (EXTRA == OF_EACH ? other : end.extra) - end.other.x;
@@ -63,7 +64,7 @@ ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
         if (COMBINE == PRODUCT) {
             x = rescaled(x * other, end.result);
         } else {
-            // Both go to a common scale first, at most as large as they are.
+            // Both operands are first converted to a common scale, at most as large as their own.
             ivec4 left = rescaled(x << 20, end.own) * end.own.w, right = rescaled(other << 20, end.other) * end.other.w;
             x = rescaled(left + right, end.result);
         }
@@ -100,7 +101,7 @@ struct Epilogue {
     vec4 extra;    // what is the same for all pixels
 };
 
-// Of the channels from `first` on, of which `last` is the last one that there is.
+// The epilogue for the channels from `first` on; `last` is the last channel that exists.
 Epilogue epilogue_of(uint first, uint last) {
     Epilogue end = Epilogue(parameters_at(parameters_offset / 4u), vec4(0));
     if (EXTRA == OF_ALL) end.extra = vec4(LOAD(extra, 0u));
@@ -114,7 +115,8 @@ Epilogue epilogue_of(uint first, uint last) {
     else                                                                                                         \
         values[FIRST_STEP + number] = values[FIRST_STEP + number - 1];
 
-// Of four results of which the elements of the other tensor, where it is read one for one, are these.
+// The results of the epilogue for four results of the GEMM. `other` has the elements of the other tensor if it has one
+// for each result.
 vec4 with_epilogue(Epilogue end, vec4 x, vec4 other) {
     vec4 values[FIRST_STEP + 4];
     values[1] = x;

@@ -1,5 +1,5 @@
-// Exponentials to more than 32 bits, in fixed point, where the last bit decides: about an overlap, about the step that a
-// box is rounded to, or about the class that is drawn.
+// Exponentials with more than 32 bits, in fixed point, for results where the last bit decides: an overlap, the
+// quantised value of a box, or the class that is drawn.
 
 #ifndef NNVK_EXP_GLSL
 #define NNVK_EXP_GLSL
@@ -16,7 +16,8 @@ const WIDE ROOTS[16] = WIDE[](
     WIDE(0xad3ad5e8u, 0xae89f995u), WIDE(0x5529c222u, 0xc199bdd8u), WIDE(0xba48725eu, 0xd5818dcfu),
     WIDE(0x490d9859u, 0xea4afa2au));
 
-// A root by the four highest bits of a number. Chosen bit by bit, since some devices copy an array that is indexed.
+// A root by the four highest bits of a number. It is selected bit by bit, because some devices copy an array that is
+// indexed.
 WIDE root_of(uint number) {
     bvec2 a = bvec2((number >> 28 & 1u) != 0u), b = bvec2((number >> 29 & 1u) != 0u);
     bvec2 c = bvec2((number >> 30 & 1u) != 0u), d = bvec2((number >> 31) != 0u);
@@ -26,8 +27,8 @@ WIDE root_of(uint number) {
     return mix(ROOT_OF_8(0), ROOT_OF_8(8), d);
 }
 
-// 2^f - 1 for f from 0 to 1, both as fractions of 2^64, to 60 bits: a root for the first four bits of f, and the series of
-// e^(g ln 2 / 16) for the rest.
+// 2^f - 1 for f from 0 to 1, both as fractions of 2^64, to 60 bits: a root for the first four bits of f, and the series
+// of e^(g ln 2 / 16) for the rest.
 WIDE exp2_fraction(WIDE f) {
     WIDE g = shift_left(f, 4u);
     uint tail = 0x1bu;
@@ -47,13 +48,13 @@ WIDE exp2_fraction(WIDE f) {
 
 const WIDE LOG2_E = WIDE(0x5c17f0bcu, 0xb8aa3b29u);    // times 2^63
 
-// e^x, the nearest float but for one in many thousands.
+// e^x, rounded to the nearest float except in one of many thousands of cases.
 float rounded_exp(float x) {
     uint bits = floatBitsToUint(x), exponent = (bits >> 23) & 0xffu;
     if (is_nan(x)) return x;
     bool negative = (bits >> 31) != 0u;
     if (exponent >= 134u) return negative ? 0.0 : uintBitsToFloat(0x7f800000u);    // from 128 on
-    // |x| times 2^57, times log2(e) times 2^63: the GEMM times 2^56.
+    // |x| times 2^57, times log2(e) times 2^63: the product times 2^56.
     WIDE size = WIDE(exponent == 0u ? 0u : (bits & 0x7fffffu) | 0x800000u, 0u);
     size = exponent >= 93u ? shift_left(size, exponent - 93u) : shift_right(size, min(93u - exponent, 63u));
     WIDE power = multiply_high(size, LOG2_E);

@@ -1,4 +1,5 @@
-// The larger and the smaller of two numbers, NaN where one is: GLSL's max and min may give the other then.
+// The larger and the smaller of two numbers, or NaN if one of them is NaN. GLSL's max and min may return the other
+// number then.
 
 #ifndef NNVK_EXTREMES_GLSL
 #define NNVK_EXTREMES_GLSL

@@ -1,6 +1,6 @@
-// FarmHash's Fingerprint64 of keys of one length, 5 bytes or more: nnvk/ops/farmhash.py, which says more, in 64-bit
-// integers of two words. A shader that includes this has a `uint key_word(uint)`, the four bytes of the key at an offset,
-// and a constant LENGTH, bytes of a key.
+// FarmHash's Fingerprint64 of keys of one length, 5 bytes or more, in 64-bit integers of two words.
+// nnvk/ops/farmhash.py describes it. A shader that includes this has a function `uint key_word(uint)`, the four bytes
+// of the key at an offset, and a constant LENGTH, the bytes of a key.
 
 #ifndef NNVK_FARMHASH_GLSL
 #define NNVK_FARMHASH_GLSL
@@ -14,7 +14,7 @@ WIDE word_from_end(uint distance) { return word(LENGTH - distance); }
 
 WIDE shift_mix(WIDE a) { return a ^ WIDE(a.y >> 15, 0u); }
 
-// Two words into one.
+// Combine two words into one.
 WIDE join(WIDE u, WIDE v, WIDE multiplier) {
     WIDE a = shift_mix(multiply(u ^ v, multiplier));
     return multiply(shift_mix(multiply(v ^ a, multiplier)), multiplier);
@@ -29,7 +29,7 @@ WIDE up_to_16(WIDE multiplier) {
     return join(add(multiply(rotate(b, 37u), multiplier), a), multiply(add(rotate(a, 25u), b), multiplier), multiplier);
 }
 
-// What keys of 17 to 64 bytes begin with: their first and last 16 bytes.
+// The beginning of the hash of keys of 17 to 64 bytes: their first and last 16 bytes.
 void ends(WIDE a, WIDE multiplier, out WIDE u, out WIDE v) {
     WIDE b = word(8), c = multiply(word_from_end(8), multiplier), d = multiply(word_from_end(16), K2);
     u = add(add(rotate(add(a, b), 43u), rotate(c, 30u)), d);
@@ -51,13 +51,13 @@ WIDE up_to_64(WIDE multiplier) {
     return join(add(add(rotate(add(e, f), 43u), rotate(g, 30u)), h), add(add(e, rotate(add(f, a), 18u)), g), multiplier);
 }
 
-// The state that goes over keys longer than 64 bytes.
+// The state of the hash of keys longer than 64 bytes.
 struct State {
     WIDE x, y, z;
     WIDE v[2], w[2];
 };
 
-// 32 bytes and two seeds into two words.
+// Combine 32 bytes and two seeds into two words.
 void absorb_pair(uint offset, WIDE a, WIDE b, out WIDE result[2]) {
     a = add(a, word(offset));
     WIDE fourth = word(offset + 24), total = add(add(a, word(offset + 8)), word(offset + 16));
@@ -66,7 +66,7 @@ void absorb_pair(uint offset, WIDE a, WIDE b, out WIDE result[2]) {
     result[1] = add(add(b, rotate(total, 44u)), a);
 }
 
-// Take in 64 bytes. `weight` is 1, and 9 for the last ones.
+// Add 64 bytes to the state. `weight` is 1, and 9 for the last bytes.
 void absorb(inout State s, uint offset, WIDE multiplier, uint weight) {
     WIDE scale = WIDE(weight, 0u);
     WIDE x = multiply(rotate(add(add(s.x, s.y), add(s.v[0], word(offset + 8))), 37u), multiplier);

@@ -1,11 +1,11 @@
-// How convolutions and FULLY_CONNECTED begin and end the sums of four neighbouring output channels: bias, scale,
-// activation, store. To be included after the push constants (out_channels, pitches, low, high; sign_mask and
-// output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. Declares bindings 2 to 4.
-// Sums of products of 16-bit steps are of 64 bits (wide_sums.glsl).
+// The beginning and the end of the sums of four neighbouring output channels, for convolutions and FULLY_CONNECTED:
+// bias, scale, activation, store. Include this after the push constants (out_channels, pitches, low, high; sign_mask
+// and output_zero of bytes; the tensors' offsets) and the specialisation constant VECTOR_STORES. It declares bindings 2
+// to 4. Sums of products of 16-bit quantised values have 64 bits (wide_sums.glsl).
 //
-// A pixel may consist of PIXEL_PARTS equal parts of out_channels each, whose biases and scales are the same ones where
-// PARTS_ALIKE. It may itself be a part of a larger one, of which `pitches` has the channels, or 0; and times 65536 the
-// same of an end's other tensor.
+// A pixel may consist of PIXEL_PARTS equal parts of out_channels each; with PARTS_ALIKE all parts have the same biases
+// and scales. The pixel may itself be a column range of a larger one. The low 16 bits of `pitches` have the larger
+// one's channels, or 0, and the high bits have the same for the other tensor of an epilogue.
 
 #ifndef NNVK_FILTER_OUTPUT_GLSL
 #define NNVK_FILTER_OUTPUT_GLSL
@@ -23,7 +23,7 @@ READ_VIEW(2, Bias, bias, ACC)
 WRITES(3, Dst, dst)
 ROUNDS(dst)
 #ifdef IS_QUANTISED
-// Four mantissas and four shifts for each four channels; before them what an end needs.
+// Four mantissas and four shifts for each four channels, after the parameters of an epilogue.
 READ_VIEW(4, Multipliers, multipliers, ivec4)
 READ_VIEW(4, Multipliers_Words, multipliers_words, int)
 #ifndef EPILOGUE_FUSED
@@ -31,13 +31,13 @@ const uint END_WORDS = 0;
 #endif
 #endif
 #ifdef DTYPE_Q8
-// Sums and multipliers are such as `multiply_small` takes; and no result is below the zero point.
+// Sums and multipliers are in the range of `multiply_small`; and no result is below the zero point.
 layout(constant_id = 16) const bool SMALL = false;
 layout(constant_id = 17) const bool NONNEGATIVE = false;
 #endif
 #if defined(DTYPE_F16) && defined(STORED_ALONE)
 #define MAY_WIDEN
-// Results, as they are in 16 bits, are stored as 32-bit floats.
+// Results are rounded to 16 bits and stored as 32-bit floats.
 layout(constant_id = 38) const bool TO_FLOATS = false;
 layout(set = 0, binding = 3) writeonly buffer Dst_Floats { float dst_floats[]; };
 layout(set = 0, binding = 3) writeonly buffer Dst_Floats_Fours { vec4 dst_floats_vec4s[]; };
@@ -47,7 +47,7 @@ const bool TO_FLOATS = false;
 #ifdef EPILOGUE_FUSED
 #include "epilogue.glsl"
 #endif
-// What sums are in the end, with_total is the sum of two, TOTAL_FROM what none come to.
+// The type of complete sums. with_total adds two of them, and TOTAL_FROM is the beginning of a sum.
 #ifdef DTYPE_Q16
 #include "wide_sums.glsl"
 #define TOTAL Wide4
@@ -62,8 +62,8 @@ const bool TO_FLOATS = false;
 #define with_total(a, b) ((a) + (b))
 #endif
 
-// What four output channels need, loaded once for all pixels. Push constants are among it because llvmpipe loads
-// them lane by lane where invocations may have parted, in branches and loops: an Output is made before.
+// The parameters of four output channels, loaded once for all pixels. They include push constants, because llvmpipe
+// loads push constants lane by lane in branches and loops, where invocations may have diverged.
 struct Output {
     uint stored;    // how many of the four exist
     uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to vec4s
@@ -93,7 +93,7 @@ struct Output {
 #endif
 };
 
-// Of the channels from one on of a part.
+// The parameters of the channels of a part, from one channel on.
 Output output_of(uint part, uint channel) {
     uint last = out_channels - 1u, vec4s = divide_up(out_channels, 4u), own = PARTS_ALIKE ? 0u : part;
     uvec4 from = own * out_channels + min(channel + uvec4(0u, 1u, 2u, 3u), uvec4(last));
@@ -155,8 +155,9 @@ const uint NO_PIXEL = 0xffffffffu;
 
 bool exists_in(uint pixel, Output to) { return all(bvec2(to.stored > 0u, pixel != NO_PIXEL)); }
 
-// Of the tensor that an end reads one for one, where there is one, the elements of four results; anything where there are
-// none. Who has several results, and waits for loads, has all loaded before the first is stored.
+// The elements for four results of the tensor that an epilogue reads one for one; arbitrary values if there is none.
+// Callers with several results load the elements for all of them before they store the first one, because loads take
+// long.
 ACC4 other_of(uint pixel, Output to) {
 #ifdef EPILOGUE_FUSED
     if (EXTRA == OF_EACH) {
@@ -175,9 +176,9 @@ ACC4 other_of(uint pixel, Output to) {
     return ACC4(0);
 }
 
-// Parts of pixels whose elements are packed in words are padded to vec4s. There is but one branch, which NO_PIXEL
-// leaves out too: callers unroll this, and SwiftShader's compiler tries every way through branches, of which ?: is one and
-// mix is none.
+// Store four results. Parts of pixels whose elements are packed in words are padded to vec4s. There is only one branch,
+// which also handles NO_PIXEL: callers unroll this, and SwiftShader's compiler tries every path through branches,
+// including ?:, but not mix.
 void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
     uint at = to.base + pixel * to.stride;
 #if defined(DTYPE_Q16)
@@ -201,7 +202,7 @@ void store_output(uint pixel, Output to, TOTAL sum, ACC4 other) {
 #endif
 #ifdef STORED_ALONE
         if (!VECTOR_STORES) {
-            // What does not exist is the last one that does once more.
+            // Results that do not exist repeat the last one that does.
             result.y = mix(result.x, result.y, to.stored > 1u);
             result.z = mix(result.y, result.z, to.stored > 2u);
             result.w = mix(result.z, result.w, to.stored > 3u);

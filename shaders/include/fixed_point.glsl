@@ -1,5 +1,5 @@
-// Fixed-point functions of 16-bit integers, bit for bit those of nnvk/ops/fixed_point.py, which are gemmlowp's. A number
-// with i integer bits is an integer of 2^-(15 - i) steps.
+// Fixed-point functions of 16-bit integers with the bits of nnvk/ops/fixed_point.py, which follows gemmlowp. A number
+// with i integer bits is an integer in units of 2^-(15 - i).
 
 #ifndef NNVK_FIXED_POINT_GLSL
 #define NNVK_FIXED_POINT_GLSL
@@ -11,33 +11,33 @@ const int INT16_MAX = 32767, INT16_MIN = -32768;
 
 int saturate16(int x) { return clamp(x, INT16_MIN, INT16_MAX); }
 
-// x * 2^left, kept to 32 bits.
+// x * 2^left, clamped to 32 bits.
 int saturating_shift_left(int x, int left) {
     if (x > INT32_MAX >> left) return INT32_MAX;
     if (x < INT32_MIN >> left) return INT32_MIN;
     return x << left;
 }
 
-// x * mantissa / 2^31 * 2^shift as TensorFlow Lite has it, saturating where a shift to the left leaves 32 bits.
+// x * mantissa / 2^31 * 2^shift as in TensorFlow Lite. It saturates if a left shift exceeds 32 bits.
 int scaled(int x, int mantissa, int shift) {
     return rounding_divide_by_pot(rounding_doubling_high_mul(saturating_shift_left(x, max(shift, 0)), mantissa),
                                   max(-shift, 0));
 }
 
-// The GEMM, with the sum of both integer bits: half away from zero.
+// The product, with the sum of both numbers of integer bits, rounded half away from zero.
 int multiply(int a, int b) {
     int product = a * b;
     int total = product + (product >= 0 ? 1 << 14 : 1 - (1 << 14));
     return min(total >= 0 ? total >> 15 : -(-total >> 15), INT16_MAX);
 }
 
-// The same number with other integer bits, rounded half away from zero, or saturated.
+// The same number with another number of integer bits, rounded half away from zero, or saturated.
 int rescale(int x, int integer_bits, int to) {
     int left = integer_bits - to;
     return left <= 0 ? rounding_divide_by_pot(x, -left) : saturate16(x << left);
 }
 
-// exp(a) for a in [-1/4, 0), all with 0 integer bits.
+// exp(a) for a in [-1/4, 0), both with 0 integer bits.
 int exp_between_minus_quarter_and_0(int a) {
     const int EXP_MINUS_EIGHTH = 28918, THIRD = 10923;
     int x = a + (1 << 12);
@@ -64,7 +64,7 @@ int exp_of_negative(int a, int integer_bits) {
     return a == 0 ? INT16_MAX : result;
 }
 
-// 2 / (1 + a), with 2 integer bits, for a in [0, 1) with 0.
+// 2 / (1 + a), with 2 integer bits, for a in [0, 1) with 0 integer bits.
 int newton_reciprocal(int a) {
     int half_denominator = (a + INT16_MAX + 1) >> 1;
     int x = multiply(half_denominator, -15420) + 23130;    // -32/17 and 48/17
@@ -72,10 +72,10 @@ int newton_reciprocal(int a) {
     return x;
 }
 
-// 1 / (1 + exp(-a)), or tanh(a), with 0 integer bits. One function, to be called in loops: drivers inline every call, and
-// SwiftShader takes minutes to compile some ten.
+// 1 / (1 + exp(-a)), or tanh(a), with 0 integer bits. It is one function for use in loops: drivers inline every call,
+// and SwiftShader takes minutes to compile about ten.
 int squash(int a, int integer_bits, bool is_tanh) {
-    // exp(-2 |a|) for tanh: the same integer with one integer bit more is twice the number.
+    // exp(-2 |a|) for tanh: the same integer with one more integer bit is twice the number.
     int part = newton_reciprocal(exp_of_negative(-abs(a), integer_bits + int(is_tanh)));
     int positive = is_tanh ? rescale(part - (1 << 13), 2, 0) : rescale(part, 1, 0);
     int negative = (is_tanh ? 0 : INT16_MAX) - positive;
@@ -84,14 +84,14 @@ int squash(int a, int integer_bits, bool is_tanh) {
 
 const int GATE_BITS = 3;    // integer bits of what enters the gates
 
-// What the activations make of gates: of the cell's, the third, tanh, of the others logistic.
+// The activations of gates: tanh for the third gate, the cell's, and logistic for the others.
 ivec4 squashed_gates(ivec4 gates) {
     ivec4 results;
     for (uint gate = 0; gate < 4u; gate++) results[gate] = squash(gates[gate], GATE_BITS, gate == 2u);
     return results;
 }
 
-// Mantissa and shift, as of `scaled`, of 1 / sqrt(x) for x >= 0; 0 counts as 1.
+// The mantissa and shift, as for `scaled`, of 1 / sqrt(x) for x >= 0; 0 counts as 1.
 void inverse_square_root(int x, out int mantissa, out int shift) {
     mantissa = INT32_MAX;
     shift = 0;

@@ -1,6 +1,6 @@
-// Elements that are folded into vec4s of results: LANES invocations of a workgroup fold the same four together, each
-// its share, beside others that fold the neighbouring vec4s (lowering/folds.py). To be included after the number of the
-// specialisation constant FOLD_LANES_ID, which LOCAL follows.
+// Folds of elements into vec4s of results. LANES invocations of a workgroup fold the same vec4 together, each a share
+// of it, and others fold the neighbouring vec4s (lowering/folds.py). Include this after FOLD_LANES_ID, the number of
+// the specialisation constant LANES; LOCAL follows it.
 
 #ifndef NNVK_FOLD_GLSL
 #define NNVK_FOLD_GLSL
@@ -18,11 +18,11 @@ uint own_lane() { return gl_LocalInvocationID.x / ACROSS; }
 
 shared ACC4 shares[LOCAL];
 
-// The first of the elements that are this invocation's, of which every LANES-th is; none where it has none of so many
-// vec4s.
+// The first element of this invocation's share, which is every LANES-th element. An invocation without a vec4 has an
+// empty share.
 uint own_share(uint vec4s) { return own_four() < vec4s ? own_lane() : 0x80000000u; }
 
-// Fold what all lanes have: the first one has it all then. To be called by whole workgroups.
+// Fold the results of all lanes into the first lane. Whole workgroups must call this.
 #define FOLD_LANES(result, FOLD)                                                                   \
     if (LANES > 1) {                                                                               \
         uint own = gl_LocalInvocationID.x;                                                         \

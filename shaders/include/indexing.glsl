@@ -7,9 +7,9 @@
 
 uint divide_up(uint a, uint b) { return (a + b - 1u) / b; }
 
-// One number per invocation for dispatches that fold a long range into x and y, because a dimension may have
-// no more than 65,535 workgroups. A macro, because in a function ahead of the shader's local_size_x_id
-// gl_WorkGroupSize would be the default, 1.
+// The number of an invocation, for dispatches that fold a long range into x and y, because a dimension may have no more
+// than 65,535 workgroups. It is a macro, because in a function before the shader's local_size_x_id gl_WorkGroupSize
+// would be the default, 1.
 #define flat_invocation() \
     (gl_GlobalInvocationID.y * (gl_NumWorkGroups.x * gl_WorkGroupSize.x) + gl_GlobalInvocationID.x)
 
@@ -21,7 +21,7 @@ uint nchw_index(uint n, uint y, uint x, uint c, uint height, uint width, uint ch
     return ((n * channels + c) * height + y) * width + x;
 }
 
-// Remainders are products taken from the whole, because integer division is the slowest thing there is.
+// Remainders are the difference between a number and a product, because integer division is the slowest operation.
 
 // The (n, y, x, c) of a flat NHWC index.
 uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels) {
@@ -31,7 +31,7 @@ uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels) {
     return uvec4(n, row - n * height, pixel - row * width, index - pixel * channels);
 }
 
-// The same, with what to divide by height, width and channels with.
+// The same, with the magic numbers to divide by height, width and channels.
 uvec4 nhwc_coordinates(uint index, uint height, uint width, uint channels, uvec3 magics) {
     uint pixel = divide(index, channels, magics.z);
     uint row = divide(pixel, width, magics.y);

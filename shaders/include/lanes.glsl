@@ -1,5 +1,5 @@
-// What the invocations of a workgroup find together. To be included after the specialisation constant LOCAL, their number,
-// which is a power of two; LANES_VALUE is the type of what each of them has found, if that is no float.
+// Reductions over the invocations of a workgroup. Include this after the specialisation constant LOCAL, the number of
+// invocations, which is a power of two. LANES_VALUE is the type of the values, if it is not float.
 
 #ifndef NNVK_LANES_GLSL
 #define NNVK_LANES_GLSL
@@ -8,14 +8,15 @@
 #define LANES_VALUE float
 #endif
 
-// Lanes whose values one lane takes at once: waiting for shared memory takes longer than a few values more.
+// Lanes whose values one lane reduces in a round. Waiting for shared memory takes longer than reading a few more
+// values.
 const uint TAKEN = 8;
 const uint TAKERS = LOCAL > TAKEN ? LOCAL / TAKEN : 0u;
 const uint LEFT = TAKERS != 0u ? TAKERS : LOCAL, FIRST_LEFT = TAKERS != 0u ? LOCAL : 0u;
 
 shared LANES_VALUE partial[LOCAL + TAKERS];    // of all lanes, and behind them of those who have taken some
 
-// Makes of each lane's value that of all lanes. There has to be a barrier before the next time.
+// Replace each lane's value by that of all lanes. There must be a barrier before the next use.
 #define OF_ALL_LANES(lane, value, combine)                                                                \
     {                                                                                                     \
         partial[lane] = value;                                                                            \

@@ -1,12 +1,13 @@
-// What a step of a quantised cell gives of its units: the cell state in 16 bits, the output in 8. A workgroup computes
-// eight units of a batch, an invocation along x one.
+// The units of a time step of a quantised cell: the cell state in 16 bits and the output in 8 bits. A workgroup
+// computes eight units of a batch, one per invocation along x.
 //
-// Declares bindings 4 to 7. To be included after byte_sums.glsl and the push constants (the tensors' offsets, units).
+// This file declares bindings 4 to 7. Include it after byte_sums.glsl and the push constants (the tensors' offsets,
+// units).
 
 #ifndef NNVK_LSTM_UNITS_GLSL
 #define NNVK_LSTM_UNITS_GLSL
 
-// No word of the cell state or the output holds units of two batches.
+// No word of the cell state or the output has units of two batches.
 layout(constant_id = 5) const bool WHOLE_WORDS = false;
 
 READ_VIEW(4, Bias, bias, ivec4)
@@ -14,7 +15,7 @@ READ_VIEW(5, Before, before, uint)
 layout(set = 0, binding = 6) buffer After { uint after[]; };
 layout(set = 0, binding = 7) buffer Dst { uint dst[]; };
 
-// A unit's cell state and output, both moved to the unsigned range.
+// A unit's cell state and output, both shifted to the unsigned range.
 struct Unit {
     int cell;
     int result;
@@ -27,10 +28,10 @@ shared Unit neighbours[LANES];
 #define OF_LANE(member, lane) neighbours[(lane) % LANES].member
 #endif
 
-// The cell state of a unit before the step; `at` counts units of all batches.
+// The cell state of a unit before the step; `at` counts the units of all batches.
 int cell_before(uint at) { return short_of(before_at(before_offset + (at >> 1)) ^ 0x80008000u, at) - 32768; }
 
-// Store the units of a row from `first` on, of each lane the one that it has. Those along y have nothing to give.
+// Store the units of a row from `first` on; each lane has one unit. Invocations along y have nothing to store.
 void give(Unit unit, uint row, uint first, uint result_mask) {
     uint lane = gl_LocalInvocationID.x, at = row * units + first;
     bool gives = gl_LocalInvocationID.y == 0u;

@@ -1,5 +1,5 @@
-// Elementary functions to within a few units in the last place. Drivers' own exp and tanh may be as careless as
-// Vulkan allows (3 + 2|x| ulp for exp), which NNAPI's tolerances do not.
+// Elementary functions to within a few units in the last place. The exp and tanh of drivers may have larger errors,
+// which Vulkan allows (3 + 2|x| ulp for exp) but NNAPI's tolerances do not.
 
 #ifndef NNVK_MATH_GLSL
 #define NNVK_MATH_GLSL
@@ -22,7 +22,7 @@ float expm1_near_0(float r) { return fma(exp_series(r) * r, r, r); }
 // e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and 2^n through the exponent bits.
 float exact_exp(float x) {
 #ifdef DTYPE_F16
-    // What has 16 bits in the end does not show what drivers are off by, but for -infinity and for what is no number.
+    // If the result has 16 bits, the driver's error does not show, except for -infinity and NaN.
     return is_nan(x) ? x : x < -87.0 ? 0.0 : exp(x);
 #endif
     const float LOG2E = 1.44269504088896341;
@@ -31,14 +31,14 @@ float exact_exp(float x) {
     float r = bounded - n * 0.693359375;
     r = r + n * 2.12194440e-4;
     float p = expm1_near_0(r) + 1.0;
-    // 2^n in two factors, because n alone may lie outside the exponents of normal numbers.
+    // 2^n as two factors, because n alone may exceed the exponents of normal numbers.
     int whole = int(n);
     int part = whole / 2;
     float scaled = p * uintBitsToFloat(uint(part + 127) << 23) * uintBitsToFloat(uint(whole - part + 127) << 23);
     return is_nan(x) ? x : scaled;
 }
 
-// e^x - 1, also where that is small.
+// e^x - 1, also for small results.
 float exact_expm1(float x) { return abs(x) < 0.34 ? expm1_near_0(x) : exact_exp(x) - 1.0; }
 
 // ln x: x = 2^n m with m from sqrt(1/2) to sqrt(2), and a polynomial for ln m (Cephes, logf).
@@ -83,7 +83,7 @@ float exact_tanh(float x) {
     return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
-// 1 - erf(z) for z from 0 up: a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 (Abramowitz and Stegun, 7.1.26).
+// 1 - erf(z) for z >= 0: a polynomial of 1 / (1 + p z) times exp(-z^2), within 1.5e-7 (Abramowitz and Stegun, 7.1.26).
 float erfc_of_magnitude(float z) {
     float t = 1.0 / (1.0 + 0.3275911 * z);
     float p = 1.061405429;
@@ -94,7 +94,7 @@ float erfc_of_magnitude(float z) {
     return p * t * exact_exp(-z * z);
 }
 
-// Within 1e-6, and relative to its size next to 0.
+// The error is at most 1e-6, and relative to the size near 0.
 float exact_erf(float x) {
     float size = abs(x);
     if (size < 0.5) {
@@ -110,8 +110,8 @@ float exact_erf(float x) {
     return x < 0.0 ? -result : (is_nan(x) ? x : result);
 }
 
-// max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which loses nothing where 1 + erf would be next to 0. Beyond 100 nothing is left
-// of the last part, and squares are still finite.
+// max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which is exact where 1 + erf would be near 0. Beyond 100 the last term is 0,
+// and squares are still finite.
 float gelu(float x) {
     float size = min(abs(x), 100.0);
     float lost = 0.5 * size * erfc_of_magnitude(size * 0.70710678);
@@ -130,13 +130,13 @@ float gelu_by_tanh(float x) {
     return is_nan(x) ? x : (x < -100.0 ? 0.0 : x * exact_logistic(2.0 * y));
 }
 
-// The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. The angle
-// times 2/pi as an integer product, of which only the bits around the point matter (Payne and Hanek).
+// The quadrant, counted from the x axis, and the angle in it, from -pi/4 to pi/4, of an angle of at least pi/4. It is
+// the angle times 2/pi as an integer product, of which only the bits around the point matter (Payne and Hanek).
 int reduce_angle(float size, out float angle) {
     uint bits = floatBitsToUint(size);
     uint exponent = (bits >> 23) - 126u, mantissa = (bits << 8) | 0x80000000u;
     uint first = exponent >> 5, shift = exponent & 31u;
-    // Four words of 2/pi, from `first` on; chosen one by one, because arrays that are indexed are slow.
+    // Four words of 2/pi, from `first` on. They are selected one by one, because indexed arrays are slow.
     uvec4 words = uvec4(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u);
     words = mix(words, uvec4(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u), bvec4(first == 1u));
     words = mix(words, uvec4(0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u), bvec4(first == 2u));
@@ -149,7 +149,7 @@ int reduce_angle(float size, out float angle) {
     umulExtended(mantissa, part.y, high, low);
     low = uaddCarry(low, lowest, carry);
     high += carry + mantissa * part.x;
-    // Two bits of quadrant, then the fraction of one, as a signed number: past a half it belongs to the next quadrant.
+    // Two bits of quadrant, then its fraction as a signed number: past a half it belongs to the next quadrant.
     int quadrant = int(high >> 30) + int((high >> 29) & 1u);
     int fraction = int(high << 2) >> 2;
     angle = (float(fraction) + float(low) * 2.3283064365e-10) * 1.4629180793e-9;    // 2^-32; pi/2 * 2^-30

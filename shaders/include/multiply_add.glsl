@@ -1,5 +1,5 @@
-// a b + c, rounded once where the device has an instruction for it. Compilers make one operation of two nowhere else
-// (tools/spirv_contraction.py), so that sums of GEMMs say here that they want it.
+// a b + c, rounded once if the device has an instruction for it. Compilers contract operations nowhere else
+// (tools/spirv_contraction.py), so sums of products request it here.
 
 #ifndef NNVK_MULTIPLY_ADD_GLSL
 #define NNVK_MULTIPLY_ADD_GLSL

@@ -1,6 +1,7 @@
-// x^y to within a few units in the last place, and exact where a float holds it: 12^4 is 20736, which takes an error of
-// less than half a unit before the last rounding. An error in the logarithm is multiplied by y, and one in the exponential
-// is the result's, so that both need more bits than a float has: numbers are sums of two floats, the second one small.
+// x^y to within a few units in the last place, and exact if a float can represent it: 12^4 is 20736, which needs an
+// error of less than half a unit before the last rounding. An error of the logarithm is multiplied by y, and an error
+// of the exponential is the result's error. Both need more bits than a float has, so numbers are sums of two floats,
+// the second one small.
 
 #ifndef NNVK_POW_GLSL
 #define NNVK_POW_GLSL
@@ -17,7 +18,7 @@ vec2 exact_product(float a, float b) {
     return vec2(p, error);
 }
 
-// ln x for a positive x that is not infinite.
+// ln x for a positive finite x.
 vec2 precise_log(float x) {
     bool tiny = x < 1.17549435e-38;
     uint bits = floatBitsToUint(tiny ? x * 16777216.0 : x);
@@ -27,7 +28,7 @@ vec2 precise_log(float x) {
         m *= 0.5;
         n += 1.0;
     }
-    // ln m = 2 artanh t with t = (m - 1) / (m + 1); its remainder follows from what t lacks.
+    // ln m = 2 artanh t with t = (m - 1) / (m + 1). The low part follows from the rounding error of t.
     float over = m - 1.0, under = m + 1.0;
     float under_low = m - (under - 1.0);
     float t = over / under;
@@ -37,7 +38,7 @@ vec2 precise_log(float x) {
     float series = fma(fma(fma(9.0909091e-2, square, 1.1111111e-1), square, 1.4285714e-1), square, 2.0e-1);
     series = fma(series, square, 3.3333333e-1);
     float low = 2.0 * (t_low + t * square * series);
-    // The larger part of ln 2 has so few bits that n times it is exact.
+    // The high part of ln 2 has so few bits that n times it is exact.
     float whole = n * 0.693359375, part = 2.0 * t;
     float high = whole + part;
     float kept = high - whole;
@@ -56,7 +57,7 @@ float positive_pow(float x, float y) {
     vec2 exponent = exact_product(logarithm.x, y);
     float low = exponent.y + logarithm.y * y;
     float n = floor(exponent.x * 1.44269504 + 0.5);
-    // The exponent less n ln 2, of which the larger part is taken away without error.
+    // The exponent minus n ln 2; the high part is subtracted without error.
     float large = exponent.x - n * 0.693359375, small = n * 2.12194440e-4 + low;
     float r = large + small;
     float of_small = r - large;

@@ -1,14 +1,15 @@
 // Bytes and halves of words, and quantised arithmetic exactly as in TensorFlow Lite's reference kernels.
 //
-// Quantised tensors are dense bytes, or 16-bit steps, read as little-endian 32-bit words: no storage feature is needed.
-// One variant serves signed and unsigned tensors: `sign_mask` is 0 for unsigned ones; for signed ones it has the highest
-// bit of each step, and moves them by 128 (32,768) to the unsigned range when words are unpacked, and back when they
-// are packed. The host adds as much to the zero point (and to clamping limits) of a signed tensor.
+// Quantised tensors are dense bytes or 16-bit values, read as little-endian 32-bit words, so no storage feature is
+// needed. One variant serves signed and unsigned tensors. `sign_mask` is 0 for unsigned tensors. For signed tensors it
+// has the highest bit of each value, which shifts values by 128 (32,768) to the unsigned range when words are unpacked,
+// and back when they are packed. The host adds the same offset to the zero point and to clamping limits of a signed
+// tensor.
 
 #ifndef NNVK_QUANT_GLSL
 #define NNVK_QUANT_GLSL
 
-// For devices that have numbers of 16 bits: conversions to floats round to nearest, ties to even.
+// For devices with 16-bit numbers: conversions from floats round to nearest, ties to even.
 #ifdef NATIVE_16
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -24,12 +25,12 @@ ivec4 unpack_bytes(uint word, uint sign_mask) {
     return ivec4(word & 0xffu, (word >> 8) & 0xffu, (word >> 16) & 0xffu, word >> 24);
 }
 
-// Four values that are in 0..255 already.
+// The word of four values that are already in 0..255.
 uint pack_bytes(ivec4 v, uint sign_mask) {
     return (uint(v.x) | uint(v.y) << 8 | uint(v.z) << 16 | uint(v.w) << 24) ^ sign_mask;
 }
 
-// The same of 16-bit steps, each in 0..65535.
+// The same for 16-bit values, each in 0..65535.
 ivec4 unpack_shorts(uvec2 words, uint sign_mask) {
     words ^= sign_mask;
     return ivec4(words.x & 0xffffu, words.x >> 16, words.y & 0xffffu, words.y >> 16);
@@ -39,7 +40,7 @@ uvec2 pack_shorts(ivec4 v, uint sign_mask) {
     return (uvec2(v.xz) | uvec2(v.yw) << 16) ^ sign_mask;
 }
 
-// The 16-bit step of `word` whose flat index in its tensor is `index` (0..65535).
+// The 16-bit value of `word` whose flat index in its tensor is `index` (0..65535).
 int short_of(uint word, uint index) { return int((word >> ((index & 1u) << 4)) & 0xffffu); }
 
 // 16-bit floats in words.
@@ -49,7 +50,7 @@ f16vec4 native_halves(uvec2 words) { return f16vec4(unpackFloat2x16(words.x), un
 #endif
 float half_of(uint word, uint index) { return unpackHalf2x16(word >> ((index & 1u) << 4)).x; }
 
-// The nearest 16-bit floats, ties to even, as bits. packHalf2x16 rounds as the driver likes.
+// The bits of the nearest 16-bit floats, ties to even. A driver may choose how packHalf2x16 rounds.
 uvec4 half_bits(vec4 x) {
     uvec4 bits = floatBitsToUint(x), sign = (bits >> 16) & 0x8000u;
     bits &= 0x7fffffffu;
@@ -61,7 +62,7 @@ uvec4 half_bits(vec4 x) {
     return sign | mix(result, uvec4(0x7e00u), greaterThan(bits, uvec4(0x7f800000u)));
 }
 
-// Numbers beyond 16-bit floats are the largest of these; what is no number stays.
+// Numbers beyond the range of 16-bit floats become the largest ones; NaN stays NaN.
 vec4 within_halves(vec4 x) {
     bvec4 is_number = lessThan(abs(x), vec4(uintBitsToFloat(0x7f800000u)));
     return mix(x, clamp(x, -65504.0, 65504.0), is_number);
@@ -94,7 +95,7 @@ uint join_words(uint low, uint high, uint index) {
     return (low >> shift) | (high << 1 << (31u - shift));
 }
 
-// Replaces some bits of a word of which others may be replacing other bits: each touches none but its own.
+// Replace some bits of a word while other invocations replace other bits: each changes only its own bits.
 #define REPLACE(word, shift, bits, value)            \
     {                                                \
         uint place = (shift), fresh = (value);       \
@@ -102,8 +103,8 @@ uint join_words(uint low, uint high, uint index) {
         atomicOr(word, (fresh & (bits)) << place);   \
     }
 
-// gemmlowp's SaturatingRoundingDoublingHighMul for b >= 0 (a quantised multiplier's mantissa is never
-// negative): a * b / 2^31, to nearest, ties upwards.
+// gemmlowp's SaturatingRoundingDoublingHighMul for b >= 0 (a quantised multiplier's mantissa is never negative): a * b
+// / 2^31, to nearest, ties upwards.
 int rounding_doubling_high_mul(int a, int b) {
     int high;
     int low;
@@ -120,7 +121,8 @@ int rounding_divide_by_pot(int x, int exponent) {
     return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
 }
 
-// x * 2^left. What leaves 31 bits on the way is beyond every 8-bit range in the end, and is kept from coming round.
+// x * 2^left. Intermediate results of more than 31 bits exceed every 8-bit range in the end; clamping prevents a
+// wrap-around.
 int shift_left(int x, int left) {
     int most = 0x7fffffff >> (left + sign(left));
     return clamp(x, -most, most) << left;
@@ -159,9 +161,9 @@ ivec4 multiply_by_quantized_multiplier(ivec4 x, int mantissa, int shift) {
     return multiply_by_quantized_multiplier(x, ivec4(mantissa), ivec4(shift));
 }
 
-// A multiplier for numbers below 2^29, with a shift in -29..0, by one GEMM. Of t = floor(x mantissa / 2^30) both
-// roundings make floor((t + 1 + 2^e) / 2^(e + 1)), where e = -shift, and floor((t - 1 + 2^e) / 2^(e + 1)) for t < 0; where
-// e is 0 there is but one, and they make floor((t + 1) / 2).
+// A multiplier for numbers below 2^29, with a shift in -29..0, that needs one product. With t = floor(x mantissa /
+// 2^30) and e = -shift, both roundings together give floor((t + 1 + 2^e) / 2^(e + 1)), and floor((t - 1 + 2^e) / 2^(e +
+// 1)) for t < 0. If e is 0 there is only one rounding, which gives floor((t + 1) / 2).
 struct Multiplier {
     ivec4 mantissa;
     ivec4 right;       // e + 1
@@ -174,7 +176,7 @@ Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {
     return Multiplier(mantissa, 1 - shift, 1 + (again << -shift), -2 * again);
 }
 
-// nonnegative: results below 0 count as 0, or as -1.
+// With `nonnegative`, results below 0 may be 0 or -1.
 ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
     ivec4 t;
     ivec4 low;
@@ -182,8 +184,8 @@ ivec4 multiply_small(ivec4 x, Multiplier by, bool nonnegative) {
     return (nonnegative ? t + by.rounding : t + by.rounding + (t >> 31 & by.negative)) >> by.right;
 }
 
-// The float nearest to a / b. Vulkan lets a division be off by 2.5 units in the last place, which moves ties. What is left
-// of `a` is exact: the GEMM is taken by halves (Dekker), because fma need not be one rounding.
+// The float nearest to a / b. Vulkan allows a division an error of 2.5 units in the last place, which moves ties. The
+// remainder of `a` is exact: the product is computed from halves (Dekker), because fma need not round only once.
 vec4 exact_quotient(vec4 a, vec4 b) {
     vec4 quotient = a / b;
     vec4 q_far = 4097.0 * quotient, b_far = 4097.0 * b;
@@ -197,7 +199,7 @@ vec4 exact_quotient(vec4 a, vec4 b) {
 vec4 exact_quotient(vec4 a, float b) { return exact_quotient(a, vec4(b)); }
 float exact_quotient(float a, float b) { return exact_quotient(vec4(a), vec4(b)).x; }
 
-// To nearest, ties away from zero, as std::round. (floor(x + 0.5) is wrong just below a half.)
+// Round to nearest, ties away from zero, as std::round. (floor(x + 0.5) is wrong just below a half.)
 float round_half_away(float x) {
     float whole = trunc(x);
     return abs(x - whole) >= 0.5 ? whole + sign(x) : whole;
@@ -208,7 +210,8 @@ vec4 round_half_away(vec4 x) {
     return whole + sign(x) * step(0.5, abs(x - whole));
 }
 
-// Integers of numbers, not of NaN. Numbers beyond 32 bits would convert to anything: they are the last integers here.
+// Convert numbers other than NaN to integers. The conversion of numbers beyond 32 bits is undefined; here they become
+// the largest or smallest integer.
 ivec4 saturated_int(vec4 x) {
     ivec4 result = ivec4(clamp(x, -2147483648.0, 2147483520.0));
     result = mix(result, ivec4(0x7fffffff), greaterThanEqual(x, vec4(2147483648.0)));

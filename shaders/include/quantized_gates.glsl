@@ -1,8 +1,9 @@
-// The gates of QUANTIZED_LSTM, four of a unit side by side: from sums of GEMMs to the new cell state and the output.
+// The gates of QUANTIZED_LSTM, with the four gates of a unit interleaved: from sums of GEMMs to the new cell state and
+// the output.
 //
-// To be included after fixed_point.glsl and the push constants (cell_bits, cell_low, cell_high, mantissa, shift,
-// output_zero), and where `ivec4 multiplier(uint)` is declared: mantissas of the four gates, and shifts, by turns, of sums
-// of the input, of the state, of the peephole, and of the normalisation.
+// Include this after fixed_point.glsl and the push constants (cell_bits, cell_low, cell_high, mantissa, shift,
+// output_zero), and after the declaration of `ivec4 multiplier(uint)`. That function returns the mantissas and the
+// shifts of the four gates in turn, for sums of the input, of the state, of the peephole, and of the normalisation.
 
 #ifndef NNVK_QUANTIZED_GATES_GLSL
 #define NNVK_QUANTIZED_GATES_GLSL
@@ -11,7 +12,7 @@ layout(constant_id = 6) const bool CIFG = false;
 
 ivec4 saturate16(ivec4 x) { return clamp(x, ivec4(INT16_MIN), ivec4(INT16_MAX)); }
 
-// 16 bits plus other numbers by the multipliers of their gates.
+// 16-bit numbers plus other numbers times the multipliers of their gates.
 ivec4 add_scaled(ivec4 sums, uint row, ivec4 x) {
     ivec4 mantissas = multiplier(2u * row), shifts = multiplier(2u * row + 1u);
     ivec4 added;
@@ -26,14 +27,14 @@ int next_cell(ivec4 gates, int cell) {
     return clamp(saturate16(next), cell_low, cell_high);
 }
 
-// a - b, kept to 32 bits.
+// a - b, clamped to 32 bits.
 int saturating_subtract(int a, int b) {
     int difference = a - b;
     bool leaves = ((a ^ b) & (a ^ difference)) < 0;
     return leaves ? (a < 0 ? INT32_MIN : INT32_MAX) : difference;
 }
 
-// Of a new cell state and the sum of the output gate.
+// The output for a new cell state and the sum of the output gate.
 int output_of(int cell, int gate) {
     int hidden = scaled(squash(gate, GATE_BITS, false) * squash(cell, cell_bits, true), mantissa, shift);
     return clamp(saturating_subtract(hidden, output_zero), -128, 127);

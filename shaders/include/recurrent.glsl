@@ -1,13 +1,14 @@
-// What the shaders of recurrent cells share: products of a row with packed weights, and what makes a cell's output of
-// the sums. All numbers are 32-bit floats.
+// Common code of the shaders of recurrent cells: products of a row with packed weights, and the cell's output for the
+// sums. All numbers are 32-bit floats.
 //
-// Weights are packed as filters are (lowering/filters.py): in blocks of 32 columns, eight lanes of four columns each. A
-// four of an LSTM's columns are the gates of one unit: input, forget, cell, output. With CIFG the first is not used.
+// Weights are packed like filters (lowering/filters.py): in blocks of 32 columns, with eight lanes of four columns
+// each. For an LSTM, the four columns of a lane are the gates of one unit: input, forget, cell, output. With CIFG the
+// first gate is not used.
 //
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp says: a
-// workgroup is one subgroup, and what all lanes multiply by goes from lane to lane by shuffles.
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector, as gemm.comp describes. A
+// workgroup is one subgroup, and the common factor of all lanes goes from lane to lane by shuffles.
 //
-// To be included after the push constants (low, high; cell_clip of an LSTM) and specialisation constants (ACTIVATION;
+// Include this after the push constants (low, high; cell_clip of an LSTM) and specialisation constants (ACTIVATION;
 // CIFG and PEEPHOLE).
 
 #ifndef NNVK_RECURRENT_GLSL
@@ -21,7 +22,7 @@ const uint LANES = 8u;      // of a block of packed weights, four columns each
 
 #define PACKED(BINDING, Block, name) READ_VIEW(BINDING, Block, name, vec4)
 
-// The weights of four steps of K for the four columns of a lane.
+// The weights of four elements of K for the four columns of a lane.
 #define LOAD_WEIGHTS(name, block, vec4s, four, lane, steps)                                                       \
     {                                                                                                             \
         uint place = (name##_offset >> 2) + (((block) * (vec4s) + (four)) * 2u * LANES + (lane)) * 2u;            \
@@ -31,13 +32,13 @@ const uint LANES = 8u;      // of a block of packed weights, four columns each
 
 #ifdef CELL_LSTM
 
-// What a step makes of a unit: its cell state, and its output before a projection.
+// The results of a step for a unit: its cell state, and its output before a projection.
 struct Unit {
     float cell;
     float result;
 };
 
-// The new cell state, of the gates' sums with all but what an activation does.
+// The new cell state from the complete sums of the gates.
 float next_cell(vec4 sums, float cell) {
     float forget = exact_logistic(sums.y);
     float write = CIFG ? 1.0 - forget : exact_logistic(sums.x);
@@ -46,7 +47,7 @@ float next_cell(vec4 sums, float cell) {
 
 float unit_result(float output_sum, float cell) { return exact_logistic(output_sum) * activation(cell); }
 
-// A unit of a cell without layer normalisation. `peephole` has zeros where there is none.
+// A unit of a cell without layer normalisation. `peephole` has zeros if there is none.
 Unit next_unit(vec4 sums, float cell, vec4 peephole) {
     if (PEEPHOLE) sums += vec4(peephole.xy * cell, 0.0, 0.0);
     float next = next_cell(sums, cell);

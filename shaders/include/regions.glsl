@@ -1,7 +1,7 @@
-// Four consecutive elements of the output of ROI_ALIGN and ROI_POOLING: which bins of which regions they are.
+// Four consecutive elements of the output of ROI_ALIGN and ROI_POOLING: their bins and regions.
 //
-// VEC4S_CHANNELS: four channels of one bin, so that what belongs to a bin is one number. VEC4S_ANY: four bins, perhaps
-// of several regions; there is a vec4 of everything.
+// VEC4S_CHANNELS: four channels of one bin, so the parameters of a bin are single numbers. VEC4S_ANY: four bins,
+// perhaps of several regions, so every parameter is a vec4.
 
 #ifndef NNVK_REGIONS_GLSL
 #define NNVK_REGIONS_GLSL
@@ -27,13 +27,13 @@
 
 layout(set = 0, binding = 1) readonly buffer Regions { uvec4 regions[]; };
 
-// Along both axes, in elements of the feature map: where the region starts, how far it is from bin to bin, from one
-// sampling point to the next, and how many of those a bin has. The number of the bin. The element at the feature map's
-// corner, of the channel.
+// Along both axes, in elements of the feature map: the start of the region, the distance between bins, the distance
+// between sampling points, and the number of points of a bin. Then the number of the bin, and the element at the
+// feature map's corner, of the channel.
 REAL start_x, start_y, step_x, step_y, distance_x, distance_y;
 INT ratio_x, ratio_y, bin_x, bin_y, mantissa, shift, corner;
 
-// Of the output and of the feature map.
+// The coordinates in the output and in the feature map.
 struct Sizes {
     uint elements, channels, out_height, out_width, height, width;
     bool nchw;

@@ -1,8 +1,8 @@
-// Sorting by descending keys: what the passes of a sort share, and the keys themselves (nnvk/driver/vulkan/lowering/sort.py).
+// Sorts by descending keys: common code of the passes of a sort, and the keys (nnvk/driver/vulkan/lowering/sort.py).
 //
-// A key is an unsigned integer that is ordered as what it stands for. An entry is a key and the position that it comes
-// from, which makes all entries different: of equal keys the lower position comes first. Key 0 stands for what does not
-// take part, and comes last.
+// A key is an unsigned integer with the order of the number that it represents. An entry is a key and its original
+// position, so all entries are different; among equal keys the lower position comes first. Key 0 represents elements
+// that do not take part, and comes last.
 
 #ifndef NNVK_SORT_GLSL
 #define NNVK_SORT_GLSL
@@ -11,7 +11,7 @@
 
 const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes after all others
 
-// ENTRIES(binding, binding) declares the rows and their sizes, which are 0 at first; the push constants must have an
+// ENTRIES(binding, binding) declares the rows and their sizes, which are 0 at first. The push constants must have an
 // `entries_offset` and a `sizes_offset`.
 #define ENTRIES(FIRST, SECOND)                                                           \
     layout(set = 0, binding = FIRST) writeonly buffer Entries { uvec2 entries[]; };      \
@@ -23,7 +23,7 @@ const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes after all others
 // Whether an entry comes before another one.
 bool before(uvec2 a, uvec2 b) { return a.x > b.x || (a.x == b.x && a.y < b.y); }
 
-// Keys of numbers. -0 is 0, and NaN has the key that is asked for.
+// The keys of numbers. -0 is 0, and NaN has the given key.
 const uint NAN_FIRST = 0xffffffffu, NAN_LAST = 0u;
 
 uint key_of(float x, uint nan) {

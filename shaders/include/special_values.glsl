@@ -1,5 +1,5 @@
-// What is no number, and what is infinite, by the bits: where a device can't be told to keep such values, its compiler may
-// take isnan and isinf for false.
+// Tests for NaN and infinities by their bits. If a device has no float control for such values, its compiler may treat
+// isnan and isinf as always false.
 
 #ifndef NNVK_SPECIAL_VALUES_GLSL
 #define NNVK_SPECIAL_VALUES_GLSL

@@ -1,37 +1,37 @@
-// Tensors and their element types. A shader variant is compiled with exactly one DTYPE_* defined; what differs between
-// the types is here, so that a shader's body is written once.
+// Tensors and their element types. A shader variant is compiled with exactly one DTYPE_* defined. The differences
+// between the types are here, so that a shader's body is written once.
 //
 //   DTYPE_F32            32-bit floats
-//   DTYPE_F16            16-bit floats; computed as 32-bit ones, and rounded to nearest when they are stored
+//   DTYPE_F16            16-bit floats; computed as 32-bit floats, and rounded to nearest when they are stored
 //   DTYPE_I32            32-bit integers
-//   DTYPE_BOOL           truth values, a byte each: loaded as 0 or 1
-//   DTYPE_Q8, DTYPE_Q16  quantised steps of 8 and 16 bits: loaded as unsigned ones, signed ones being moved by half the
-//                        range with a sign mask (see quant.glsl)
-//   DTYPE_B8, _B16, _B32 elements of so many bits that are only moved
+//   DTYPE_BOOL           truth values, one byte each: loaded as 0 or 1
+//   DTYPE_Q8, DTYPE_Q16  quantised values of 8 and 16 bits: loaded as unsigned values; a sign mask shifts signed values
+//                        by half the range (see quant.glsl)
+//   DTYPE_B8, _B16, _B32 elements of 8, 16 or 32 bits that are only moved
 //
-// READS(binding, Block, name) declares a tensor that is read, WRITES one that is written, and CHANGES one that is both;
-// the push constant <name>_offset says, in words, where it begins. Elements of less than 32 bits are dense in words, so
-// that no storage feature is needed, and every tensor is padded to whole vec4s. Where NATIVE_16 is defined, those of 16
-// bits can be stored one by one besides:
+// READS(binding, Block, name) declares a tensor that is read, WRITES one that is written, and CHANGES one that is both.
+// The push constant <name>_offset is the word where it begins. Elements of less than 32 bits are dense in words, so
+// that no storage feature is needed, and every tensor is padded to whole vec4s. With NATIVE_16, 16-bit elements can
+// also be stored one by one:
 //
 //   LOAD(name, at)         an element, as ACC
 //   LOAD4(name, i)         elements 4 i to 4 i + 3, as ACC4
 //   GATHER4(name, at)      the elements at four indexes (a uvec4), as ACC4
 //   STORE4(name, i, v)     the same, from an ACC4
-//   STORE(name, at, v)     one element of a tensor declared with CHANGES, among neighbours that others write
+//   STORE(name, at, v)     one element of a tensor declared with CHANGES, while other invocations write its neighbours
 //
-// Steps need a `sign_mask` in scope. LOAD_WITH, LOAD4_WITH and STORE4_WITH take another one, for shaders whose tensors
-// differ; LOAD_FROM_WITH counts elements from the beginning of the buffer, of which a word holds WORD_VALUES. FOUR is the
-// type of four elements as they lie in memory; DECODE4 and ENCODE4 turn it into an ACC4 and back. IS_FLOAT is defined
-// for floats, IS_QUANTISED for steps, and STORED_ALONE where an element can be stored whatever becomes of its neighbours:
-// STORE_FROM(name, at, v) counts it from the beginning of the buffer.
+// Quantised values need a `sign_mask` in scope. LOAD_WITH, LOAD4_WITH and STORE4_WITH take a mask as an argument, for
+// shaders whose tensors differ. LOAD_FROM_WITH counts elements from the beginning of the buffer; a word has WORD_VALUES
+// of them. FOUR is the type of four elements in memory; DECODE4 and ENCODE4 convert it to an ACC4 and back. IS_FLOAT is
+// defined for floats, IS_QUANTISED for quantised values, and STORED_ALONE if an element can be stored independently of
+// its neighbours: STORE_FROM(name, at, v) counts it from the beginning of the buffer.
 //
-// ROUNDED(v) is an ACC4 as it would come back once it was stored. The shader declares ROUNDS(name) before it, after the push
-// constants, of any of its tensors.
+// ROUNDED(v) is an ACC4 with the values that a store and a load would give. The shader declares ROUNDS(name) for any of
+// its tensors before it, after the push constants.
 //
-// Four weights that are numbers lie in memory as a WEIGHT4, of WEIGHT_WORDS words: as in the operand where elements are
-// STORED_ALONE, else as numbers of 32 bits. WEIGHT4_OF makes one of an ACC4, FROM_WEIGHT4 the other way round.
-// WEIGHTS_ARE_BYTES is defined where weights are bytes: of steps, and under ARITHMETIC_INT8 of 32-bit floats.
+// Four weights that are numbers are a WEIGHT4 in memory, of WEIGHT_WORDS words: as in the operand if elements are
+// STORED_ALONE, otherwise as 32-bit numbers. WEIGHT4_OF converts from an ACC4, and FROM_WEIGHT4 back. WEIGHTS_ARE_BYTES
+// is defined if weights are bytes: for quantised values, and with ARITHMETIC_INT8 for 32-bit floats.
 
 #ifndef NNVK_TENSORS_GLSL
 #define NNVK_TENSORS_GLSL
@@ -171,8 +171,8 @@
 #endif
 
 #ifdef DTYPE_F16
-// Compilers take a conversion to 16 bits and back for nothing (Mesa does), unless bits that they don't know come between.
-// An offset is below 2^30, which only the host knows. (Exclusive or would cancel itself where one rounding follows another.)
+// Compilers such as Mesa's remove a conversion to 16 bits and back, unless bits that they do not know come between. An
+// offset is below 2^30, which only the host knows. (Exclusive or would cancel itself in two consecutive roundings.)
 #define ROUNDS(name) uint unknown_zero = name##_offset >> 31;
 #define HIDDEN(bits) ((bits) | unknown_zero)
 #define ROUNDED(v) unpack_halves(HIDDEN(pack_halves(v)))

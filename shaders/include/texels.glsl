@@ -1,11 +1,11 @@
-// Buffers that are read. READ_VIEW(binding, Block, name, TYPE) declares one as an array of words, or of vectors of two or
-// four, and `name_at(i)` is its element i. There may be several views of a binding.
+// Buffers that are read. READ_VIEW(binding, Block, name, TYPE) declares one as an array of words, or of vectors of two
+// or four words, and `name_at(i)` is its element i. There may be several views of a binding.
 //
-// Where TEXELS, elements come out of the same memory as a texel buffer, of texels of four words: some devices load these
-// far faster. llvmpipe gathers texels for all lanes at once, and loads from storage buffers lane by lane, with a store and
-// a load that waits for it in each. From Mesa 25 on it calls a function by a pointer for each fetch, which returns the
-// texels in memory: a fetch takes twice as long as before, and still less than the loads. Every buffer is bound in both
-// ways (native/dispatch.hpp).
+// With TEXELS, elements are read from the same memory as a texel buffer, whose texels have four words. Some devices
+// load these far faster. llvmpipe gathers texels for all lanes at once, but loads from storage buffers lane by lane,
+// with a store and a dependent load for each lane. From Mesa 25 on it calls a function through a pointer for each
+// fetch, which returns the texels in memory. A fetch then takes twice as long as before, but still less than the loads.
+// Every buffer is bound in both ways (native/dispatch.hpp).
 
 #ifndef NNVK_TEXELS_GLSL
 #define NNVK_TEXELS_GLSL

@@ -1,4 +1,4 @@
-// Unsigned integers of 64 bits as pairs of words, the low one first, so that no device needs to have them.
+// Unsigned 64-bit integers as pairs of words, the low one first, so that no device needs a 64-bit type.
 
 #ifndef NNVK_WIDE_GLSL
 #define NNVK_WIDE_GLSL
@@ -29,7 +29,7 @@ WIDE multiply(uint a, uint b) {
     return WIDE(low, high);
 }
 
-// The high 64 bits of a product, which may be up to 2 too small: of fractions of 2^64.
+// The high 64 bits of a product, which may be up to 2 too small: the product of fractions of 2^64.
 WIDE multiply_high(WIDE a, WIDE b) {
     WIDE result = multiply(a.y, b.y);
     result = add(result, WIDE(multiply(a.y, b.x).y, 0u));
@@ -46,7 +46,7 @@ WIDE shift_right(WIDE a, uint n) {
     return n == 0u ? a : WIDE((a.x >> n) | (a.y << (32u - n)), a.y >> n);
 }
 
-// To the right, by 1 to 63 bits but 32.
+// A right shift by 1 to 63 bits other than 32.
 WIDE rotate(WIDE a, uint n) {
     if (n > 32u) a = a.yx;
     n &= 31u;

@@ -1,14 +1,14 @@
-// Sums of products of 16-bit steps with bytes, of 64 bits, and how they go to the output's scale, bit for bit as in
-// nnvk/ops/quant.py. Numbers of 64 bits are two words, so that no device needs to have them. Of an output channel come
-// (lowering/filter_output.py) a factor and a number of bits by which its product with the sum is shifted to the right; for sums
-// that are rounded TWICE a mantissa and a shift.
+// 64-bit sums of products of 16-bit quantised values with bytes, and their conversion to the output's scale, with the
+// bits of nnvk/ops/quant.py. 64-bit numbers are two words, so that no device needs a 64-bit type. An output channel has
+// a factor and a right shift of its product with the sum (lowering/filter_output.py); for sums that are rounded TWICE
+// it has a mantissa and a shift.
 
 #ifndef NNVK_WIDE_SUMS_GLSL
 #define NNVK_WIDE_SUMS_GLSL
 
 #include "quant.glsl"
 
-// A sum and its bias fit into 32 bits, or come round there.
+// A sum and its bias fit into 32 bits, or wrap around there.
 layout(constant_id = 16) const bool NARROW_SUMS = false;
 // Biases have 64 bits.
 layout(constant_id = 17) const bool WIDE_BIAS = false;
@@ -25,7 +25,7 @@ struct Wide4 {
 
 Wide4 narrow_total(ivec4 sum) { return Wide4(sum, sum >> 31); }
 
-// 2^16 times one number and another that is not negative.
+// 2^16 times one number, plus another number that is not negative.
 Wide4 wide_total(ivec4 low, ivec4 high) {
     uvec4 carry;
     uvec4 sum = uaddCarry(uvec4(low), uvec4(high) << 16, carry);
@@ -43,7 +43,7 @@ Wide4 with_total(Wide4 a, Wide4 b) {
     return sum_of(a, b);
 }
 
-// The low words of what is shifted to the right by 1 to 63 bits, with the sign.
+// The low words of an arithmetic right shift by 1 to 63 bits.
 ivec4 shifted(Wide4 x, ivec4 bits) {
     bvec4 far = greaterThan(bits, ivec4(31));
     ivec4 low = mix(x.low, x.high, far), high = mix(x.high, x.high >> 31, far);
@@ -64,14 +64,14 @@ Wide4 product_of(ivec4 a, ivec4 b) {
     return product;
 }
 
-// The same of a number that is not negative, and may have 32 bits.
+// The same for a number that is not negative and may have 32 bits.
 Wide4 product_of(uvec4 a, ivec4 b) {
     uvec4 high, low;
     umulExtended(a, uvec4(b), high, low);
     return Wide4(ivec4(low), ivec4(high));
 }
 
-// What is shifted to the right, or a number far out on its side.
+// An arithmetic right shift that saturates.
 ivec4 saturated_shift(Wide4 x, ivec4 bits) {
     ivec4 result = shifted(x, bits), beyond = x.high >> min(bits, 31);
     return mix(beyond ^ 0x7fffffff, result, equal(beyond, result >> 31));

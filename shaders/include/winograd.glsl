@@ -1,6 +1,6 @@
-// Winograd's way to convolve by 3 x 3: a tile of DOWN x 4 output pixels is seen at (DOWN + 2) x 6 points, where each
-// GEMM of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels
-// the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along one of two 0, +-1 and infinity.
+// Winograd convolutions of 3 x 3. A tile of DOWN x 4 output pixels is evaluated at (DOWN + 2) x 6 points, where each
+// product of a value and a weight counts for all pixels of the tile (lowering/winograd.py). Along a side of four pixels
+// the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity, along a side of two 0, +-1 and infinity.
 
 #ifndef NNVK_WINOGRAD_GLSL
 #define NNVK_WINOGRAD_GLSL
@@ -13,7 +13,7 @@ const uint TALL = DOWN + 2u, WIDE = RIGHT + 2u;       // of the input that a til
 const uint MOST = 6;
 const float NEAR = 0.70710678118654752, FAR = 1.41421356237309505;    // points
 
-// Where a tile is: an image, and the first output pixel in it.
+// The position of a tile: an image, and the tile's first output pixel in it.
 struct Tile {
     uint image;
     uint y;
@@ -25,7 +25,7 @@ Tile tile_of(uint tile, uint tiles_down, uint tiles_across) {
     return Tile(image, (row - image * tiles_down) * DOWN, (tile - row * tiles_across) * RIGHT);
 }
 
-// The values along a side of the input that a tile sees, at the points.
+// The values at the points along a side of the input of a tile.
 void to_six_points(inout vec4 v[MOST]) {
     vec4 even = multiply_add(-2.0, v[2], v[4]), odd = multiply_add(-2.0, v[1], v[3]);
     vec4 even_far = multiply_add(-0.5, v[2], v[4]), odd_far = multiply_add(-0.5, v[1], v[3]);
@@ -45,7 +45,7 @@ void to_four_points(inout vec4 v[MOST]) {
     v[2] = v[2] - second;
 }
 
-// The pixels along a side of a tile, of sums at the points.
+// The pixels along a side of a tile, from sums at the points.
 void from_six_points(inout vec4 v[MOST]) {
     vec4 near = v[1] + v[2], near_odd = NEAR * (v[1] - v[2]), far = v[3] + v[4], far_odd = FAR * (v[3] - v[4]);
     v[0] = v[0] + near + far;
@@ -60,7 +60,7 @@ void from_four_points(inout vec4 v[MOST]) {
     v[1] = odd + v[3];
 }
 
-// Without the sign: as whole numbers magnitudes are in the order of the floats, NaN above all.
+// The bits without the sign. As integers they have the order of the magnitudes, with NaN above all.
 uvec4 magnitudes(vec4 v) { return floatBitsToUint(v) & MAGNITUDE; }
 
 uint largest_of(uvec4 v) { return max(max(v.x, v.y), max(v.z, v.w)); }

@@ -1,22 +1,23 @@
-// Four steps of K, as all tiles of gemm.comp multiply them: an INPUT4 is what one pixel has, Weights4 what four
-// output channels have, and a Sum is what becomes of their products.
+// The multiplication of four elements of K, for all tiles of gemm.comp. An INPUT4 has the values of one pixel, Weights4
+// those of four output channels, and a Sum accumulates the products.
 //
-// Bytes are unsigned here. ARITHMETIC_DOT multiplies four by one instruction (SPV_KHR_integer_dot_product); zero points are
-// outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw, for which the sums of a and w are
-// counted beside. ARITHMETIC_FLOAT makes floats of them: by a mask, because shifts are dear on vectors, so that byte q comes
-// as 2^(8 q) times itself, and byte 3 less 128, because signed words are converted by one instruction. What a factor is
-// too large by, the other is too small by: products are whole numbers below 2^16, and 256 add up exactly in 24 bits.
+// Bytes are unsigned here. ARITHMETIC_DOT multiplies four bytes with one instruction (SPV_KHR_integer_dot_product).
+// Zero points are applied outside the loop: sum (a - za) (w - zw) = sum a w - zw sum a - za sum w + n za zw. The sums
+// of a and w are accumulated separately. ARITHMETIC_FLOAT converts bytes to floats by a mask, because shifts are
+// expensive on vectors. Byte q therefore becomes 2^(8 q) times its value. Byte 3 is reduced by 128, because one
+// instruction converts signed words. The other factor is smaller by the same power of two. Products are integers below
+// 2^16, and 256 of them add up exactly in 24 bits.
 //
-// 16-bit steps are multiplied with bytes as signed integers; every EXACT_VEC4S vec4s of K the sums are carried to 64
-// bits, unless it is known that 32 are enough (NARROW_SUMS). ARITHMETIC_DOT takes steps moved to the unsigned range
-// apart into their bytes, two dot products for each output channel; it is for sums of 32 bits alone. ARITHMETIC_FLOAT
-// has four products, which are whole numbers up to 2^22, added up as floats, and that added to the sum as an integer.
+// 16-bit quantised values are multiplied with bytes as signed integers. After every EXACT_VEC4S vec4s of K the sums are
+// carried to 64 bits, unless 32 bits are known to suffice (NARROW_SUMS). ARITHMETIC_DOT splits unsigned 16-bit values
+// into their bytes, with two dot products for each output channel; it is only for 32-bit sums. ARITHMETIC_FLOAT adds
+// four products, which are integers up to 2^22, as floats, and adds the result to the sum as an integer.
 //
-// ARITHMETIC_INT8 multiplies 32-bit floats by weights of 8 bits, less their zero point, and the sums by the scales of
-// output channels in the end.
+// ARITHMETIC_INT8 multiplies 32-bit floats by 8-bit weights minus their zero point, and at the end the sums by the
+// scales of output channels.
 //
-// ARITHMETIC_HALF multiplies 16-bit floats as such, and adds up so what a round has: four to 32 steps, which the host
-// has made too small to overflow by a power of two in the weights. Rounds are added up as 32-bit floats.
+// ARITHMETIC_HALF multiplies 16-bit floats and adds up the products of a round, four to 32, in 16 bits. The host has
+// scaled the weights by a power of two so that they cannot overflow. Rounds are added up as 32-bit floats.
 
 #ifndef NNVK_GEMM_ARITHMETIC_GLSL
 #define NNVK_GEMM_ARITHMETIC_GLSL
@@ -78,8 +79,8 @@ struct Weights4 { ACC4 steps[4]; };
 struct Sum { ACC4 open; };
 #endif
 
-// What is the same for all steps, read before the first loop: push constants are loaded lane by lane where invocations
-// may have parted.
+// Values that are the same for all elements of K. They are read before the first loop, because push constants are
+// loaded lane by lane if invocations may have diverged.
 struct Zeros {
 #ifdef DTYPE_Q8
     uint sign_mask;
@@ -114,7 +115,7 @@ const bool EACH_ROUND_CARRIES = false;
 const uint ROUND = 1;
 #endif
 
-// packed: the weights' bytes come times too much as well.
+// `packed`: the weights' bytes are also multiplied by powers of two.
 Zeros zeros_of(bool packed) {
 #if defined(BYTES_AS_FLOATS)
     vec4 scales = 1.0 / PLACES;
@@ -155,7 +156,7 @@ INPUT4 input_of(LOADED4 loaded, Zeros zeros) {
 const uint MAX_ROUND_VEC4S = 4;
 const uint ROUND_VEC4S = SPAN < 4u ? 1u : SPAN / 4u;    // of channels
 
-// Channels c to c + SPAN - 1 of the tap at an address, vec4s of them. Elements of less than 32 bits come a texel at a
+// Channels c to c + SPAN - 1 of the tap at an address, as vec4s. Elements of less than 32 bits are loaded a texel at a
 // time.
 void load_vec4s(uint address, uint c, Zeros zeros, out INPUT4 vec4s[MAX_ROUND_VEC4S]) {
 #if defined(HAS_WIDE_VIEW)
@@ -177,7 +178,7 @@ void load_vec4s(uint address, uint c, Zeros zeros, out INPUT4 vec4s[MAX_ROUND_VE
 }
 
 #ifdef WEIGHTS_ARE_BYTES
-// Of packed bytes.
+// Weights from packed bytes.
 Weights4 weights_of(uvec4 words, Zeros zeros) {
 #if defined(ARITHMETIC_INT8)
     Weights4 weights;
@@ -241,7 +242,7 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #elif defined(ARITHMETIC_DOT)
     sum.open += ivec4(dots_of_bytes(inputs, weights.outputs));
 #else
-    // Output by output, each GEMM added at once: SwiftShader's compiler keeps in memory what waits.
+    // The loop adds each product immediately, output by output: SwiftShader's compiler keeps pending values in memory.
     [[unroll]] for (uint o = 0; o < 4u; o++) {
         SUM open = sum.open[o];
         [[unroll]] for (uint k = 0; k < 4u; k++) open = multiply_add(weights.steps[k][o], inputs[k], open);
@@ -250,7 +251,8 @@ void add_products(inout Sum sum, INPUT4 inputs, Weights4 weights) {
 #endif
 }
 
-// To be called at the latest after EXACT_VEC4S vec4s, where EACH_ROUND_CARRIES after each round, and after the last.
+// Carry the sum. This must be called at least every EXACT_VEC4S vec4s, with EACH_ROUND_CARRIES after each round, and
+// after the last round.
 void carry(inout Sum sum) {
 #if defined(BYTES_AS_FLOATS)
     sum.carried += ivec4(sum.open);
@@ -274,7 +276,7 @@ const bool COUNTS = true;
 const bool COUNTS = false;
 #endif
 
-// With four inputs more.
+// The count with four more inputs.
 uint count_inputs(uint count, INPUT4 inputs) {
 #if defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)
     return count + (dot_of_bytes(inputs.x, ONES) << 8) + dot_of_bytes(inputs.y, ONES);
@@ -293,7 +295,7 @@ uvec4 count_weights(uvec4 count, Weights4 weights) {
 #endif
 }
 
-// What is due to zero points for four output channels, but for what pixels have; over so many vec4s.
+// The correction by zero points for four output channels, without the part of the pixels, over a number of vec4s.
 ACC4 due_to_weights(uvec4 count, uint vec4s) {
 #ifdef ARITHMETIC_DOT
     return input_zero * (int(vec4s * 4u) * weight_zero - ivec4(count));

@@ -1,9 +1,9 @@
 // TILE_REGISTER and TILE_QUADS: an invocation computes ROWS pixels of VEC4S vec4s of output channels in registers,
-// without shared memory and barriers. ACROSS neighbours take neighbouring channels, the next ones the same of
-// neighbouring pixels.
+// without shared memory and barriers. ACROSS neighbouring invocations compute neighbouring channels, and the next ones
+// the same channels of neighbouring pixels.
 //
-// TILE_QUADS has each invocation of a quad load the input of a pixel of its own, and passes it round the quad by swaps:
-// the sum number j of a lane belongs to the pixel of lane ^ j. So ACROSS is a multiple of four.
+// With TILE_QUADS each invocation of a quad loads the input of another pixel, and the quad exchanges the inputs by
+// swaps: sum number j of a lane belongs to the pixel of lane ^ j. ACROSS is therefore a multiple of four.
 
 #ifndef NNVK_GEMM_REGISTER_GLSL
 #define NNVK_GEMM_REGISTER_GLSL
@@ -13,8 +13,8 @@
 layout(constant_id = 7) const uint VEC4S = 1;
 // Weights are in packed blocks, not in order.
 layout(constant_id = 8) const bool PACKED = true;
-// Neighbouring invocations that take neighbouring channels. Workgroups are lines, because llvmpipe makes its vectors of
-// neighbours along x alone.
+// The neighbouring invocations that compute neighbouring channels. Workgroups are one-dimensional, because llvmpipe
+// builds its vectors only from neighbours along x.
 layout(constant_id = 9) const uint ACROSS = 8;
 
 #ifdef TILE_QUADS
@@ -34,7 +34,7 @@ const uint EXACT_ROUNDS = EXACT_VEC4S / ROUND_VEC4S;
 
 #include "split_k.glsl"
 
-// Where the weights of one four of output channels lie, as index of a step of K in `weights`; in order of bytes, in
+// The place of the weights of a vec4 of output channels, as an index of K in `weights`; for bytes in order, in
 // `weights_words`.
 struct Columns {
     uint first;
@@ -58,12 +58,12 @@ Columns columns_of(Part part, uint four, uint vec4s) {
     return Columns(first, weight_row(vec4s) * 4u);
 }
 
-// Where a tap's weights begin.
+// The place where a tap's weights begin.
 uint tap_weights(Columns columns, uint tap) {
     return columns.first + (PACKED ? tap * divide_up(depth, 4u) * columns.step : tap * depth * (columns.step / 4u));
 }
 
-// Of four steps of K; past the last of `depth` they are nothing.
+// The weights of four elements of K; elements past `depth` are zeros.
 Weights4 load_weights(uint at, Columns columns, uint c, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
     if (PACKED) return weights_of(weights_at(at), zeros);
@@ -96,7 +96,7 @@ void main() {
     uint row = place.row + gl_LocalInvocationID.x / ACROSS * SHARE;
     uint four = (place.block * ACROSS + column) * VEC4S;
     uint vec4s = divide_up(out_channels, 4u);
-    // A quad stays as long as one of its invocations has something to do: it loads for the others.
+    // A quad stays active as long as one of its invocations has work, because each of them loads for the others.
     if (any(bvec3(place.part >= parts, row >= rows, four - lane * VEC4S >= vec4s))) return;
     Part part = part_of(place.part);
     Zeros zeros = zeros_of(PACKED);
@@ -120,7 +120,8 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r * VEC4S + f] = sum_from(start_of(targets[f]));
     }
 
-    // One loop over taps and channels: sums are carried from round to round once, not once a loop.
+    // There is one loop over taps and channels, so that sums are carried from round to round once, and not once per
+    // loop.
     uint quads = divide_up(depth, 4u), rounds = quads / ROUND_VEC4S;
     Stretch own = stretch_of(place.k_slice, part.taps.x * part.taps.y * rounds, 1u);
     uint tap = own.first / rounds, c = own.first - tap * rounds;

@@ -1,6 +1,7 @@
-// TILE_SHARED stages both operands in shared memory, and asks for no subgroup operations. An invocation computes some
-// pixels of VEC4S vec4s of output channels. It brings its share of a stage, whole cache lines together with its
-// neighbours, and holds it in registers while the stage before is multiplied: loads are under way all the time.
+// TILE_SHARED stages both operands in shared memory and needs no subgroup operations. An invocation computes some
+// pixels of VEC4S vec4s of output channels. It loads its share of a stage, whole cache lines together with its
+// neighbours. It holds the share in registers while the previous stage is multiplied, so that loads are always in
+// flight.
 
 #ifndef NNVK_GEMM_SHARED_GLSL
 #define NNVK_GEMM_SHARED_GLSL
@@ -8,12 +9,12 @@
 #include "arithmetic.glsl"
 
 layout(constant_id = 7) const uint VEC4S = 1;
-// A tap has a whole number of stages: all invocations go from one to the next together.
+// A tap has a whole number of stages, so all invocations move from tap to tap together.
 layout(constant_id = 8) const bool WHOLE_STAGES = false;
-// Fours of K of a stage.
+// Vec4s of K of a stage.
 layout(constant_id = 9) const uint STAGE = 4;
-// How weights lie: in packed blocks; or as right matrices that a model computes, in which output channels are innermost, a
-// multiple of four; or steps of K, a multiple of four of these.
+// The layout of weights: packed blocks; or a right matrix that the model computes, with output channels innermost (a
+// multiple of four), or with K innermost (a multiple of four).
 layout(constant_id = 36) const uint WEIGHT_LAYOUT = 1;
 const uint IN_BLOCKS = 1, BY_K = 2, BY_OUTPUTS = 3;
 
@@ -28,8 +29,8 @@ const uint LOAD_ROWS = LOADERS / STAGE;
 const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
 const uint MAX_ROWS = 8, MAX_VEC4S = 2, MAX_LOADS = 8;
 const uint SUMS = INVOCATION_ROWS * VEC4S, MAX_SUMS = MAX_ROWS * MAX_VEC4S;
-// Fours of K whose factors are all in registers before the first is multiplied: a lone subgroup waits for shared memory
-// once.
+// Vec4s of K whose factors are all in registers before the first multiplication, so that a single subgroup waits for
+// shared memory only once.
 layout(constant_id = 2) const uint TOGETHER = 1;
 const uint MAX_TOGETHER = 4;
 const uint ADDED = ROUND < STAGE ? ROUND : STAGE;    // vec4s of K before sums are carried
@@ -48,8 +49,8 @@ const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 shared LOADED4 stage_inputs[STAGE * LINE];
 shared WEIGHTS4 stage_weights[WEIGHTS];
 
-// What an invocation brings; where it is: in a tap, the addresses of taps and a channel in them, vec4s of K that
-// weights are behind the first ones; and where in shared memory it comes.
+// The values that an invocation loads; their source: the tap, the addresses of taps, a channel in them, and the
+// distance of the weights from the first ones in vec4s of K; and their target in shared memory.
 struct Share {
     LOADED4 inputs[MAX_LOADS];
     WEIGHTS4 weights[MAX_LOADS];
@@ -65,15 +66,16 @@ struct Target {
     uint weights[MAX_LOADS];
 };
 
-// The number of a load in the stage, in the order in which weights lie in memory: block by block, four by four; step by
-// step; or vec4s of K, of every fourth output channel, so that writers to shared memory have banks of their own.
+// The number of a load in the stage, in the order of the weights in memory: by block and then by vec4 of K; by K; or by
+// vec4 of K of every fourth output channel, so that writers to shared memory use different banks.
 uint weight_of(uint load) { return load * LOADERS + gl_LocalInvocationIndex; }
 uint weight_four(uint number) {
     if (WEIGHT_LAYOUT == BY_K) return number / (4u * QUADS);
     return WEIGHT_LAYOUT == BY_OUTPUTS ? number % STAGE : number % (STAGE * BLOCK_LINE) / BLOCK_LINE;
 }
 
-// Its place in shared memory. BY_OUTPUTS a vector there is of four steps of an output channel, else of a step of four.
+// The place of a load in shared memory. With BY_OUTPUTS a vector there has four elements of K of one output channel;
+// otherwise it has one element of K of four output channels.
 uint weight_place(uint number) {
     if (WEIGHT_LAYOUT == BY_K) return number;
     if (WEIGHT_LAYOUT == BY_OUTPUTS) return number % STAGE * 4u * QUADS + number / (STAGE * QUADS) * QUADS + number / STAGE % QUADS;
@@ -86,8 +88,8 @@ uint weight_place(uint number) {
 #endif
 }
 
-// Where the first four of K of a load's weights would lie. Of output channels that are not there, which nobody stores,
-// those of the last ones that are.
+// The place of the weights of a load for the first vec4 of K. For output channels that do not exist, which nobody
+// stores, it is the place of the last existing ones.
 uint first_weight(Part part, uint block, uint number) {
     uint base = weights_offset / WEIGHTS_WORDS;
     if (WEIGHT_LAYOUT == IN_BLOCKS) {
@@ -103,7 +105,7 @@ uint first_weight(Part part, uint block, uint number) {
     return base + (outer * out_channels + min(own, out_channels - 1u)) * row;
 }
 
-// Where those of a four of K lie.
+// The place of the weights of a load for a vec4 of K.
 uint weight_at(uint first, uint four, uint number) {
     if (WEIGHT_LAYOUT == IN_BLOCKS) return first + four * BLOCK_LINE;
     if (WEIGHT_LAYOUT == BY_OUTPUTS) return first + four;
@@ -112,12 +114,12 @@ uint weight_at(uint first, uint four, uint number) {
     return first + step * weight_row(out_channels / 4u);
 }
 
-// Whether a load of a stage is past the last step of K.
+// Whether a load of a stage is past the end of K.
 bool is_past(uint step, uint steps, uint number) {
     return WEIGHT_LAYOUT == BY_K ? step * 4u + number / QUADS >= depth : step + weight_four(number) >= steps;
 }
 
-// The whole part of n / by, of numbers below 2^20, with 1 / by: exact, and cheaper than to divide whole numbers.
+// The integral part of n / by for numbers below 2^20, from 1 / by. It is exact, and cheaper than an integer division.
 uint divided(uint n, float inverse) { return uint((float(n) + 0.5) * inverse); }
 
 void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
@@ -125,8 +127,8 @@ void locate_taps(inout Source source, Part part, Window windows[MAX_LOADS]) {
         source.taps[i] = tap_address(part, windows[i], source.tap.x, source.tap.y);
 }
 
-// Where what an invocation brings to the stage from a four of K on is. inverses: of vec4s of channels, and of the taps
-// of a row.
+// Set the source of an invocation's loads for the stage that begins at a vec4 of K. `inverses` are those of the vec4s
+// of channels and of the taps of a row.
 void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step, uint steps, uint quads, vec2 inverses) {
     uint here = WHOLE_STAGES ? step : min(step + gl_LocalInvocationIndex % STAGE, steps - 1u), tap = 0u;
     source.tap = uvec2(0u);
@@ -148,7 +150,7 @@ void locate(inout Source source, Part part, Window windows[MAX_LOADS], uint step
     }
 }
 
-// The same of the next stage, of WHOLE_STAGES at the beginning of a tap.
+// The same for the next stage, at the beginning of a tap, with WHOLE_STAGES.
 void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], uint quads) {
     source.tap.y++;
     if (source.tap.y == part.taps.y) source.tap = uvec2(source.tap.x + 1u, 0u);
@@ -159,7 +161,7 @@ void locate_next_tap(inout Source source, Part part, Window windows[MAX_LOADS], 
         source.weights[i] = tap_number(part, source.tap.x, source.tap.y) * quads + weight_four(weight_of(i));
 }
 
-// Loads it. What is past the last four of K is nothing.
+// Load the share. Elements past the end of K are zeros.
 void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, uint steps) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) share.inputs[i] = load_anything(source.taps[i], source.channel, 0u);
     [[unroll]] for (uint i = 0; i < WEIGHT_LOADS; i++) {
@@ -168,7 +170,7 @@ void fetch(out Share share, Source source, uint firsts[MAX_LOADS], uint step, ui
     }
 }
 
-// Those of a four of K for four output channels, which begin at a place in shared memory.
+// The weights of a vec4 of K for four output channels, from a place in shared memory.
 Weights4 staged_weights(uint at, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
     return weights_of(stage_weights[at], zeros);
@@ -190,7 +192,8 @@ Target target_of_invocation() {
     return target;
 }
 
-// In place of what is outside comes the padding: now, because compilers wait for a load as soon as they can select.
+// Store the share in shared memory. The padding is selected only here, because compilers wait for a load at its first
+// use.
 void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target target) {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         bool inside = !PADDED || source.taps[i] != OUTSIDE;
@@ -204,18 +207,18 @@ void put(Share share, Source source, uint step, uint steps, Zeros zeros, Target 
     }
 }
 
-// An invocation's vec4s of output channels.
+// The parameters of a vec4 of output channels of the invocation.
 Output target_of(Part part, Place place, uint number) {
     return output_of(place_in_pixel(part), place.block * COLUMNS + (gl_LocalInvocationID.x + number * ACROSS) * 4u);
 }
 
-// The sums so far of what zero points are multiplied by.
+// The sums so far that zero points are multiplied by.
 struct Counts {
     uint inputs[MAX_ROWS];
     uvec4 weights[MAX_VEC4S];
 };
 
-// The products of what is in shared memory.
+// Multiply the stage in shared memory.
 void multiply_stage(inout Sum sums[MAX_SUMS], inout Counts counts, Zeros zeros) {
     uint column = gl_LocalInvocationID.x, line = gl_LocalInvocationID.y;
     [[unroll]] for (uint first = 0; first < STAGE; first += TOGETHER) {
@@ -275,14 +278,15 @@ void main() {
     Target bring = target_of_invocation();
     Source source;
     Share share;
-    // Only a phase may have no taps. What is always computed is known behind it: buffers need not be looked up again.
+    // Only a phase may have no taps. For other GEMMs the condition is a constant, so buffers need not be looked up
+    // again.
     bool has_steps = SPLIT != PHASES || own.first < own.end;
     uint left = (quads - own.first % quads) / STAGE;    // stages of the tap
     if (has_steps) {
         locate(source, part, windows, own.first, steps, quads, inverses);
         fetch(share, source, firsts, own.first, steps);
     }
-    // The last stage has a copy of the products, behind the loop, and nothing to load.
+    // The last stage is multiplied after the loop and loads nothing.
     for (uint step = own.first; has_steps;) {
         put(share, source, step, steps, zeros, bring);
         barrier();
@@ -311,7 +315,7 @@ void main() {
         barrier();
     }
     if (has_steps) multiply_stage(sums, counts, zeros);
-    // Steps past the last count: their weights are words of zeros, which the padding is multiplied by.
+    // Elements past the end of K count too: their weights are words of zeros, which are multiplied by the padding.
     ACC4 due[MAX_VEC4S];
     [[unroll]] for (uint f = 0; f < VEC4S; f++)
         due[f] = due_to_weights(counts.weights[f], divide_up(own.end - own.first, STAGE) * STAGE);

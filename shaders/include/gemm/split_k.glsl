@@ -1,7 +1,7 @@
-// SUMS_SPLIT: several workgroups compute one tile, a slice of K each, so that a device with many units has something
-// to do where there are few tiles. Each leaves what it has; the one that comes last, which an invocation finds out for
-// itself, adds up in the order of the K slices, whoever is last: the same numbers every time. To be included after
-// VEC4S, and SUMS, the vectors of sums of an invocation, and what they are at most.
+// SUMS_SPLIT: several workgroups compute slices of K of one tile, so that a device with many units has enough work if
+// there are few tiles. Each workgroup stores its sums. The last one, which each invocation determines separately, adds
+// up the K slices in order, so the result does not depend on which one is last. Include this after VEC4S, SUMS, the
+// vectors of sums of an invocation, and MAX_SUMS.
 
 #ifndef NNVK_GEMM_SPLIT_K_GLSL
 #define NNVK_GEMM_SPLIT_K_GLSL
@@ -12,13 +12,13 @@ layout(constant_id = 10) const uint SPLIT_K = 2;
 const uint SPLIT_K = 1;
 #endif
 
-// The vec4s of K that a K slice takes.
+// The vec4s of K of a K slice.
 struct Stretch {
     uint first;
     uint end;
 };
 
-// Of so many, of which a tile takes `together` at once.
+// The slice of `steps` vec4s of K, for a tile that handles `together` of them at once.
 Stretch stretch_of(uint k_slice, uint steps, uint together) {
 #ifdef SUMS_SPLIT
     uint each = divide_up(divide_up(steps, together), SPLIT_K) * together;
@@ -28,7 +28,7 @@ Stretch stretch_of(uint k_slice, uint steps, uint together) {
 #endif
 }
 
-// Where sums begin; those of K slices with nothing, because the bias counts once.
+// The beginning of sums. K slices begin with zero, because the bias counts once.
 ACC4 start_of(Output target) {
 #ifdef SUMS_SPLIT
     return ACC4(0);
@@ -41,7 +41,7 @@ ACC4 start_of(Output target) {
 const uint INVOCATIONS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
 
 #ifdef ARITHMETIC_HALF
-// Sums are left as 16-bit floats, as factors and results are, and too small to overflow.
+// Sums are stored as 16-bit floats, like factors and results, and scaled so that they do not overflow.
 #define LEFT_OF(sum) pack_halves((sum) * left_scale)
 #define with_left(sum, left) (unpack_halves(left) * (1.0 / left_scale) + (sum))
 #else
@@ -58,7 +58,7 @@ void leave(Place place, TOTAL sums[MAX_SUMS]) {
     [[unroll]] for (uint n = 0; n < SUMS; n++) left_sums[place_of_sum(place.tile, place.k_slice, n)] = LEFT_OF(sums[n]);
 }
 
-// Whether all K slices have left their sums. The counters are zero again afterwards.
+// Whether all K slices have stored their sums. The counters are zero again afterwards.
 bool comes_last(Place place) {
     uint at = counters_offset + place.tile * INVOCATIONS + gl_LocalInvocationIndex;
     memoryBarrierBuffer();
@@ -68,10 +68,10 @@ bool comes_last(Place place) {
     return last;
 }
 
-// Pieces whose sums an invocation loads together, so that it waits for them once.
+// K slices whose sums an invocation loads together, so that it waits for them once.
 const uint PIECES_TOGETHER = SUMS < 16 ? 16 / SUMS : 1, MAX_PIECES_TOGETHER = 16;
 
-// Adds what so many K slices have left, from one on.
+// Add the stored sums of `count` K slices from `first` on.
 void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS]) {
     LEFT left[MAX_PIECES_TOGETHER][MAX_SUMS];
     [[unroll]] for (uint p = 0; p < count; p++) {
@@ -82,7 +82,7 @@ void add_pieces(Place place, uint first, uint count, inout TOTAL sums[MAX_SUMS])
     }
 }
 
-// All that the K slices have left, and the bias.
+// The sum over all K slices, and the bias.
 void add_up(Place place, Output targets[MAX_VEC4S], out TOTAL sums[MAX_SUMS]) {
     [[unroll]] for (uint n = 0; n < SUMS; n++) sums[n] = TOTAL_FROM(targets[n % VEC4S].bias);
     const uint whole = SPLIT_K / PIECES_TOGETHER * PIECES_TOGETHER;

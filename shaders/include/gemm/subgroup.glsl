@@ -1,7 +1,7 @@
-// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There a load
-// costs the same whether lanes load the same or not, and shared memory is no faster. So every lane loads something else,
-// of weights and of input, and the input goes to the other lanes by shuffles, which are single instructions. A workgroup
-// is one subgroup.
+// TILE_SUBGROUP is for drivers that run a subgroup of eight invocations as one SIMD vector (llvmpipe). There, a load
+// costs the same whether lanes load the same address or not, and shared memory is not faster. Every lane therefore
+// loads different weights and inputs, and the inputs go to the other lanes by shuffles, which are single instructions.
+// A workgroup is one subgroup.
 
 #ifndef NNVK_GEMM_SUBGROUP_GLSL
 #define NNVK_GEMM_SUBGROUP_GLSL
@@ -20,7 +20,7 @@ const uint LOAD_VALUES = 8;
 const uint FOUR_LOADS = 2;
 #endif
 
-// The weights of four steps for four output channels, by loads that begin at an index.
+// The weights of four elements of K for four output channels, by loads that begin at an index.
 Weights4 load_weights(uint at, Zeros zeros) {
 #ifdef WEIGHTS_ARE_BYTES
     return weights_of(weights_at(at), zeros);
@@ -34,7 +34,7 @@ Weights4 load_weights(uint at, Zeros zeros) {
 #endif
 }
 
-// Push constants are read before the first loop or branch, or they would be loaded lane by lane as well.
+// Push constants are read before the first loop or branch; otherwise they would also be loaded lane by lane.
 void main() {
     uint lane = gl_LocalInvocationID.x;
     Place place = place_of_group(BLOCK, ROWS, 1u);
@@ -67,8 +67,8 @@ void main() {
                     [[unroll]] for (uint four = 0; four < ROUND_VEC4S; four++)
                         input_counts[g] = count_inputs(input_counts[g], inputs[g][four]);
                 }
-                // Row by row, not step by step: there are more sums than registers, and so each is fetched and put away
-                // once for a round.
+                // The loop goes row by row, not by K: there are more sums than registers, so each sum is loaded and
+                // stored once per round.
                 Weights4 weights[MAX_ROUND_VEC4S];
                 [[unroll]] for (uint four = 0; four < ROUND_VEC4S; four++) {
                     weights[four] = load_weights(at, zeros);
