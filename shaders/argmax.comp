@@ -27,7 +27,7 @@ layout(push_constant) uniform Push {
 
 // The address where the search for an element of the output begins.
 uint start(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
+    index = min(index, elements - 1);    // the last four may exceed the number of elements
     return index / inner * inner * size + index % inner;
 }
 

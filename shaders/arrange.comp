@@ -9,7 +9,7 @@
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const uint RANK = 8;          // the innermost dimensions that there are
+layout(constant_id = 3) const uint RANK = 8;          // the number of dimensions
 layout(constant_id = 4) const bool ROWS = false;      // the innermost dimension comes in whole vec4s
 layout(constant_id = 5) const bool DENSE = false;     // and its vec4s are contiguous and aligned in the source
 
@@ -22,7 +22,7 @@ layout(push_constant) uniform Push {
     uint count;       // of vec4s
     uint elements;
     uint first;       // element of the source; it and the strides wrap around where they are negative
-    uint size_1;      // sizes but for the outermost
+    uint size_1;      // sizes except the outermost
     uint size_2;
     uint size_3;
     uint size_4;
@@ -69,7 +69,7 @@ uint locate(uint index) {
 
 uvec4 addresses(uint i) {
     if (ROWS) return locate(4 * i) + uvec4(0, 1, 2, 3) * stride_7;
-    uint last = elements - 1;    // the last four may be more than there are
+    uint last = elements - 1;    // the last four may exceed the number of elements
     return uvec4(locate(4 * i), locate(min(4 * i + 1, last)), locate(min(4 * i + 2, last)), locate(min(4 * i + 3, last)));
 }
 

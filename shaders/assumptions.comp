@@ -11,7 +11,7 @@
 
 layout(local_size_x_id = 0) in;
 
-READ_VIEW(0, Src, src, uvec4)    // four operands, by their bits
+READ_VIEW(0, Src, src, uvec4)    // the bits of four operands
 layout(set = 0, binding = 1) writeonly buffer Dst { uint dst[]; };
 
 layout(push_constant) uniform Push {

@@ -34,7 +34,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint count;        // of vec4s
     uint elements;
-    uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
+    uint size_1;       // the output's sizes except the outermost, folded to four dimensions
     uint size_2;
     uint size_3;
     uint magic_1;

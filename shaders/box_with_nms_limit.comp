@@ -109,7 +109,7 @@ layout(push_constant) uniform Push {
 #endif
 #if defined(PASS_PICK)
     uint rounds;     // of a dispatch
-    uint resume;     // whether it goes on with what another one has begun
+    uint resume;     // whether it continues an earlier dispatch
     float least_first;
     float iou_threshold;
     float sigma;

@@ -80,7 +80,7 @@ layout(push_constant) uniform Push {
     ACC low;
     ACC high;
 #ifdef ARITHMETIC_HALF
-    float weight_scale;    // what weights come too small by
+    float weight_scale;    // the inverse of the scale of weights
 #endif
 #ifdef DTYPE_Q8
     uint sign_mask;
@@ -239,7 +239,7 @@ void main() {
                     FACTOR4 value = load_input(source, line, column);
                     FACTOR4 weight = load_weights(ky * KERNEL_WIDTH + kx, tile.w);
 #ifdef DTYPE_Q8
-                    sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for floats
+                    sum += ivec4((value - float(input_zero)) * weight);    // there may be too many for exact floats
 #else
                     sum = with_total(sum, TOTAL_OF(value * weight));
 #endif
@@ -275,7 +275,7 @@ void main() {
                     columns[column][row] = column < KEPT ? columns[column + STRIDE_X][row] : load_input(source, lines[row], place);
             }
             [[unroll]] for (uint r = 0; r < TILE_HEIGHT; r++) {
-                FACTOR4 sum = SUM_FROM(target.bias);    // of 16-bit steps far from 32 bits
+                FACTOR4 sum = SUM_FROM(target.bias);    // sums of 16-bit values stay far below 32 bits
                 [[unroll]] for (uint ky = 0; ky < KERNEL_HEIGHT; ky++)
                     [[unroll]] for (uint kx = 0; kx < KERNEL_WIDTH; kx++)
                         sum = multiply_add(columns[kx * DILATION_X][r * STRIDE_Y + ky * DILATION_Y],

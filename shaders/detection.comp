@@ -76,7 +76,7 @@ layout(push_constant) uniform Push {
     uint labels_offset;
     uint found_offset;
 #endif
-    uint count;       // of what may be an entry, or of rows of the output
+    uint count;       // of possible entries, or of rows of the output
 #if !defined(PASS_LABELS)
     uint per_batch;   // anchors
 #endif
@@ -91,7 +91,7 @@ layout(push_constant) uniform Push {
     uint entries_of;  // entries of a batch, or of a pick
 #endif
 #if defined(PASS_LABELS)
-    int first_label;  // of the first class behind the background
+    int first_label;  // of the first class after the background
 #endif
 #endif
 };

@@ -23,7 +23,7 @@ const uint FIRST_NUMBER = 1 + SOURCES, FIRST_STEP = FIRST_NUMBER + NUMBERS;
 // The relation between elements of a source and elements of the results. ABSENT: the source or result does not exist.
 const uint ABSENT = 1;
 const uint EACH_ONE = 2;    // one for one
-const uint SINGLE = 3;      // it has but one
+const uint SINGLE = 3;      // it has one element
 const uint WITHIN = 4;      // it is repeated after `size` vec4s
 const uint ACROSS = 5;      // each of its elements counts for `size` vec4s
 

@@ -62,7 +62,7 @@ uint load(uint row_begin, uint at) {
 }
 
 uint load(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
+    index = min(index, elements - 1);    // the last four may exceed the number of elements
     uint row = SINGLE ? index : divide(index, inner, magic_inner);
     return load(begin(row), index - row * inner);
 }

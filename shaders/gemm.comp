@@ -81,7 +81,7 @@ const uint PHASES = 3;
 const uint BATCHES = 4;
 
 const uint BLOCK = 32;               // output channels in a block of packed weights
-const uint OUTSIDE = 0xffffffffu;    // the address of what is in the padding
+const uint OUTSIDE = 0xffffffffu;    // the address of values in the padding
 
 READS(0, Src, src)
 #ifdef DTYPE_F16
@@ -145,7 +145,7 @@ layout(push_constant) uniform Push {
     int pad_left;
     uint pitches;
 #ifndef WEIGHTS_ARE_BYTES
-    uint weights_pitch;    // elements of the larger rows that right matrices lie amid, or 0
+    uint weights_pitch;    // elements of the larger rows that right matrices are column ranges of, or 0
 #endif
 #ifdef ARITHMETIC_INT8
     int weight_zero;
@@ -153,9 +153,9 @@ layout(push_constant) uniform Push {
     ACC low;
     ACC high;
 #ifdef ARITHMETIC_HALF
-    float weight_scale;    // what weights come too small by
+    float weight_scale;    // the inverse of the scale of weights
 #ifdef SUMS_SPLIT
-    float left_scale;    // what sums are left times
+    float left_scale;    // the scale of stored sums
 #endif
 #endif
 #ifdef DTYPE_Q8
@@ -220,7 +220,7 @@ struct Part {
     uint number;
     uint filters;    // the number of the part that has the same filters as this one
     uint source;     // index in src of the part's first value
-    ivec2 origin;    // where in the input the window of the part's first output pixel begins; it may lie in the padding
+    ivec2 origin;    // the beginning of the window of the part's first output pixel, perhaps in the padding
     uvec2 size;      // output pixels
     uvec2 phase;     // of these the first in the output
     ivec2 step;      // in the input, from a tap to the next
@@ -249,8 +249,8 @@ Part part_of(uint number) {
 
 // The place where the window of an output pixel begins in the input; y and x may lie in the padding.
 struct Window {
-    uint start;    // index in src, as if the padding lay there as well
-    int y;         // of what no window can reach where there is no such pixel
+    uint start;    // index in src, as if src had the padding too
+    int y;         // an unreachable position if there is no such pixel
     int x;
     uint pixel;    // index in dst, NO_PIXEL where there is no such pixel
 };
@@ -288,7 +288,7 @@ Window window_of(Part part, uint row) {
 uint tap_address(Part part, Window window, uint down, uint right) {
     if (SIDE_BY_SIDE) return window.start;
     uvec2 step = uvec2(part.step) * uvec2(down, right);
-    uint address = window.start + (step.x * width + step.y) * channels;    // wraps where a step is negative
+    uint address = window.start + (step.x * width + step.y) * channels;    // wraps if a stride is negative
     if (!PADDED) return address;
     bool inside = all(lessThan(uvec2(window.y, window.x) + step, uvec2(height, width)));
     return mix(OUTSIDE, address, inside);
@@ -368,7 +368,7 @@ struct Place {
     uint block;
 };
 
-const uint MANY_WEIGHTS = 1u << 20;    // what a cache may not keep
+const uint MANY_WEIGHTS = 1u << 20;    // too many for a cache
 
 // The position of a workgroup that computes this number of output channels and pixels. Workgroups go through all blocks
 // of channels for each tile of pixels, so that lines of the output are written together and weights are reused from a

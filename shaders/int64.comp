@@ -38,7 +38,7 @@ layout(push_constant) uniform Push {
 #endif
     uint count;        // of vec4s
     uint elements;
-    uint size_1;       // the output's sizes but for the outermost, folded to four dimensions
+    uint size_1;       // the output's sizes except the outermost, folded to four dimensions
     uint size_2;
     uint size_3;
     uint magic_1;
@@ -94,7 +94,7 @@ WIDE computed(WIDE a, WIDE b) {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 left = min(4 * i + uvec4(0, 1, 2, 3), uvec4(elements - 1)), right = left;    // the last four may be more
+    uvec4 left = min(4 * i + uvec4(0, 1, 2, 3), uvec4(elements - 1)), right = left;    // the last may not exist
     if (!CONTIGUOUS) {
         for (int k = 0; k < 4; ++k) {
             uvec2 at = PLACES(left[k]);

@@ -64,7 +64,7 @@ struct Four {
 };
 
 uvec3 place_of(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
+    index = min(index, elements - 1);    // the last four may exceed the number of elements
     uint line = index / inner, outer = line / length, within = index - line * inner;
     return uvec3(outer * length * inner + within, line - outer * length, outer * inner + within);
 }

@@ -15,7 +15,7 @@
 layout(local_size_x_id = 0) in;
 #ifdef PASS_SUM
 layout(constant_id = 5) const bool PARTIAL = false;
-layout(constant_id = 6) const uint FOLD_RANK = 4;     // the innermost reduced dimensions that there are
+layout(constant_id = 6) const uint FOLD_RANK = 4;     // the number of reduced dimensions
 layout(constant_id = 7) const bool ROWS = false;      // four elements of the output are neighbours in the source too
 #endif
 
@@ -34,7 +34,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint count;      // of vec4s of the output
     uint reduced;    // elements that go into one
-    uint parts;      // of what goes into one
+    uint parts;      // of the reduced elements
 #ifdef PASS_SUM
     uint part;       // elements of one of them
     uint elements;   // of the output
@@ -55,7 +55,7 @@ layout(push_constant) uniform Push {
 #endif
 #ifdef DTYPE_Q8
     uint sign_mask;
-    int zero;    // the step that sums count from
+    int zero;    // the number that sums are relative to
     int nudge;   // added to a sum's magnitude before it is divided
 #endif
 };
@@ -65,7 +65,7 @@ const uint BLOCK = 64;
 #ifdef PASS_SUM
 
 uint kept(uint index) {
-    index = min(index, elements - 1);    // the last four may be more than there are
+    index = min(index, elements - 1);    // the last four may exceed the number of elements
     uint z = index % keep_size_3;
     index /= keep_size_3;
     uint y = index % keep_size_2;
@@ -110,7 +110,7 @@ void main() {
     uint items = count;
 #endif
     if (LANES == 1 && item >= items) return;
-    uint own = min(item, items - 1), share = own_share(items);    // who has none goes on: barriers are uniform
+    uint own = min(item, items - 1), share = own_share(items);    // barriers must be uniform
     ACC4 sum = ACC4(0);
 #ifdef PASS_SUM
     uint i = own / parts;

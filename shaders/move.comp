@@ -19,7 +19,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint count;       // of vec4s
     uint runs;        // vec4s in the innermost dimension
-    uint size_1;      // sizes but for the outermost
+    uint size_1;      // sizes except the outermost
     uint size_2;
     uint size_3;
     uint size_4;

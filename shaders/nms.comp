@@ -12,7 +12,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool ABOVE = false;    // the threshold itself is no reason
 layout(constant_id = 4) const bool AGAIN = false;    // a box that is not suppressed by itself is picked again
-layout(constant_id = 5) const bool EMPTY = false;    // the overlap of a box without area is 0, and not what 0 / 0 is
+layout(constant_id = 5) const bool EMPTY = false;    // the overlap of a box without area is 0, not 0 / 0
 
 const uint SPAN = 512, LOCAL = 64, PART = 1024;
 
@@ -45,7 +45,7 @@ layout(push_constant) uniform Push {
     uint limit;       // picks of a segment
     uint span;        // which candidates are decided on
 #ifdef PASS_TEST
-    uint parts;       // in which earlier picks are tested
+    uint parts;       // of earlier picks that are tested
 #endif
 };
 

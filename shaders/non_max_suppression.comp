@@ -31,7 +31,7 @@ layout(set = 0, binding = 6) writeonly buffer Kept { float kept[]; };
 layout(set = 0, binding = 7) buffer Counts { uint counts[]; };
 #elif defined(PASS_OFFSETS)
 layout(set = 0, binding = 0) readonly buffer Counts { uint counts[]; };
-layout(set = 0, binding = 1) writeonly buffer Offsets { uint offsets[]; };    // the last one is behind all
+layout(set = 0, binding = 1) writeonly buffer Offsets { uint offsets[]; };    // the last one is the end
 layout(set = 0, binding = 2) writeonly buffer Total { uint total[]; };
 #else
 layout(set = 0, binding = 0) readonly buffer Offsets { uint offsets[]; };
@@ -67,8 +67,8 @@ layout(push_constant) uniform Push {
     uint length;      // boxes of a segment
     uint limit;       // picks of a segment
     uint turns;       // picks of a dispatch
-    uint resume;      // whether it goes on with what another one has begun
-    float scale;      // of the square of an overlap in the exponent of what remains of a score
+    uint resume;      // whether it continues an earlier dispatch
+    float scale;      // of the square of an overlap in the exponent of the remaining score
 #elif defined(PASS_OFFSETS)
     uint counts_offset;
     uint offsets_offset;
@@ -104,7 +104,7 @@ void main() {
 
 #elif defined(PASS_CANDIDATES)
 
-layout(constant_id = 3) const bool EVERY = false;    // there is no least score, and what is no number comes last
+layout(constant_id = 3) const bool EVERY = false;    // there is no least score, and NaN comes last
 
 const uint KEY_OF_NAN = 1;
 

@@ -13,7 +13,7 @@ layout(local_size_x_id = 0) in;
 READS(0, Src, src)
 #ifdef IS_QUANTISED
 layout(set = 0, binding = 1) writeonly buffer Dst { uvec4 dst[]; };
-const uint STEPS = 1;    // of K, in vectors: in a four
+const uint STEPS = 1;    // of K, in vectors: in a vec4 of K
 #else
 layout(set = 0, binding = 1) writeonly buffer Dst { WEIGHT4 dst[]; };
 const uint STEPS = 4;

@@ -9,7 +9,7 @@
 #include "include/tensors.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 3) const uint RANK = 6;         // the innermost dimensions that there are
+layout(constant_id = 3) const uint RANK = 6;         // the number of dimensions
 layout(constant_id = 4) const bool ROWS = false;     // four elements are neighbours in the source too, or all outside
 layout(constant_id = 5) const uint MODE = 0;         // around the box
 
@@ -24,7 +24,7 @@ layout(push_constant) uniform Push {
     uint count;       // of vec4s
     uint elements;    // of the output
     uint value;       // around the box
-    uint out_1;       // sizes of the output but for the outermost
+    uint out_1;       // sizes of the output except the outermost
     uint out_2;
     uint out_3;
     uint out_4;
@@ -95,7 +95,7 @@ uint locate(uint index) {
 }
 
 uint load(uint index) {
-    uint at = locate(min(index, elements - 1));    // the last four may be more than there are
+    uint at = locate(min(index, elements - 1));    // the last four may exceed the number of elements
     return at == OUTSIDE ? value : LOAD(src, at);
 }
 

@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
 void main() {
     uint i = flat_invocation();
     if (4 * i >= count) return;
-    uvec4 row = min(4 * i + uvec4(0, 1, 2, 3), uvec4(count - 1)), place = uvec4(0);    // the last four may be more
+    uvec4 row = min(4 * i + uvec4(0, 1, 2, 3), uvec4(count - 1)), place = uvec4(0);    // the last may not exist
     if (BATCHES) for (int k = 0; k < 4; ++k) place[k] = divide(row[k], per_batch, magic_per_batch) * whole;
     bvec4 outside = bvec4(false);
     ivec2 wrong;
@@ -49,7 +49,7 @@ void main() {
     }
     if (any(outside)) COMPLAIN_AT(flag, wrong.x, wrong.y)
 #ifdef GIVES_KEYS
-    dst[dst_offset / 4 + i] = mix(~place, uvec4(0), outside);    // to be sorted: the first places first, what has none last
+    dst[dst_offset / 4 + i] = mix(~place, uvec4(0), outside);    // sorted by place, without a place last
 #else
     dst[dst_offset / 4 + i] = mix(place, uvec4(0xffffffffu), outside);
 #endif

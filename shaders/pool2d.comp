@@ -15,7 +15,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool VECTOR = true;
-layout(constant_id = 6) const bool SURROUNDED = false;    // the input lies amid elements of one value, which count as well
+layout(constant_id = 6) const bool SURROUNDED = false;    // surrounded by elements of one value, which count too
 
 READS(0, Src, src)
 WRITES(1, Dst, dst)
@@ -163,7 +163,7 @@ POOL(ACC, load1)
 void main() {
     uint i = own_four();
     if (LANES == 1 && i >= count) return;
-    uint four = min(i, count - 1);    // whoever has none goes on, so that the barriers are uniform
+    uint four = min(i, count - 1);    // an invocation without elements continues, so that the barriers are uniform
     uvec3 magics = uvec3(magic_height, magic_width, magic_channels);
     ACC4 result;
     uvec4 areas;
@@ -177,7 +177,7 @@ void main() {
     } else {
         for (uint k = 0; k < 4; ++k) {
             uint area;
-            uint index = min(4 * four + k, elements - 1);    // the last four may be more than there are
+            uint index = min(4 * four + k, elements - 1);    // the last four may exceed the number of elements
             result[k] = pool(nhwc_coordinates(index, out_height, out_width, channels, magics), FIRST, area);
             areas[k] = area;
         }

@@ -33,7 +33,7 @@ layout(push_constant) uniform Push {
 #ifdef INPUT_DRIVEN
     uint driven_row;       // of the first batch
 #else
-    uint split;            // of them from src, the rest from behind
+    uint split;            // elements from src; the others are from behind
 #endif
     uint sign_mask;
     int zero;

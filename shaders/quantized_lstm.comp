@@ -39,7 +39,7 @@ layout(push_constant) uniform Push {
     int cell_high;
     int mantissa;       // of the output
     int shift;
-    int output_zero;    // what is taken from the output
+    int output_zero;    // subtracted from the output
 };
 
 shared ivec4 partial_sums[LOCAL];

@@ -19,7 +19,7 @@ layout(push_constant) uniform Push {
     uint weights_offset;
     uint due_offset;
     uint driven_offset;
-    uint bias_offset;      // of all units, the multipliers behind them
+    uint bias_offset;      // of all units, followed by the multipliers
     uint before_offset;
     uint after_offset;
     uint dst_offset;
@@ -34,7 +34,7 @@ layout(push_constant) uniform Push {
     int cell_high;
     int mantissa;          // of the output
     int shift;
-    int output_zero;       // what is taken from the output
+    int output_zero;       // subtracted from the output
 };
 
 #include "include/texels.glsl"

@@ -34,7 +34,7 @@ void main() {
     if (i >= count) return;
     ivec4 results;
     for (uint k = 0; k < 4u; k++) {
-        uint at = min(4u * i + k, elements - 1u);    // the last four may be more than there are
+        uint at = min(4u * i + k, elements - 1u);    // the last four may exceed the number of elements
         uint row = at / width, column = at - row * width;
         int sum = sums_at(sums_offset + row * sums_row + column) + bias_at(bias_offset + column);
         int steps = saturate16(scaled(sum, mantissa, shift)) + zero;

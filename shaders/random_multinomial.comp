@@ -80,7 +80,7 @@ layout(push_constant) uniform Push {
     uint parts_offset;
     uint tops_offset;
     uint flag_offset;
-    uint one;         // binary digits of a weight of 1 behind the highest
+    uint one;         // binary digits of a weight of 1 after the highest
 #endif
     uint first;       // batch
     uint count;       // of batches
@@ -217,7 +217,7 @@ uint drawn(uint row, uvec2 random) {
     uint at = parts_offset / 2 + row * (in_row + 1);
     WIDE fraction = shift_left(WIDE(random.y, random.x & 0xfffffu), 12u);
     WIDE point = multiply_high(fraction, parts[at + in_row]);
-    uint low = 0, high = in_row - 1;    // the last part that does not begin behind the point
+    uint low = 0, high = in_row - 1;    // the last part that does not begin after the point
     while (low < high) {
         uint middle = (low + high + 1) / 2;
         if (is_less(point, parts[at + middle])) high = middle - 1;
@@ -228,7 +228,7 @@ uint drawn(uint row, uvec2 random) {
     uint from = low * (SPAN / STEP);
     high = divide_up(min((low + 1) * SPAN, classes), STEP) - 1;
     low = from;
-    while (low < high) {    // the first kept sum that ends behind it
+    while (low < high) {    // the first kept sum that ends after it
         uint middle = (low + high) / 2;
         if (is_less(point, sums[at + middle])) high = middle;
         else low = middle + 1;

@@ -23,7 +23,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const uint QUADS = 8;         // a power of two
 layout(constant_id = 4) const uint SLICES = 1;
 layout(constant_id = 5) const uint HIDDEN = 1;        // vec4s of the state
-layout(constant_id = 6) const uint VECTORS = 2;       // vec4s of the state, twice, and of what is projected
+layout(constant_id = 6) const uint VECTORS = 2;       // vec4s of the state, twice, and of the projection's input
 layout(constant_id = 7) const uint ACTIVATION = 0;
 layout(constant_id = 8) const bool VECTOR_STORES = false;
 #ifdef CELL_LSTM

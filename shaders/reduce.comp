@@ -20,7 +20,7 @@ layout(push_constant) uniform Push {
     uint count;       // of vec4s of the output
     uint elements;    // of the output
     uint size;        // of the dimension
-    uint parts;       // what becomes of it
+    uint parts;       // the number of parts that it is folded to
     uint part;        // elements that go into one
     uint inner;       // elements inside the dimension
 #ifdef DTYPE_Q8

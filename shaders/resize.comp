@@ -133,7 +133,7 @@ void main() {
     uvec4 from = nhwc_coordinates(4 * i, out_height, out_width, channels, magics);
     [[unroll]] for (uint n = 0; n < 4; ++n) {
         points[n] = point_of(from);
-        from = mix(from, next(from), bvec4(4 * i + n + 1 < elements));    // the last four may be more than there are
+        from = mix(from, next(from), bvec4(4 * i + n + 1 < elements));    // the last four may not exist
     }
     STORE4(dst, i, any_four(points));
 }

@@ -14,7 +14,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 3) const bool WIDE = false;    // a workgroup takes a slice, not an invocation
 layout(constant_id = 4) const uint LOCAL = 64;
-layout(constant_id = 5) const bool LOGARITHM = false;    // of a slice's sum, which is what is kept of it
+layout(constant_id = 5) const bool LOGARITHM = false;    // of a slice's sum, which is the kept value
 layout(constant_id = 6) const bool NEGATED = false;      // beta is negative, as LOG_SOFTMAX has it
 
 #if defined(PASS_COMBINE)

@@ -39,7 +39,7 @@ layout(push_constant) uniform Push {
     uint count;     // of slices, or of vec4s
     uint length;    // of a slice
     uint inner;     // elements from one of a slice to the next
-    int mantissa;   // what differences are multiplied with
+    int mantissa;   // the multiplier of differences
     int shift;
 };
 
@@ -91,7 +91,7 @@ void main() {
     uint i = flat_invocation();
     if (i >= count) return;
     uvec4 slices = slices_of_four(i, elements, Slicing(inner, length, uvec2(magic_inner, magic_length)));
-    uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), elements - 1);    // the last four may be more than there are
+    uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), elements - 1);    // the last four may exceed the number of elements
     ivec4 result = ivec4(element(at.x, slices.x), element(at.y, slices.y), element(at.z, slices.z), element(at.w, slices.w));
     STORE4_WITH(dst, i, result, 0u);
 }

@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
     uint dst_offset;
     uint rows;
     uint length;    // of a row
-    uint size_1;    // rows are those of dimensions 0 to 2; sizes but for the outermost
+    uint size_1;    // rows are those of dimensions 0 to 2; sizes except the outermost
     uint size_2;
     uint mask_stride_0;
     uint mask_stride_1;

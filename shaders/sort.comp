@@ -97,7 +97,7 @@ layout(push_constant) uniform Push {
     uint count;     // of invocations
     uint lists;     // of a row
     uint length;    // of a row
-    uint span;      // what a list is made from, of a row
+    uint span;      // elements of a row that a list is made from
     uint stride;    // from list to list
     uint keep;      // entries of a list of the result
 };

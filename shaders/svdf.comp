@@ -29,7 +29,7 @@ layout(push_constant) uniform Push {
     uint count;           // of units of all batches
     uint units;
     uint rank;
-    uint memory;          // what a filter remembers
+    uint memory;          // the memory of a filter
     uint features_row;    // elements from one batch to the next
     float low;
     float high;

@@ -54,7 +54,7 @@ void main() {
 void main() {
     uint i = flat_invocation();
     if (i >= count) return;
-    uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), elements - 1);    // the last four may be more than there are
+    uvec4 at = min(4 * i + uvec4(0, 1, 2, 3), elements - 1);    // the last four may exceed the number of elements
     uvec4 place, row = at / k;
     for (int n = 0; n < 4; ++n) place[n] = length - 1 - entries_at(entries_offset / 2 + at[n]).y;
     STORE4(dst, i, GATHER4(src, row * length + place));

@@ -45,7 +45,7 @@ layout(push_constant) uniform Push {
 const float RATIO = 16.0;
 const uint CELLS_DOWN = DOWN == 2u ? 1u : 3u, CELLS_RIGHT = 3u;
 const uint CELLS = CELLS_DOWN * CELLS_RIGHT, MOST_CELLS = 9;
-const uint REST = CELLS;    // what is in no cell
+const uint REST = CELLS;    // pixels outside of all cells
 const uint TILES = LOCAL / ACROSS;
 
 shared uint largest[ACROSS == 1u ? 1u : TILES * (MOST_CELLS + 1u)];

@@ -22,7 +22,7 @@
 #include "texels.glsl"
 
 layout(constant_id = 3) const bool ALIGNED = false;    // rows of each tensor are whole words
-layout(constant_id = 4) const bool DUE = false;        // what is due to zero points is known
+layout(constant_id = 4) const bool DUE = false;        // the zero points' correction is known
 
 READ_VIEW(0, Src, src, uint)
 READ_VIEW(1, Weights, weights, uvec4)
@@ -58,7 +58,7 @@ uint load_steps(uint row, uint four) {
 struct Raw {
     uvec4 products;
     uint inputs;
-    uvec4 weights;    // unless what is due is known
+    uvec4 weights;    // unless DUE
     uint vec4s;
 };
 

@@ -34,7 +34,7 @@ struct Epilogue {
     ivec4 other;     // of the other tensor
     ivec4 result;    // zero point, mantissa, shift
     ivec4 limits;
-    ivec4 extra;     // what is the same for all pixels
+    ivec4 extra;     // values that are the same for all pixels
 };
 
 // The epilogue for the channels from `first` on, whose number is a multiple of four.
@@ -71,7 +71,7 @@ ivec4 with_epilogue(Epilogue end, ivec4 x, ivec4 other, uint sign_mask) {
         x = activate(x + end.result.x, end.limits.x, end.limits.y);
     }
     if (LOOK_UP) {
-        int flip = int(sign_mask & 0xffu);    // tables are of bytes as they lie in memory
+        int flip = int(sign_mask & 0xffu);    // tables are indexed by the bytes in memory
         x ^= flip;
         x = ivec4(looked_up(x.x), looked_up(x.y), looked_up(x.z), looked_up(x.w)) ^ flip;
     }
@@ -98,7 +98,7 @@ READ_VIEW(5, Parameters, parameters, vec4)
 
 struct Epilogue {
     vec4 numbers;
-    vec4 extra;    // what is the same for all pixels
+    vec4 extra;    // values that are the same for all pixels
 };
 
 // The epilogue for the channels from `first` on; `last` is the last channel that exists.

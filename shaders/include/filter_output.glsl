@@ -55,7 +55,7 @@ const bool TO_FLOATS = false;
 #else
 #define TOTAL ACC4
 #ifdef ARITHMETIC_INT8
-#define TOTAL_FROM(bias) vec4(0.0)    // biases come at the end, behind the scales
+#define TOTAL_FROM(bias) vec4(0.0)    // biases are added at the end, after the scales
 #else
 #define TOTAL_FROM(bias) (bias)
 #endif
@@ -65,8 +65,8 @@ const bool TO_FLOATS = false;
 // The parameters of four output channels, loaded once for all pixels. They include push constants, because llvmpipe
 // loads push constants lane by lane in branches and loops, where invocations may have diverged.
 struct Output {
-    uint stored;    // how many of the four exist
-    uint base;      // index of the first, in pixel 0, in dst; of its four, where pixels are padded to vec4s
+    uint stored;    // the number of the four that exist
+    uint base;      // index of the first one in pixel 0 in dst; of its vec4, if pixels are padded to vec4s
     uint stride;    // from a pixel to the next
     ACC4 bias;
 #ifdef ARITHMETIC_INT8

@@ -82,7 +82,7 @@ int squash(int a, int integer_bits, bool is_tanh) {
     return a == 0 ? (is_tanh ? 0 : 1 << 14) : (a > 0 ? positive : negative);
 }
 
-const int GATE_BITS = 3;    // integer bits of what enters the gates
+const int GATE_BITS = 3;    // integer bits of the gates' inputs
 
 // The activations of gates: tanh for the third gate, the cell's, and logistic for the others.
 ivec4 squashed_gates(ivec4 gates) {

@@ -14,7 +14,7 @@ const uint TAKEN = 8;
 const uint TAKERS = LOCAL > TAKEN ? LOCAL / TAKEN : 0u;
 const uint LEFT = TAKERS != 0u ? TAKERS : LOCAL, FIRST_LEFT = TAKERS != 0u ? LOCAL : 0u;
 
-shared LANES_VALUE partial[LOCAL + TAKERS];    // of all lanes, and behind them of those who have taken some
+shared LANES_VALUE partial[LOCAL + TAKERS];    // of all lanes, followed by the partial results
 
 // Replace each lane's value by that of all lanes. There must be a barrier before the next use.
 #define OF_ALL_LANES(lane, value, combine)                                                                \

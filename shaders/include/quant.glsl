@@ -168,7 +168,7 @@ struct Multiplier {
     ivec4 mantissa;
     ivec4 right;       // e + 1
     ivec4 rounding;
-    ivec4 negative;    // what is added to t < 0
+    ivec4 negative;    // the addend for t < 0
 };
 
 Multiplier small_multiplier(ivec4 mantissa, ivec4 shift) {

@@ -48,7 +48,7 @@ struct Sizes {
 void find_bins(uint i, Sizes sizes, uint regions_offset) {
 #ifdef VEC4S_ANY
     for (int n = 0; n < 4; ++n) {
-        uint index = min(4 * i + uint(n), sizes.elements - 1);    // the last four may be more than there are
+        uint index = min(4 * i + uint(n), sizes.elements - 1);    // the last four may exceed the number of elements
 #else
     {
         uint index = 4 * i;

@@ -9,7 +9,7 @@
 
 #include "special_values.glsl"
 
-const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes after all others
+const uvec2 NO_ENTRY = uvec2(0u, 0xffffffffu);    // comes last
 
 // ENTRIES(binding, binding) declares the rows and their sizes, which are 0 at first. The push constants must have an
 // `entries_offset` and a `sizes_offset`.

@@ -6,7 +6,7 @@
 
 #include "divide.glsl"
 
-layout(constant_id = 2) const bool STRIDED = false;    // some tensor lies so
+layout(constant_id = 2) const bool STRIDED = false;    // at least one tensor is a strided view
 
 // The address of a vec4 in a tensor whose rows are `pitch` vec4s apart.
 uint vec4_within(uint i, uint pitch) { return STRIDED ? i + divide(i, row, magic_row) * (pitch - row) : i; }

@@ -42,7 +42,7 @@ const int input_zero = 0x8000, weight_zero = 0x80;
 #endif
 #define STEPS_OF(words) STEP4(ivec4(ivec2(words) << 16 >> 16, ivec2(words) >> 16))    // 0 and 2, 1 and 3
 #ifdef TILE_SUBGROUP
-#define INPUT4 uvec2    // as in memory: less to pass round, and what is multiplied is seen to fit into 16 bits
+#define INPUT4 uvec2    // as in memory: fewer shuffles, and factors are known to fit into 16 bits
 #else
 #define INPUT4 STEP4
 #endif
@@ -50,7 +50,7 @@ struct Weights4 { STEP4 steps[4]; };
 struct Sum {
     ivec4 open;
     ivec4 low;     // carried, 16 bits of each time,
-    ivec4 high;    // and what is above these
+    ivec4 high;    // and the bits above these
 };
 #elif defined(ARITHMETIC_DOT)
 #define INPUT4 uint
@@ -87,13 +87,13 @@ struct Zeros {
 #endif
 #ifdef BYTES_AS_FLOATS
     vec4 inputs;
-    vec4 scales;    // what the bytes of an input come times too much
+    vec4 scales;    // the inverses of the factors of an input's bytes
     vec4 weights;
 #endif
 #ifdef ARITHMETIC_INT8
     int weights;
 #endif
-    LOADED4 outside;    // stands for four values of the padding
+    LOADED4 outside;    // four values of the padding
 };
 
 #ifdef BYTES_AS_FLOATS
@@ -203,7 +203,7 @@ Sum sum_from(ACC4 bias) {
 #if defined(BYTES_AS_FLOATS)
     return Sum(vec4(0.0), bias);
 #elif defined(ARITHMETIC_INT8)
-    return Sum(vec4(0.0));    // the bias comes at the end, behind the scales
+    return Sum(vec4(0.0));    // the bias is added at the end, after the scales
 #elif defined(ARITHMETIC_HALF)
     return Sum(f16vec4(0.0), bias);
 #elif defined(DTYPE_Q16) && defined(ARITHMETIC_DOT)

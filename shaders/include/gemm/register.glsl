@@ -38,7 +38,7 @@ const uint EXACT_ROUNDS = EXACT_VEC4S / ROUND_VEC4S;
 // `weights_words`.
 struct Columns {
     uint first;
-    uint step;    // from a four of K to the next
+    uint step;    // from a vec4 of K to the next
 };
 
 Columns columns_of(Part part, uint four, uint vec4s) {

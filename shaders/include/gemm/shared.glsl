@@ -23,7 +23,7 @@ const uint LINES = gl_WorkGroupSize.y;                 // and along pixels
 const uint QUADS = ACROSS * VEC4S;                     // vec4s of output channels of a workgroup
 const uint COLUMNS = QUADS * 4;                        // whole blocks
 const uint INVOCATION_ROWS = ROWS / LINES;
-const uint LINE = ROWS + 2;                            // of a four of K in shared memory: writers have banks of their own
+const uint LINE = ROWS + 2;                            // of a vec4 of K in shared memory; writers use different banks
 const uint LOADERS = ACROSS * LINES;                   // a multiple of STAGE
 const uint LOAD_ROWS = LOADERS / STAGE;
 const uint LOADS = (ROWS + LOAD_ROWS - 1) / LOAD_ROWS;
@@ -36,11 +36,11 @@ const uint MAX_TOGETHER = 4;
 const uint ADDED = ROUND < STAGE ? ROUND : STAGE;    // vec4s of K before sums are carried
 
 #ifdef WEIGHTS_ARE_BYTES
-const uint STEPS = 1;    // vectors of weights of a four of K for four output channels
+const uint STEPS = 1;    // vectors of weights of a vec4 of K for four output channels
 #else
 const uint STEPS = 4;
 #endif
-const uint BLOCK_LINE = STEPS * (BLOCK / 4);           // of a block, as it lies in memory
+const uint BLOCK_LINE = STEPS * (BLOCK / 4);           // of a block in memory
 const uint WEIGHTS = STAGE * STEPS * QUADS;
 const uint WEIGHT_LOADS = (WEIGHTS + LOADERS - 1) / LOADERS;
 

@@ -14,7 +14,7 @@ const uint MAX_GROUPS = MAX_ROWS / LANES;
 const uint GROUPS = (ROWS + LANES - 1u) / LANES;    // rows are loaded in groups, one to a lane
 #ifdef WEIGHTS_ARE_BYTES
 const uint LOAD_VALUES = 16;    // that a load of weights takes
-const uint FOUR_LOADS = 1;      // such loads for a four of steps of K
+const uint FOUR_LOADS = 1;      // such loads for a vec4 of K
 #else
 const uint LOAD_VALUES = 8;
 const uint FOUR_LOADS = 2;
