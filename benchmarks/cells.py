@@ -21,7 +21,7 @@ class _Builder:
 
     def __init__(self, code: OperandCode = _FLOAT32) -> None:
         self.real = OperandType(code)
-        """What real numbers are."""
+        """The type of real numbers."""
         self._model = nnvk.Model()
         self._generator = np.random.default_rng(7)
         self._operands: list[int] = []

@@ -44,7 +44,7 @@ class NnvkModel:
         inputs: Sequence[np.ndarray],
         preference: nnvk.PreferenceCode = nnvk.PreferenceCode.FAST_SINGLE_ANSWER,
     ) -> None:
-        """What the device doesn't support goes to the CPU reference device."""
+        """Operations that the device does not support run on the CPU reference device."""
         alone = all(support.supported for support in model.get_support(device))
         cpus = [d for d in nnvk.get_devices() if d.type is nnvk.DeviceTypeCode.CPU and d.name != device.name]
         began = time.perf_counter_ns()
@@ -197,7 +197,7 @@ class NcnnModel:
 
     @property
     def outputs(self) -> list[np.ndarray]:
-        """Of the last run, channels last."""
+        """The outputs of the last run, channels last."""
         arrays = [np.array(result) for result in self._results]
         return [array.transpose(1, 2, 0) if array.ndim == 3 else array for array in arrays]
 

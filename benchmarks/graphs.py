@@ -29,9 +29,9 @@ class Single:
     """A ``.tflite`` file, or a model where these don't have the operation."""
     inputs: tuple[np.ndarray, ...]
     output: Tensor | None = None
-    """What the operator of a ``.tflite`` file gives."""
+    """The output of the operator of a ``.tflite`` file."""
     weights: np.ndarray | None = None
-    """What convolutions and FULLY_CONNECTED multiply by, as the graph has it."""
+    """The weights of convolutions and FULLY_CONNECTED, as in the graph."""
     bias: np.ndarray | None = None
     real_inputs: tuple[np.ndarray, ...] = ()
     real_weights: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""What the benchmarks share: their options, interleaved timing, and reports on the terminal and on disk."""
+"""Common code of the benchmarks: options, interleaved timing, and reports on the terminal and on disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECTIONS = ("hot_path", "layers", "models", "delegate", "operations", "types", "
 """The order of a report."""
 
 Run = Callable[[], object]
-"""What is timed: from inputs on the host to outputs on the host."""
+"""The measured function: from inputs on the host to outputs on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Times:
         return float(self.runs.min())
 
     def figures(self) -> dict[str, float | int]:
-        """What reports keep, in milliseconds."""
+        """The figures that reports keep, in milliseconds."""
         p90 = float(np.percentile(self.runs, 90))
         values = {"median_ms": self.median, "min_ms": self.minimum, "p90_ms": p90}
         return {"runs": len(self.runs), **{name: round(value / 1e6, 5) for name, value in values.items()}}
@@ -180,10 +180,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one benchmark found on one device."""
+    """The results of one benchmark on one device."""
 
     name: str
-    """Of the benchmark; one of `SECTIONS`."""
+    """The name of the benchmark, one of `SECTIONS`."""
     title: str
     tables: Sequence[Table]
     figures: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What the benchmarks have measured, by device and version: a .csv beside each device's report, and tables of it."""
+"""The history of measurements by device and version: a .csv beside each device's report, and tables of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Record:
     nnvk: str
     """The version, with the commit."""
     driver: str
-    """What `nnvk.Device.version` says."""
+    """The value of `nnvk.Device.version`."""
     load: str
     """The load average before."""
     section: str
@@ -49,7 +49,7 @@ class Record:
 
     @property
     def run(self) -> tuple[str, str, str]:
-        """Of what there is one set of records: a version, on a driver, in a section."""
+        """The key of a set of records: a version, on a driver, in a section."""
         return self.nnvk, self.driver, self.section
 
 

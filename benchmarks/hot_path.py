@@ -1,4 +1,4 @@
-"""What `Execution.compute()` costs over the GPU's work, and whether other threads run while it waits.
+"""Measure the cost of `Execution.compute()` beyond the GPU's work, and whether other threads run while it waits.
 
     python benchmarks/hot_path.py [--device NAME] [--runs N] [--save]
 
@@ -32,9 +32,9 @@ from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.serve.client import CCompilation, CExecution, CModel
 
 LIMIT_US = 15.0
-"""What compute() may cost over submit and wait in a loop on one core, in microseconds."""
+"""The limit of compute() beyond submit and wait in a loop on one core, in microseconds."""
 LIMIT_APART_US = 60.0
-"""What it may cost over that where the driver is in another process."""
+"""The limit if the driver is in another process."""
 APART = ("compute(), C library", "compute(), driver process")
 LEAST_RATE = 0.8
 """How fast the other thread must count, of what it reaches while nobody waits for the same work."""
@@ -341,7 +341,7 @@ def rate_table(rates: Rates, software: bool) -> tuple[Table, list[str]]:
 
 def main() -> int:
     """Measure both."""
-    parser = options("What Execution.compute() costs over the GPU's work.")
+    parser = options("Measure the cost of Execution.compute() beyond the GPU's work.")
     arguments = parser.parse_args()
     device = device_of(arguments)
     runs = 20 if arguments.quick else arguments.runs or RUNS

@@ -28,7 +28,7 @@ from nnvk.types.model import Model
 from nnvk.types.request import PrepareOptions
 
 RUNS = 20
-"""Of each model."""
+"""The runs of each model."""
 _WEIGHTED = {
     OperationCode.CONV_2D: ("gemm",),
     OperationCode.DEPTHWISE_CONV_2D: ("depthwise_conv2d",),
@@ -88,7 +88,7 @@ def _timed(model: Model, command: Command, nanoseconds: float) -> Timed:
 
 
 def parts(path: Path, device: nnvk.Device) -> list[Model]:
-    """What the device runs of a model: all of it, or the steps that it supports."""
+    """The parts of a model that the device runs: all of it, or the partitions that it supports."""
     model = tflite.load(path).model
     if all(support.supported for support in model.get_support(device)):
         return [model.frozen]

@@ -38,7 +38,7 @@ from nnvk.base.text import milliseconds
 from nnvk.cli.output import progress
 
 FLOAT_TOLERANCE = 1e-4
-"""Of the largest result: Winograd's convolutions, which ncnn uses, lose more than a plain sum."""
+"""The tolerance, relative to the largest result. ncnn's Winograd convolutions are less exact than a plain sum."""
 _RAW = np.zeros(1, np.uint32)
 """The tag before float32 weights in ncnn's files."""
 
@@ -146,7 +146,7 @@ def check(name: str, got: np.ndarray, expected: np.ndarray, allowed: float) -> f
 
 
 def expected_output(case: Case, single: Single) -> np.ndarray:
-    """What NumPy computes, in the output's own numbers."""
+    """The result of NumPy, in the output's numbers."""
     assert single.real_weights is not None and single.real_bias is not None
     result = case.reference(single.real_inputs[0], single.real_weights) + single.real_bias
     assert single.output is not None

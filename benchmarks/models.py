@@ -44,7 +44,7 @@ from nnvk.cli.output import progress
 from nnvk.importers import tflite
 
 THREADS = (1, 2)
-"""Of LiteRT on the CPU."""
+"""The numbers of threads of LiteRT on the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def measure(path: Path, devices: Sequence[nnvk.Device], effort: Effort) -> Measu
 
 
 def rivals(path: Path, devices: Sequence[nnvk.Device], inputs: Sequence[np.ndarray]) -> dict[str, Callable[[], Any]]:
-    """What makes the other engines' models, by their names."""
+    """Functions that make the other engines' models, by name."""
     found: dict[str, Callable[[], Any]] = {}
     if engines.LITERT:
         found |= {f"LiteRT x{threads}": partial(LiteRtModel, path, threads, inputs) for threads in THREADS}

@@ -160,23 +160,23 @@ class Measured:
     times: Mapping[str, Times]
     hardware_ns: float | None
     nbytes: int
-    """What goes in and comes out, without weights."""
+    """The bytes of inputs and outputs, without weights."""
     difference: str
-    """Between the device and the reference device."""
+    """The difference between the device and the reference device."""
 
     @property
     def slowness(self) -> float:
-        """How many times as long as the reference device it takes, at least."""
+        """The least ratio of its time to the reference device's."""
         ours, reference = (times.minimum for times in list(self.times.values())[:2])
         return ours / reference
 
     def figures(self) -> dict[str, Any]:
-        """What reports keep."""
+        """The figures that reports keep."""
         return {engine: times.figures() for engine, times in self.times.items()}
 
 
 Results = Mapping[str, "Measured | str"]
-"""By the operations' names; why not, where the device doesn't support one."""
+"""Results by the operations' names; the reason, if the device does not support one."""
 
 
 def measure(single: Single, devices: Sequence[nnvk.Device], effort: Effort) -> Measured | str:
@@ -252,7 +252,7 @@ def types_table(results: Mapping[str, Results], device: str) -> Table:
 
 
 def slower_table(results: Mapping[str, Results], names: Sequence[str]) -> Table:
-    """What the device takes longer for than the reference device, and why; ``results`` are by titles."""
+    """Operations that are slower than on the reference device, with reasons; ``results`` are by title."""
     columns = ["operation", "type", "why", *(f"{name}, min" for name in names[:2]), "times"]
     rows, reasons = [], {}
     for title, one in results.items():
@@ -273,7 +273,7 @@ def _made(dtype: np.dtype) -> dict[str, Callable[[], Single]]:
 
 
 def failures(results: Mapping[str, Results], device: str) -> Iterator[str]:
-    """What the device takes longer for than it may; ``results`` are by titles."""
+    """Operations that are slower than allowed; ``results`` are by title."""
     for title, one in results.items():
         for name, measured in one.items():
             allowed = allowance(f"{name} {title}")
@@ -333,7 +333,7 @@ def _section(
 
 
 def _by_name(results: Mapping[str, Results], names: Sequence[str]) -> dict[str, dict[str, Measured | str]]:
-    """What was measured on every type, by operation and leading type."""
+    """The measurements on every type, by operation and leading type."""
     return {
         name: {code: results[f"on {code}"][name] for code in SHORT.values() if name in results.get(f"on {code}", {})}
         for name in names

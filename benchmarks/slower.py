@@ -1,4 +1,4 @@
-"""What may take longer on a device than on the reference device, how many times as long, and why.
+"""Operations that may be slower on a device than on the reference device, by which factor, and why.
 
 The first row whose pattern is found in an operation's name and type (``ABS T[1,56,56,64] on f32``) counts. Factors are
 for a busy machine, about twice what an idle one gives: they tell a kernel that got slower from one that always was.

@@ -1,10 +1,10 @@
-"""How good the choices of strategies are that were not measured: whole models, untuned and tuned, taking turns.
+"""Compare whole models with the strategies of the cost model and with those of tuning, in turns.
 
     python benchmarks/tuned.py FOLDER_OR_MODEL ... [--device NAME] [--seconds S] [--save]
 
-Models are found as `models.py` finds them. Each is tuned anew, for a device that knows nothing of what was measured
-before; what is found is not kept. On a device that is the processor itself, the processor's time counts, whatever
-others do on the machine, elsewhere the time from inputs to outputs.
+Models are found as in `models.py`. Each model is tuned for a device without earlier measurements, and the results are
+not kept. On a device that is the CPU itself, the script compares CPU time, because other load on the machine hardly
+affects it. On other devices it compares the time from inputs to outputs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from nnvk.importers import tflite
 
 UNTUNED, TUNED = "untuned", "tuned"
 TURN_SECONDS = 0.15
-"""Of a turn: the processor's time is counted in ticks of some milliseconds."""
+"""The seconds of a turn: CPU time is counted in ticks of some milliseconds."""
 MOST_UNTUNED = 1.15
-"""Of the time of the measured strategies, what those may take that were not."""
+"""The limit of the time of unmeasured strategies, relative to the measured ones."""
 MOST_TUNED = 1.05
-"""Of the time of strategies that were not measured, what the measured ones may take: noise."""
+"""The limit of the time of measured strategies, relative to the unmeasured ones: noise."""
 
 
 @dataclass(frozen=True, slots=True)
