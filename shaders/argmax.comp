@@ -1,7 +1,6 @@
 #version 450
-// ARGMAX and ARGMIN: the position of the largest or smallest element along an axis. Among equal elements the first one
-// counts. NaN is both larger and smaller than all numbers. An invocation searches for four consecutive elements of the
-// output.
+// ARGMAX and ARGMIN: the position of the largest or smallest element along an axis, of equal ones the first. NaN is
+// larger and smaller than all. An invocation searches for four consecutive elements of the output.
 
 #extension GL_GOOGLE_include_directive : require
 
@@ -25,9 +24,9 @@ layout(push_constant) uniform Push {
 #endif
 };
 
-// The address where the search for an element of the output begins.
+// Where the search for an element of the output begins.
 uint start(uint index) {
-    index = min(index, elements - 1);    // the last four may exceed the number of elements
+    index = min(index, elements - 1);    // the last four may be more than there are
     return index / inner * inner * size + index % inner;
 }
 

@@ -56,7 +56,7 @@ uint cell_of(uint y, uint x) {
     return y / 2u * CELLS_RIGHT + x / 2u;
 }
 
-// Whether there is a window that uses a cell. Of four windows along a side, the second and third share a cell.
+// Whether there is a window that uses a cell. The second and third of four windows along a side share a cell.
 bool is_seen(uint cell, Tile tile) {
     uvec2 at = uvec2(cell / CELLS_RIGHT, cell % CELLS_RIGHT);
     return all(lessThan(uvec2(tile.y, tile.x) + at + at / 2u, uvec2(out_height, out_width)));

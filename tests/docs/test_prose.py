@@ -1,6 +1,6 @@
-"""Docstrings begin with a plain subject: few begin with "What" or "Of", and no package gets more of those.
+"""Docstrings, pages and comments of shaders begin with a plain subject: few sentences begin with "What" or "Of".
 
-The numbers can only go down. A package that has none stays at none.
+The numbers can only go down. A package or page that has none stays at none.
 """
 
 import ast
@@ -10,10 +10,22 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2] / "nnvk"
+TREE = Path(__file__).resolve().parents[2]
+ROOT = TREE / "nnvk"
 MOST = {"driver/vulkan/planning": 30}
 """Docstrings that still begin with "What" or "Of", by package; 0 where none is named."""
+MOST_OF_PAGE = {"docs/add-an-operation.md": 1}
+"""Sentences of pages that still begin with "What" or "Of", by page; 0 where none is named."""
+SCRIPTS = ("benchmarks", "tools")
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "tools/isa/README.md"]
+PAGES += sorted(page.relative_to(TREE).as_posix() for page in TREE.glob("docs/*.md"))
+SHADERS = sorted(path.relative_to(TREE).as_posix() for path in TREE.glob("shaders/**/*") if path.is_file())
 _BEGINS = re.compile(r"(?:What|Of)\b")
+_CODE_BLOCK = re.compile(r"^```.*?^```$|^(?: {4}.*\n)+", re.MULTILINE | re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?:\A\s*|\n[ \t]*\n|^[ \t]*(?:[-*#>|]+|\d+\.)[ \t]+|[.:;?!*|][*_]*\s+)[ \t]*(?=(?:What|Of)\b)", re.MULTILINE
+)
+"""The place before a sentence with "What" or "Of": in a new paragraph, list item, heading or cell, or after another."""
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -28,6 +40,24 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 and isinstance(statement.value.value, str)
             ):
                 yield statement.lineno, statement.value.value
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """The line and the text of each sentence that begins with "What" or "Of" as its subject, so not of questions.
+
+    ``text`` is Markdown without its code, or comments without their marks. A line that continues a sentence does not
+    begin one.
+    """
+    for match in _SENTENCE.finditer(text):
+        sentence = re.split(r"(?<=[.?!|])|\n\n", text[match.end() :], maxsplit=1)[0].rstrip()
+        if not sentence.endswith("?"):
+            yield text.count("\n", 0, match.end()) + 1, sentence
+
+
+def comments(path: Path) -> str:
+    """The comments of a shader, each on its line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line.partition("//")[2].strip() for line in lines)
 
 
 def package_of(path: Path) -> str:
@@ -49,6 +79,52 @@ def test_docstrings_begin_with_a_subject(package):
         if _BEGINS.match(text)
     ]
     assert len(found) <= MOST.get(package, 0), "\n".join(found)
+
+
+@pytest.mark.parametrize("folder", SCRIPTS)
+def test_docstrings_of_scripts_begin_with_a_subject(folder):
+    found = [
+        f"{path.relative_to(TREE)}:{line}: {text.splitlines()[0]}"
+        for path in sorted((TREE / folder).rglob("*.py"))
+        for line, text in docstrings(path)
+        if _BEGINS.match(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sentences_of_pages_begin_with_a_subject(page):
+    text = _CODE_BLOCK.sub(lambda block: "\n" * block[0].count("\n"), (TREE / page).read_text(encoding="utf-8"))
+    found = [f"{page}:{line}: {sentence}" for line, sentence in sentences(text)]
+    assert len(found) <= MOST_OF_PAGE.get(page, 0), "\n".join(found)
+
+
+@pytest.mark.parametrize("shader", SHADERS)
+def test_comments_of_shaders_begin_with_a_subject(shader):
+    assert [f"{shader}:{line}: {sentence}" for line, sentence in sentences(comments(TREE / shader))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("What it takes.", [(1, "What it takes.")]),
+        ("One. What it takes\nis this. Of two", [(1, "What it takes\nis this."), (2, "Of two")]),
+        ("- **Sizes.** What a\n- Of a.\n\nOf b.", [(1, "What a\n- Of a."), (2, "Of a."), (4, "Of b.")]),
+        ("| a | What it does |", [(1, "What it does |")]),
+        ("## What there is", [(1, "What there is")]),
+        ("What does it take? It is\nWhat it is, Of course: no.", []),
+        ("It is\nnot.\nWhat is?\nIt is.\nWhat is.", [(5, "What is.")]),
+    ],
+)
+def test_sentences_are_found(text, found):
+    assert list(sentences(text)) == found
+
+
+def test_comments_are_found(tmp_path):
+    path = tmp_path / "a.comp"
+    path.write_text("#version 450\n// What a\nint b;    // of c\n\n// Of d\n")
+    assert comments(path) == "\nWhat a\nof c\n\nOf d"
+    assert [line for line, _ in sentences(comments(path))] == [2, 5]
 
 
 def test_all_kinds_of_docstrings_are_found(tmp_path):
