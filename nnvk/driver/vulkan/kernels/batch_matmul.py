@@ -32,5 +32,4 @@ def lower(call: Call, g: Lowering) -> None:
     right = Filters(call.input1, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
-    operands = Operands(call.code, call.input0, call.input1, None, call.output)
-    multiply(g, operands, right, gemm)
+    multiply(g, Operands(call.code, call.input0, right, None, call.output), gemm)

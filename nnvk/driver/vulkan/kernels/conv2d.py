@@ -1,15 +1,27 @@
-"""CONV_2D: an implicit matrix product."""
+"""CONV_2D and GROUPED_CONV_2D: as GEMMs, by Winograd's tiles, or each channel by itself."""
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.kernels.depthwise_conv2d import CHANNEL_SHADERS, multiply_by_channel
+from nnvk.driver.vulkan.lowering import winograd
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import filters_of
-from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, Gemm, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import (
+    GEMM_SHADERS,
+    Gemm,
+    Split,
+    best_strategy,
+    multiply,
+    multiply_by,
+    refuse_long_sums,
+    work_of,
+)
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, convolve
+from nnvk.driver.vulkan.lowering.strategies import Strategy
+from nnvk.driver.vulkan.lowering.winograd import WINOGRAD_SHADERS, Winograd
 from nnvk.ops.call import Call
-from nnvk.ops.conv2d import conv_axes
+from nnvk.ops.conv2d import conv_axes, group_count
 from nnvk.types.codes import OperationCode
 
 
@@ -21,7 +33,32 @@ def refuse(call: Call) -> str | None:
 
 @kernel(OperationCode.CONV_2D, shaders=(*GEMM_SHADERS, *WINOGRAD_SHADERS), refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
-    """Lower CONV_2D."""
-    source, target = call.input.shape, call.output.shape
-    gemm = Gemm(source, target, *conv_axes(call))
-    convolve(g, Operands.of_convolution(call), filters_of(call.filter), gemm)
+    """Lower CONV_2D: by Winograd's tiles where these are possible and the fastest, else as one GEMM."""
+    operands = Operands.of_convolution(call, filters_of(call.filter))
+    gemm = Gemm.of_convolution(call, conv_axes(call))
+    work = work_of(g, operands, gemm)
+    downs = winograd.sizes(g, operands.filters, gemm, work)
+    candidate: Strategy | Winograd
+    if downs:
+        every = g.once(("candidates", work, gemm, downs), lambda: winograd.candidates(work, gemm, downs, g.device))
+        candidate = g.choose(f"{work} {gemm} by tiles of {downs}", every)
+    else:
+        candidate = best_strategy(g, gemm, work)
+    if isinstance(candidate, Winograd):
+        winograd.convolve(g, candidate, operands, gemm)
+    else:
+        multiply_by(g, candidate, operands, gemm, work)
+
+
+@kernel(OperationCode.GROUPED_CONV_2D, shaders=(*GEMM_SHADERS, *CHANNEL_SHADERS), refuse=refuse, channels_last=True)
+def lower_grouped(call: Call, g: Lowering) -> None:
+    """Lower GROUPED_CONV_2D: as DEPTHWISE_CONV_2D if each channel is a group, else as a GEMM of each group."""
+    groups, axes = group_count(call), conv_axes(call)
+    _, _, _, depth = call.filter.shape
+    if groups > 1 and depth == 1:
+        operands = Operands.of_convolution(call, filters_of(call.filter))
+        multiply_by_channel(g, operands, Gemm.of_convolution(call, axes))
+    else:
+        operands = Operands.of_convolution(call, filters_of(call.filter, groups))
+        split = Split.CHANNELS if groups > 1 else Split.NOTHING
+        multiply(g, operands, Gemm.of_convolution(call, axes, split, groups))

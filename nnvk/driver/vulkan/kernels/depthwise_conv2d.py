@@ -10,7 +10,7 @@ from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.costs import NEAR, Run, costs_of, cycles
 from nnvk.driver.vulkan.lowering.dtypes import F16, SIZES, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, output_push, output_spec, output_tensors
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums
 from nnvk.driver.vulkan.lowering.filters import FILTER_SHADERS, Filters, in_order, may_be_float16, scale_of
 from nnvk.driver.vulkan.lowering.gemm import Gemm, refuse_long_sums
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -133,11 +133,10 @@ def _cost(tile: Tile, gemm: Gemm, kind: str, device: DeviceProfile) -> float:
     return cycles(run, costs, device)
 
 
-def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -> None:
+def multiply_by_channel(g: Lowering, operands: Operands, gemm: Gemm) -> None:
     """Compute the output of a convolution whose filters, in one part, see a channel each."""
-    operands = Operands.of_convolution(call)
-    source, target = g.tensor(call.input), pixels_of(g, call.output, gemm.target)
-    kind, vertical, horizontal = dtype(call.input), gemm.vertical, gemm.horizontal
+    filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    source, target = g.tensor(operands.input), pixels_of(g, operands.output, gemm.target)
     batches, out_height, out_width, out_channels = gemm.target
     _, height, width, channels = gemm.source
     float16 = kind == F16.name and g.device.has_native_16 and may_be_float16(g, filters, filters.taps)
@@ -146,13 +145,16 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -
     tile = g.choose(f"{kind} {gemm} by channel{', may be float16' if float16 else ''}", every)
     local = _local(g.device)
     multiplier = out_channels // channels
-    masks = {**sign_push(call.input), "weight_sign_mask": sign_mask(call.filter)} if kind == "q8" else {}
+    masks = {**sign_push(operands.input), "weight_sign_mask": sign_mask(filters.tensor)} if kind == "q8" else {}
     scale = scale_of(g, filters, filters.taps) if tile.arithmetic == "half" else 1.0
+    weights = in_order(g, filters, parts_outside=False, scale=scale)
+    narrow = operands.is_wide and has_narrow_sums(g, operands)
+    output = filter_output(g, operands, out_channels, narrow=narrow)
     g.dispatch(
         SHADER.variant(DTYPE=kind, ARITHMETIC=tile.arithmetic, EPILOGUE="plain"),
         groups=g.flat(tile.count(gemm), local),
         spec={
-            **output_spec(g, operands, filters),
+            **output.spec,
             "local_x": local,
             "KERNEL_HEIGHT": vertical.window,
             "KERNEL_WIDTH": horizontal.window,
@@ -169,9 +171,9 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -
         },
         tensors={
             "src": source,
-            "weights": in_order(g, filters, parts_outside=False, scale=scale),
+            "weights": weights,
             "dst": target,
-            **output_tensors(g, operands, out_channels),
+            **output.tensors,
         },
         batch=batches,
         out_height=out_height,
@@ -183,11 +185,11 @@ def multiply_by_channel(g: Lowering, call: Call, filters: Filters, gemm: Gemm) -
         depth_multiplier=multiplier,
         pad_top=vertical.before,
         pad_left=horizontal.before,
-        **output_push(operands),
+        **output.push,
         **masks,
         **({"weight_scale": 1.0 / scale} if tile.arithmetic == "half" else {}),
     )
-    finish_pixels(g, target, call.output, gemm.target)
+    finish_pixels(g, target, operands.output, gemm.target)
 
 
 def _refuse(call: Call) -> str | None:
@@ -201,6 +203,4 @@ def lower(call: Call, g: Lowering) -> None:
     _, *window, outputs = call.filter.shape
     taps = math.prod(window)
     filters = Filters(call.filter, 1, outputs, taps, 1, (taps * outputs, 1, outputs, 1))
-    source, target = call.input.shape, call.output.shape
-    gemm = Gemm(source, target, *depthwise_axes(call))
-    multiply_by_channel(g, call, filters, gemm)
+    multiply_by_channel(g, Operands.of_convolution(call, filters), Gemm.of_convolution(call, depthwise_axes(call)))

@@ -40,7 +40,6 @@ def lower(call: Call, g: Lowering) -> None:
 
 
 def _multiply(g: Lowering, call: Call, source: Tensor, target: Tensor) -> None:
-    operands = Operands(call.code, source, call.weights, call.bias, target, call.activation)
+    operands = Operands(call.code, source, filters_of(call.weights), call.bias, target, call.activation)
     (rows, outputs), depth = target.shape, call.weights.shape[1]
-    gemm = Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT)
-    multiply(g, operands, filters_of(call.weights), gemm)
+    multiply(g, operands, Gemm((rows, 1, 1, depth), (rows, 1, 1, outputs), POINT, POINT))

@@ -147,8 +147,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
         )
     else:
         gemm = Gemm((rows, 1, 1, length), (rows, 1, 1, columns), POINT, POINT)
-        operands = Operands(OperationCode.FULLY_CONNECTED, source, weights, bias, target)
-        multiply(g, operands, filters_of(weights), gemm)
+        multiply(g, Operands(OperationCode.FULLY_CONNECTED, source, filters_of(weights), bias, target), gemm)
     return g.tensor(target)
 
 

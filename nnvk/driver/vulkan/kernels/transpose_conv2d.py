@@ -21,8 +21,7 @@ def refuse(call: Call) -> str | None:
 @kernel(OperationCode.TRANSPOSE_CONV_2D, shaders=GEMM_SHADERS, refuse=refuse, channels_last=True)
 def lower(call: Call, g: Lowering) -> None:
     """As many phases as strides have pixels."""
-    source, target = call.input.shape, call.output.shape
-    vertical, horizontal = transpose_conv_axes(call)
+    vertical, horizontal = axes = transpose_conv_axes(call)
     phases = min(vertical.stride, vertical.out) * min(horizontal.stride, horizontal.out)
-    gemm = Gemm(source, target, vertical, horizontal, Split.PHASES, phases)
-    multiply(g, Operands.of_convolution(call), filters_of(call.filter), gemm)
+    operands = Operands.of_convolution(call, filters_of(call.filter))
+    multiply(g, operands, Gemm.of_convolution(call, axes, Split.PHASES, phases))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,60 +33,91 @@ class Operands:
 
     code: OperationCode
     input: Tensor
-    filter: Tensor
+    filters: Filters
     bias: Tensor | None
     output: Tensor
     activation: int = FuseCode.NONE
 
     @classmethod
-    def of_convolution(cls, call: Call) -> Operands:
+    def of_convolution(cls, call: Call, filters: Filters) -> Operands:
         """The operands that convolutions have."""
-        return cls(call.code, call.input, call.filter, call.bias, call.output, call.activation)
+        return cls(call.code, call.input, filters, call.bias, call.output, call.activation)
 
     @property
     def is_quantised(self) -> bool:
-        """Whether steps are multiplied, not numbers."""
+        """Whether quantised numbers are multiplied."""
         return self.is_wide or of(self.input) is Q8
 
     @property
     def is_wide(self) -> bool:
-        """Whether they have 16 bits, and sums of their products 64."""
+        """Whether quantised numbers have 16 bits, and sums of their products 64."""
         return of(self.input) is Q16
 
 
-def output_push(operands: Operands) -> dict[str, int | float]:
-    """Push constants: where pixels lie (by themselves), the range of the activation; zero points of q8 variants."""
+@dataclass(frozen=True, slots=True)
+class FilterOutput:
+    """The arguments of a dispatch that turn sums into results, as `shaders/include/filter_output.glsl` takes them."""
+
+    spec: Mapping[str, int | bool]
+    """The form that the scales of bytes take, or the constants of `wide_sums.glsl`."""
+    tensors: Mapping[str, TensorRef]
+    """The bias and, of quantised variants, four mantissas and four shifts for each four output channels of a part."""
+    push: Mapping[str, int | float]
+    """The pitches of pixels (none), the range of the activation, and the zero points of bytes."""
+
+
+def filter_output(
+    g: Lowering,
+    operands: Operands,
+    outputs: int,
+    parts: int = 1,
+    *,
+    narrow: bool = False,
+    weight_scales: np.ndarray | None = None,
+) -> FilterOutput:
+    """The arguments for sums of ``outputs`` channels in each of ``parts`` equal parts of a pixel.
+
+    ``narrow`` is the result of `has_narrow_sums`, of 16-bit steps. ``weight_scales`` are those of weights of 8 bits
+    that floats are multiplied by; they follow the bias, which is a constant then.
+    """
+    bias, channels = operands.bias, parts * outputs
+    if bias is None:
+        tensors = {"bias": g.constant(np.zeros(channels, np.int32))}  # as floats they are 0 too
+    elif weight_scales is None:
+        tensors = {"bias": accumulated(g, bias)}
+    else:
+        both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(weight_scales, outputs)]).astype(np.float32)
+        tensors = {"bias": g.constant_form(bias, ("scales", operands.filters.tensor.index), lambda: both)}
+    if not operands.is_quantised:
+        return FilterOutput({}, tensors, {"pitches": 0, **activation_push(operands.activation, operands.output)})
+
+    mantissas, shifts = output_multipliers(operands.code, operands.input, operands.filters.tensor, operands.output)
+    pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
+    spec: dict[str, int | bool]
+    push: dict[str, int | float]
     if operands.is_wide:
+        rounding = rounding_of(operands.code, bias, channels)
+        mantissas, shifts = factors_of(rounding, mantissas, shifts)
+        pairs[1] = 1  # channels that are not there are shifted as well
+        spec = {"NARROW_SUMS": narrow, "WIDE_BIAS": has_wide_bias(bias, channels), "ROUNDING": int(rounding)}
         low, high = activation_range(operands.activation, operands.output)
-        return {"pitches": 0, "low": int(low), "high": int(high)}
-    common = {"pitches": 0, **activation_push(operands.activation, operands.output)}
-    if not operands.is_quantised:
-        return common
-    return {
-        **common,
-        "input_zero": zero_point(operands.input),
-        "weight_zero": zero_point(operands.filter),
-        "output_zero": zero_point(operands.output),
-    }
-
-
-def output_spec(g: Lowering, operands: Operands, filters: Filters) -> dict[str, int | bool]:
-    """Specialisation constants: which form the scales of bytes take; of 16-bit steps what ``wide_sums.glsl`` has."""
-    if operands.is_wide:
-        channels = filters.outputs * filters.parts
-        return {
-            "NARROW_SUMS": has_narrow_sums(g, operands, filters),
-            "WIDE_BIAS": has_wide_bias(operands.bias, channels),
-            "ROUNDING": int(_rounding(operands, channels)),
+        push = {"pitches": 0, "low": int(low), "high": int(high)}
+    else:
+        push = {
+            "pitches": 0,
+            **activation_push(operands.activation, operands.output),
+            "input_zero": zero_point(operands.input),
+            "weight_zero": zero_point(operands.filters.tensor),
+            "output_zero": zero_point(operands.output),
         }
-    if not operands.is_quantised:
-        return {}
-    _, shifts = output_multipliers(operands.code, operands.input, operands.filter, operands.output)
-    push = output_push(operands)
-    return {
-        "SMALL": are_small_shifts(shifts) and _largest_sum(operands.bias, filters) < SMALL,
-        "NONNEGATIVE": push["low"] >= push["output_zero"],
-    }
+        spec = {
+            "SMALL": are_small_shifts(shifts) and _largest_sum(bias, operands.filters) < SMALL,
+            "NONNEGATIVE": push["low"] >= push["output_zero"],
+        }
+    every = np.stack([mantissas, shifts])
+    pairs[:, :, :outputs] = np.broadcast_to(every, (2, channels)).reshape(2, parts, outputs)
+    tensors["multipliers"] = g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))
+    return FilterOutput(spec, tensors, push)
 
 
 def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
@@ -98,32 +130,6 @@ def _largest_sum(bias: Tensor | None, filters: Filters) -> float:
     return products + int(np.abs(bias.data.astype(np.int64)).max())
 
 
-def output_tensors(g: Lowering, operands: Operands, outputs: int, parts: int = 1) -> dict[str, TensorRef]:
-    """The bias and, of q8 variants, four mantissas and four shifts for each four of the ``outputs`` of a part."""
-    bias = operands.bias
-    if bias is None:
-        tensors = {"bias": g.constant(np.zeros(parts * outputs, np.int32))}  # as floats they are 0 too
-    else:
-        tensors = {"bias": accumulated(g, bias)}
-    if operands.is_quantised:
-        pairs = np.zeros((2, parts, round_up(outputs, 4)), np.int32)
-        every = np.stack(output_multipliers(operands.code, operands.input, operands.filter, operands.output))
-        if operands.is_wide:
-            pairs[1] = 1  # as far as what is not there is shifted
-            every = np.stack(factors_of(_rounding(operands, parts * outputs), *every))
-        pairs[:, :, :outputs] = np.broadcast_to(every, (2, parts * outputs)).reshape(2, parts, outputs)
-        tensors["multipliers"] = g.constant(np.ascontiguousarray(pairs.reshape(2, -1, 4).transpose(1, 0, 2)))
-    return tensors
-
-
-def scaled_bias(g: Lowering, operands: Operands, scales: np.ndarray, outputs: int) -> TensorRef:
-    """The bias, a constant, and behind it the scales of weights of 8 bits."""
-    bias = operands.bias
-    assert bias is not None
-    both = np.concatenate([bias.data.reshape(-1), np.broadcast_to(scales, outputs)]).astype(np.float32)
-    return g.constant_form(bias, ("scales", operands.filter.index), lambda: both)
-
-
 def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
     """A bias, or weights that need no packing, in the type of the sums: 16-bit floats become 32-bit ones."""
     if of(tensor) is not F16:
@@ -133,15 +139,12 @@ def accumulated(g: Lowering, tensor: Tensor) -> TensorRef:
     return as_float32(g, tensor)
 
 
-# --- 16-bit steps --------------------------------------------------------------------------------------------
-
-
-def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:
-    """Whether products of 16-bit steps add up to numbers of 32 bits with their bias, or come round there anyway."""
-    channels = filters.outputs * filters.parts
-    if _rounding(operands, channels) is Rounding.TWICE:
+def has_narrow_sums(g: Lowering, operands: Operands) -> bool:
+    """Whether products of 16-bit steps add up to numbers of 32 bits with their bias, or wrap round there anyway."""
+    bias, filters = operands.bias, operands.filters
+    tensor, channels = filters.tensor, filters.outputs * filters.parts
+    if rounding_of(operands.code, bias, channels) is Rounding.TWICE:
         return True
-    bias, tensor = operands.bias, filters.tensor
     if not tensor.is_constant or not (bias is None or bias.is_constant):
         return False
 
@@ -155,7 +158,3 @@ def has_narrow_sums(g: Lowering, operands: Operands, filters: Filters) -> bool:
         numbers = numbers.view(np.int64) if has_wide_bias(bias, channels) else numbers.astype(np.int64)
     # As Python's numbers: there is no magnitude of the least one.
     return products + max(-int(np.min(numbers, initial=0)), int(np.max(numbers, initial=0))) <= INT32_MAX
-
-
-def _rounding(operands: Operands, channels: int) -> Rounding:
-    return rounding_of(operands.code, operands.bias, channels)

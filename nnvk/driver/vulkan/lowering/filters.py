@@ -204,18 +204,16 @@ def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.nda
     return packed
 
 
-def packed_steps(g: Lowering, filters: Filters) -> TensorRef:
+def packed_steps(g: Lowering, filters: Filters, constant: QuantisedConstant) -> TensorRef:
     """`pack` of the steps that `Filters.quantised` weights are."""
-    constant = filters.quantised
-    assert constant is not None
     parts, outputs, taps, channels = filters.shape
     nbytes = parts * round_up(outputs, BLOCK) * taps * round_up(channels, 4)
-    steps = deferred_bytes(nbytes, lambda: pack(_steps(constant).reshape(filters.shape), zero_of(constant)))
-    return g.constant_form(filters.tensor, ("packed steps", filters.shape), lambda: steps)
 
+    def pack_now() -> np.ndarray:
+        steps = unsigned_bytes(np.ascontiguousarray(constant.steps))
+        return pack(steps.reshape(filters.shape), zero_of(constant))
 
-def _steps(constant: QuantisedConstant) -> np.ndarray:
-    return unsigned_bytes(np.ascontiguousarray(constant.steps))
+    return g.constant_form(filters.tensor, ("packed steps", filters.shape), lambda: deferred_bytes(nbytes, pack_now))
 
 
 def zero_of(constant: QuantisedConstant) -> int:

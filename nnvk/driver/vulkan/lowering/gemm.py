@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, dtype
-from nnvk.driver.vulkan.lowering.filter_output import (
-    Operands,
-    has_narrow_sums,
-    output_push,
-    output_spec,
-    output_tensors,
-    scaled_bias,
-)
+from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
-    Filters,
-    Float16Scaling,
     float16_scaling_of,
     in_order,
     may_be_float16,
@@ -32,7 +23,9 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
 from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, ranked, span
-from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
+from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
+from nnvk.ops.call import Call
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
@@ -73,6 +66,11 @@ class Gemm:
     horizontal: Axis
     split: Split = Split.NOTHING
     parts: int = 1
+
+    @classmethod
+    def of_convolution(cls, call: Call, axes: tuple[Axis, Axis], split: Split = Split.NOTHING, parts: int = 1) -> Gemm:
+        """The GEMM that a convolution is whose windows go along height and width as ``axes`` say."""
+        return cls(call.input.shape, call.output.shape, *axes, split, parts)
 
     @property
     def columns(self) -> int:
@@ -115,18 +113,6 @@ class Gemm:
     def axes(self) -> tuple[Axis, Axis]:
         """Along height and width."""
         return self.vertical, self.horizontal
-
-    @property
-    def steps(self) -> dict[str, int]:
-        """How windows go along height and width, as push constants."""
-        return {
-            "stride_y": self.vertical.stride,
-            "stride_x": self.horizontal.stride,
-            "dilation_y": self.vertical.dilation,
-            "dilation_x": self.horizontal.dilation,
-            "pad_top": self.vertical.before,
-            "pad_left": self.horizontal.before,
-        }
 
     @property
     def rows(self) -> int:
@@ -193,81 +179,35 @@ def _pixel_parts(gemm: Dispatch, matrices: str) -> int:
     return int(gemm.push["parts"]) if by_channels else gemm.shader.constant(gemm.specialization, matrices)
 
 
-# --- dispatches ----------------------------------------------------------------------------------------------
+# --- from the problem to the dispatch ------------------------------------------------------------------------
 
 
-def multiply(
-    g: Lowering,
-    operands: Operands,
-    filters: Filters,
-    gemm: Gemm,
-) -> None:
-    """Compute the output of a GEMM. Input and output are in NHWC order."""
-    work = work_of(g, operands, gemm, filters)
-    strategy = g.choose(f"{work} {gemm}", g.once(("ranked", work), lambda: ranked(work, g.device)))
-    multiply_by(g, strategy, operands, filters, gemm, work)
+def multiply(g: Lowering, operands: Operands, gemm: Gemm) -> None:
+    """Compute the output of a GEMM, by the strategy that is thought or was measured to be the fastest."""
+    work = work_of(g, operands, gemm)
+    multiply_by(g, best_strategy(g, gemm, work), operands, gemm, work)
 
 
-def multiply_by(
-    g: Lowering,
-    strategy: Strategy,
-    operands: Operands,
-    filters: Filters,
-    gemm: Gemm,
-    work: Work,
-) -> None:
-    """The same by a strategy that was chosen for its work."""
-    target = pixels_of(g, operands.output, gemm.target, gemm.pixel_parts)
-    float16_scaling = (
-        float16_scaling_of(g, filters, split_k=strategy.split_k > 1) if strategy.arithmetic == "half" else None
-    )
-    scale = 1.0 if float16_scaling is None else float16_scaling.scale
-    tensors = {
-        "src": g.tensor(operands.input),
-        "weights": _weights(g, strategy, filters, gemm, scale),
-        "dst": target,
-        **output_tensors(g, operands, gemm.columns, gemm.pixel_parts),
-    }
-    if strategy.arithmetic == "int8":
-        assert filters.quantised is not None
-        tensors["bias"] = scaled_bias(g, operands, filters.quantised.scales, gemm.columns)
-    end = output_spec(g, operands, filters)
-    if strategy.tile == "vector":
-        _matrix_by_vectors(g, operands, gemm, strategy, tensors, end, filters)
-    else:
-        _by_tiles(g, operands, gemm, work, strategy, tensors, end, float16_scaling, filters)
-    finish_pixels(g, target, operands.output, gemm.target, gemm.pixel_parts)
-
-
-def _weights(g: Lowering, strategy: Strategy, filters: Filters, gemm: Gemm, scale: float) -> TensorRef:
-    """Weights as a strategy takes them."""
-    if strategy.arithmetic == "int8":
-        return packed_steps(g, filters)
-    if strategy.packed:
-        return packed(g, filters, scale)
-    if strategy.tile == "shared":
-        return g.tensor(filters.tensor)
-    return in_order(g, filters, gemm.parts_outside, scale)
-
-
-def _order_of(g: Lowering, gemm: Gemm, filters: Filters) -> WeightLayout:
-    """How right matrices lie that a model computes; constants are packed beforehand."""
-    may_be = not filters.tensor.is_constant and gemm.split in (Split.NOTHING, Split.BATCHES)
-    if may_be and filters.taps == 1 and dtype(filters.tensor) in (F32.name, F16.name, I32.name):
-        if filters.is_in_order(gemm.parts_outside, g.device):
-            return WeightLayout.BY_K
-        if filters.is_by_outputs(g.device):
-            return WeightLayout.BY_OUTPUTS
-    return WeightLayout.IN_BLOCKS
-
-
-def work_of(g: Lowering, operands: Operands, gemm: Gemm, filters: Filters) -> Work:
-    """The description of a product that strategies are chosen by."""
-    kind = dtype(operands.input)
-    vertical, horizontal = gemm.vertical, gemm.horizontal
+def work_of(g: Lowering, operands: Operands, gemm: Gemm) -> Work:
+    """The description of a GEMM that strategies are chosen by."""
+    filters, kind, (vertical, horizontal) = operands.filters, dtype(operands.input), gemm.axes
+    constant, lies_in_order = filters.tensor.is_constant, filters.is_in_order(gemm.parts_outside, g.device)
     taps = vertical.window * horizontal.window
     if gemm.split is Split.PHASES:
         taps = -(-vertical.window // vertical.stride) * -(-horizontal.window // horizontal.stride)
+
+    # Constants are packed beforehand. The tile `shared` can take right matrices that a model computes as they lie.
+    layout = WeightLayout.IN_BLOCKS
+    is_matrix = filters.taps == 1 and gemm.split in (Split.NOTHING, Split.BATCHES)
+    if not constant and is_matrix and dtype(filters.tensor) in (F32.name, F16.name, I32.name):
+        if lies_in_order:
+            layout = WeightLayout.BY_K
+        elif filters.is_by_outputs(g.device):
+            layout = WeightLayout.BY_OUTPUTS
+
+    # Weights of 8 bits stay such in matrices alone, because Winograd's tiles need real numbers.
+    has_constant_bias = operands.bias is not None and operands.bias.is_constant
+    may_stay_bytes = kind == F32.name and has_constant_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING
     float16 = kind == F16.name and g.device.has_native_16
     return Work(
         kind,
@@ -276,133 +216,130 @@ def work_of(g: Lowering, operands: Operands, gemm: Gemm, filters: Filters) -> Wo
         gemm.parts,
         taps,
         gemm.depth,
-        constant=filters.tensor.is_constant,
-        in_order=filters.is_in_order(gemm.parts_outside, g.device),
-        order=_order_of(g, gemm, filters),
+        constant=constant,
+        in_order=lies_in_order,
+        order=layout,
         matrix=gemm.parts == 1 and vertical == horizontal == POINT and gemm.source[1:3] == (1, 1),
-        int8_weights=kind == F32.name and _may_stay_bytes(operands, gemm, filters),
+        int8_weights=may_stay_bytes and filters.quantised is not None,
         float16=float16 and may_be_float16(g, filters),
         float16_split_k=float16 and may_be_float16(g, filters, split_k=True),
-        narrow=operands.is_wide and has_narrow_sums(g, operands, filters),
+        narrow=operands.is_wide and has_narrow_sums(g, operands),
     )
 
 
-def _may_stay_bytes(operands: Operands, gemm: Gemm, filters: Filters) -> bool:
-    """Whether weights are steps of 8 bits, and stay such: of matrices alone, for Winograd's tiles need real numbers."""
-    has_bias = operands.bias is not None and operands.bias.is_constant
-    return has_bias and gemm.is_side_by_side and gemm.split is Split.NOTHING and filters.quantised is not None
+def best_strategy(g: Lowering, gemm: Gemm, work: Work) -> Strategy:
+    """The strategy for a GEMM that is thought or was measured to be the fastest."""
+    return g.choose(f"{work} {gemm}", g.once(("ranked", work), lambda: ranked(work, g.device)))
 
 
-def _by_tiles(
-    g: Lowering,
-    operands: Operands,
-    gemm: Gemm,
-    work: Work,
-    strategy: Strategy,
-    tensors: Mapping[str, TensorRef],
-    end: Mapping[str, int | bool],
-    float16_scaling: Float16Scaling | None,
-    filters: Filters,
-) -> None:
-    kind, columns = work.kind, gemm.columns
-    (local_x, local_y), tile = strategy.local, strategy.tile
+def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
+    """Compute the output of a GEMM by a strategy that was chosen for its work."""
+    filters, split_k = operands.filters, strategy.split_k > 1
+    target = pixels_of(g, operands.output, gemm.target, gemm.pixel_parts)
+    scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
+    steps = filters.quantised if strategy.arithmetic == "int8" else None
+    scale = 1.0 if scaling is None else scaling.scale
+    if steps is not None:
+        weights = packed_steps(g, filters, steps)
+    elif strategy.packed:
+        weights = packed(g, filters, scale)
+    elif strategy.tile == "shared":
+        weights = g.tensor(filters.tensor)
+    else:
+        weights = in_order(g, filters, gemm.parts_outside, scale)
+    output = filter_output(
+        g,
+        operands,
+        gemm.columns,
+        gemm.pixel_parts,
+        narrow=work.narrow,
+        weight_scales=None if steps is None else steps.scales,
+    )
+    tensors = {"src": g.tensor(operands.input), "weights": weights, "dst": target, **output.tensors}
+    push = dict(output.push)
+    if steps is not None:
+        push["weight_zero"] = zero_of(steps)
+
+    spec: dict[str, int | bool]
+    if strategy.tile == "vector":
+        groups = gemm.rows, -(-gemm.columns // BLOCK), 1
+        local_x, local_y = strategy.local
+        spec = {"local_x": local_x, "local_y": local_y, "VECTOR_STORES": gemm.columns % 4 == 0}
+        push |= {"inputs": gemm.depth, "src_pitch": gemm.depth, "out_channels": gemm.columns}
+        push |= sign_push(operands.input)
+    else:
+        tiles, invocations = strategy.tiles(work), math.prod(strategy.local)
+        groups = g.flat(tiles * strategy.split_k, 1)
+        spec = _tile_spec(strategy, gemm, work, g.device)
+        push |= _tile_push(gemm)
+        if work.kind == "q8":
+            spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
+            push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
+        elif work.kind != "q16" and steps is None:
+            push["weights_pitch"] = 0
+        if scaling is not None:
+            spec["ROUND"] = scaling.round
+            push["weight_scale"] = 1.0 / scaling.scale
+        if split_k:
+            bytes_of_sums = 8 if scaling is not None else 32 if operands.is_wide else 16
+            tensors["sums"] = g.scratch(bytes_of_sums * tiles * strategy.split_k * strategy.sums * invocations)
+            tensors["counters"] = g.counters(tiles * invocations)
+            if scaling is not None:
+                push["left_scale"] = scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
+
+    variant = strategy.variant(work.kind)
+    g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
+    finish_pixels(g, target, operands.output, gemm.target, gemm.pixel_parts)
+
+
+def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
+    """Specialisation constants of gemm.comp: those of all data types."""
+    local_x, local_y = strategy.local
     spec: dict[str, int | bool] = {
-        **end,
-        "local_x": local_x,
-        "local_y": local_y,
         "ROWS": strategy.rows,
-        "SPAN": span(strategy, work, g.device),
-        "VECTOR_STORES": columns % 4 == 0,
+        "SPAN": span(strategy, work, device),
+        "VECTOR_STORES": gemm.columns % 4 == 0,
         "SPLIT": int(gemm.split),
         "PADDED": gemm.is_padded,
         "ONE_TAP": gemm.has_one_tap,
         "SIDE_BY_SIDE": gemm.is_side_by_side,
     }
+    if work.kind != "q8":
+        spec["FEW"] = min(gemm.depth, 4)
     if strategy.split_k > 1:
         spec["SPLIT_K"] = strategy.split_k
-    if tile == "shared":
+    if strategy.tile in ("register", "quads"):
+        spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
+        return spec
+    spec |= {"local_x": local_x, "local_y": local_y}
+    if strategy.tile == "shared":
         whole = gemm.depth % (4 * strategy.stage) == 0
         spec |= {"VEC4S": strategy.vec4s, "STAGE": strategy.stage, "WHOLE_STAGES": whole, "TOGETHER": strategy.together}
         if not strategy.packed:
             spec["WEIGHT_LAYOUT"] = int(work.order)
-    if tile in ("register", "quads"):
-        spec |= {"local_x": local_x * local_y, "ACROSS": local_x, "VEC4S": strategy.vec4s, "PACKED": strategy.packed}
-        del spec["local_y"]
-    batches, height, width, channels = gemm.source
-    vertical, horizontal = gemm.vertical, gemm.horizontal
-    bytes_ = {"last_word": max(0, batches * height * width * channels - 1) // 4} if kind == "q8" else {}
-    if kind == "q8":
-        spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(operands.filter))}
-    else:
-        spec["FEW"] = min(gemm.depth, 4)
-    unpitched = {} if kind in ("q8", "q16") or strategy.arithmetic == "int8" else {"weights_pitch": 0}
-    float16 = {}
-    if float16_scaling is not None:
-        spec["ROUND"] = float16_scaling.round
-        float16["weight_scale"] = 1.0 / float16_scaling.scale
-    tiles = strategy.tiles(work)
-    if strategy.split_k > 1:
-        of_left = 8 if float16_scaling else 32 if operands.is_wide else 16
-        left = g.scratch(of_left * tiles * strategy.split_k * strategy.sums * local_x * local_y)
-        tensors = {**tensors, "sums": left, "counters": g.counters(tiles * local_x * local_y)}
-        if float16_scaling is not None:
-            float16["left_scale"] = float16_scaling.scale_of_sum(strategy.vec4s_of_k_slice(work))
-    g.dispatch(
-        strategy.variant(kind),
-        groups=g.flat(tiles * strategy.split_k, 1),
-        spec=spec,
-        tensors=tensors,
-        rows=gemm.rows,
-        out_height=gemm.target[1],
-        out_width=gemm.target[2],
-        out_channels=columns,
-        height=height,
-        width=width,
-        channels=channels,
-        depth=gemm.depth,
-        parts=gemm.parts,
-        kernel_height=vertical.window,
-        kernel_width=horizontal.window,
-        **gemm.steps,
-        **output_push(operands),
-        **unpitched,
-        **_zero_of_weights(strategy, filters),
-        **bytes_,
-        **float16,
-    )
+    return spec
 
 
-def _matrix_by_vectors(
-    g: Lowering,
-    operands: Operands,
-    gemm: Gemm,
-    strategy: Strategy,
-    tensors: Mapping[str, TensorRef],
-    end: Mapping[str, int | bool],
-    filters: Filters,
-) -> None:
-    g.dispatch(
-        strategy.variant(dtype(operands.input)),
-        groups=(gemm.rows, -(-gemm.columns // BLOCK), 1),
-        spec={
-            **end,
-            "local_x": strategy.local[0],
-            "local_y": strategy.local[1],
-            "VECTOR_STORES": gemm.columns % 4 == 0,
-        },
-        tensors=tensors,
-        inputs=gemm.depth,
-        src_pitch=gemm.depth,
-        out_channels=gemm.columns,
-        **sign_push(operands.input),
-        **output_push(operands),
-        **_zero_of_weights(strategy, filters),
-    )
-
-
-def _zero_of_weights(strategy: Strategy, filters: Filters) -> dict[str, int]:
-    """The push constant of weights of 8 bits that real numbers are multiplied by."""
-    if strategy.arithmetic != "int8":
-        return {}
-    assert filters.quantised is not None
-    return {"weight_zero": zero_of(filters.quantised)}
+def _tile_push(gemm: Gemm) -> dict[str, int]:
+    """Push constants of gemm.comp: those of all data types."""
+    _, height, width, channels = gemm.source
+    _, out_height, out_width, _ = gemm.target
+    return {
+        "rows": gemm.rows,
+        "out_height": out_height,
+        "out_width": out_width,
+        "out_channels": gemm.columns,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "depth": gemm.depth,
+        "parts": gemm.parts,
+        "kernel_height": gemm.vertical.window,
+        "kernel_width": gemm.horizontal.window,
+        "stride_y": gemm.vertical.stride,
+        "stride_x": gemm.horizontal.stride,
+        "dilation_y": gemm.vertical.dilation,
+        "dilation_x": gemm.horizontal.dilation,
+        "pad_top": gemm.vertical.before,
+        "pad_left": gemm.horizontal.before,
+    }

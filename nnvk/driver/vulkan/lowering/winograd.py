@@ -21,9 +21,9 @@ import numpy as np
 from nnvk.driver.vulkan.lowering import epilogue
 from nnvk.driver.vulkan.lowering.costs import costs_of
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, DType, dtype
-from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, output_push, output_tensors
+from nnvk.driver.vulkan.lowering.filter_output import Operands, accumulated, filter_output
 from nnvk.driver.vulkan.lowering.filters import BLOCK, Filters, length_and_largest
-from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply, multiply_by, work_of
+from nnvk.driver.vulkan.lowering.gemm import POINT, Gemm, Split, multiply_by
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of, round_up
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, cost, ranked
@@ -144,21 +144,6 @@ class Tiles:
         return Work(F32.name, *sizes, constant=True, in_order=True, matrix=False)
 
 
-def convolve(g: Lowering, operands: Operands, filters: Filters, gemm: Gemm) -> None:
-    """Compute a convolution, in the way that is thought or was measured to be the fastest."""
-    work = work_of(g, operands, gemm, filters)
-    downs = sizes(g, filters, gemm, work)
-    if not downs:
-        multiply(g, operands, filters, gemm)
-        return
-    every = g.once(("candidates", work, gemm, downs), lambda: candidates(work, gemm, downs, g.device))
-    candidate = g.choose(f"{work} {gemm} by tiles of {downs}", every)
-    if isinstance(candidate, Strategy):
-        multiply_by(g, candidate, operands, filters, gemm, work)
-    else:
-        _by_tiles(g, candidate, operands, filters, Tiles(candidate.down, gemm))
-
-
 def candidates(work: Work, gemm: Gemm, downs: Sequence[int], device: DeviceProfile) -> list[Strategy | Winograd]:
     """All that a device can run for a convolution, the cheapest first: directly, and by tiles of these sizes."""
     costs: dict[Strategy | Winograd, float] = {
@@ -234,14 +219,9 @@ def _transforms(tiles: Tiles, device: DeviceProfile) -> float:
 # --- dispatches ----------------------------------------------------------------------------------------------
 
 
-def _by_tiles(
-    g: Lowering,
-    candidate: Winograd,
-    operands: Operands,
-    filters: Filters,
-    tiles: Tiles,
-) -> None:
-    gemm = tiles.gemm
+def convolve(g: Lowering, candidate: Winograd, operands: Operands, gemm: Gemm) -> None:
+    """Compute a convolution by tiles: to the points, a GEMM there, and to the pixels."""
+    tiles, filters = Tiles(candidate.down, gemm), operands.filters
     _, height, width, channels = gemm.source
     kind = dtype(operands.input)
     source, target = g.tensor(operands.input), pixels_of(g, operands.output, gemm.target)
@@ -260,7 +240,6 @@ def _by_tiles(
     }
     spec = {"DOWN": tiles.down, "VECTORS": channels % 4 == 0}
     at_points = _at_points(g, "input at points", (tiles.points, tiles.count, tiles.channels))
-    weights = at_points_of(filters, tiles)
     sums = _at_points(g, "sums at points", (tiles.points, tiles.count, tiles.outputs))
     across, local = _together(tiles, g.device), g.device.team
     g.dispatch(
@@ -271,28 +250,23 @@ def _by_tiles(
         harmless=_harmless(length_and_largest(g, filters)[0]),
         **seen,
     )
-    multiply_by(
-        g,
-        candidate.strategy,
-        Operands(operands.code, at_points, _at_points(g, "filters at points", weights.shape), None, sums),
-        weights,
-        tiles.matrices,
-        tiles.work,
-    )
+    of_points = Operands(operands.code, at_points, at_points_of(filters, tiles), None, sums)
+    multiply_by(g, candidate.strategy, of_points, tiles.matrices, tiles.work)
+    weights, output = accumulated(g, filters.tensor), filter_output(g, operands, gemm.columns)
     g.dispatch(
         WINOGRAD_OUTPUT.variant(DTYPE=kind, EPILOGUE="plain"),
         groups=g.flat(tiles.count * tiles.outputs // 4, _LOCAL),
         spec={"local_x": _LOCAL, **spec, "VECTOR_STORES": gemm.columns % 4 == 0},
         tensors={
             "sums": g.tensor(sums),
-            "weights": accumulated(g, filters.tensor),
+            "weights": weights,
             "src": source,
             "dst": target,
-            **output_tensors(g, operands, gemm.columns),
+            **output.tensors,
         },
         out_channels=gemm.columns,
         **seen,
-        **output_push(operands),
+        **output.push,
     )
     finish_pixels(g, target, operands.output, gemm.target)
 
