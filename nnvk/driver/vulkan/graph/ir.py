@@ -88,6 +88,14 @@ class Graph:
                 users.setdefault(index, []).append(node)
         return users
 
+    @cached_property
+    def _given(self) -> frozenset[int]:
+        return frozenset(self.outputs)
+
+    def is_output(self, tensor: Tensor) -> bool:
+        """Whether a tensor is an output of the model."""
+        return tensor.index in self._given
+
     def producer(self, tensor: Tensor) -> Node | None:
         """The node that gives a tensor; None for an input or a constant."""
         return self.producers.get(tensor.index)
@@ -95,7 +103,7 @@ class Graph:
     def only_user(self, tensor: Tensor) -> Node | None:
         """The one node that reads a tensor; None if several nodes do, or the model's user does."""
         users = self.users.get(tensor.index, ())
-        return users[0] if len(users) == 1 and tensor.index not in self.outputs else None
+        return users[0] if len(users) == 1 and not self.is_output(tensor) else None
 
     def with_nodes(self, nodes: Iterable[Node]) -> Graph:
         """A graph of other nodes with the same inputs and outputs."""

@@ -172,10 +172,10 @@ def _lowered(
     ]
     graph, shapes = build(model, input_shapes, values or {}, lambda call: refuse(call) if _runs(call) else None)
     context = passes.Context(profile, model.relaxed, g.intermediate, g.choose, refuse)
-    graph, applied = passes.run(graph, context, settings().verify_graph, observe)
-    g.applied.update(applied)
-    g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
     with np.errstate(all="ignore"):  # multipliers of extreme scales saturate
+        graph, applied = passes.run(graph, context, settings().verify_graph, observe)
+        g.applied.update(applied)
+        g.users = Counter(tensor.index for node in graph.nodes for tensor in node.inputs)
         for node in graph.nodes:
             g.operation, g.fused = node.operation, tuple(sorted(node.fused))
             try:

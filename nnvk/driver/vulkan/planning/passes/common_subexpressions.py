@@ -25,7 +25,7 @@ def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Gra
         node = before.reading(instead) if instead else before
         if node.traits.effects is Effect.NONE:
             at = first.setdefault(_computed(node), len(nodes))
-            if at != len(nodes) and not any(tensor.index in graph.outputs for tensor in node.outputs):
+            if at != len(nodes) and not any(map(graph.is_output, node.outputs)):
                 same = nodes[at]
                 nodes[at] = same.with_call(same.call, [node])
                 instead.update((tensor.index, kept) for tensor, kept in zip(node.outputs, same.outputs, strict=True))

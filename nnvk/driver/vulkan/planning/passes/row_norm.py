@@ -92,7 +92,7 @@ class _Norm:
         _require(self.target.shape == self.source.shape and self.source.code is OperandCode.TENSOR_FLOAT32)
         for tensor in self.between:
             users = self.graph.users.get(tensor.index, ())
-            _require(tensor.index not in self.graph.outputs and self.inside.issuperset(users))
+            _require(not self.graph.is_output(tensor) and self.inside.issuperset(users))
 
     # --- before the root -------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class _Norm:
         if math.prod(source.shape[axis] for axis in self.axes) % 4:
             return source, target
         before, after = self.graph.producer(source), self.graph.only_user(target)
-        alone = source.index not in self.graph.outputs and self.inside.issuperset(self.graph.users[source.index])
+        alone = not self.graph.is_output(source) and self.inside.issuperset(self.graph.users[source.index])
         if before is not None and before.code is InternalCode.CONVERT_FLOAT and alone and not before.call.saturate:
             self.inside.add(before)
             source = before.call.input
