@@ -9,7 +9,7 @@ from against_reference import check_like_the_reference
 from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.kernels.pool import MOST_WIDE
-from nnvk.driver.vulkan.lowering.softmax_16 import LONGEST
+from nnvk.driver.vulkan.kernels.softmax import LONGEST_16
 
 PRODUCTS = """
 CONV_2D i16[1,5,7,8]*0.001 #i8[8,3,3,8]*0.02+0 #i32[8] SAME 1 1 NONE -> i16*0.01
@@ -58,7 +58,7 @@ def test_like_the_reference(vulkan: VulkanDevice, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"SOFTMAX i16[1,{LONGEST + 1}]*0.5 1.0f", f"axis -1 has {LONGEST + 1} elements"),
+        (f"SOFTMAX i16[1,{LONGEST_16 + 1}]*0.5 1.0f", f"axis -1 has {LONGEST_16 + 1} elements"),
         ("AVERAGE_POOL_2D i16[1,257,257,1]*0.5 VALID 1 1 257 257 NONE", f"the shader folds at most {MOST_WIDE}"),
         ("FULLY_CONNECTED i16[1,270001]*0.5 i8[3,270001]*0.5+0 i32[3] NONE -> i16*5000", "at most 65000"),
     ],

@@ -1,10 +1,11 @@
-"""Comparisons, LOGICAL_AND and LOGICAL_OR, with broadcasting."""
+"""Comparisons, LOGICAL_AND and LOGICAL_OR, with broadcasting, and SELECT by their results."""
 
 from __future__ import annotations
 
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.arrange import up_to_rank
 from nnvk.driver.vulkan.lowering.broadcast import broadcast_push, broadcast_spec
-from nnvk.driver.vulkan.lowering.dtypes import dtype
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
@@ -31,6 +32,7 @@ COMPARE = Shader(
     KIND=tuple(_KINDS.values()),
     DTYPE=("f32", "f16", "i32", "bool", "q8"),
 )
+SELECT = Shader("select", DTYPE=MOVED)
 LOCAL = 64
 
 
@@ -51,4 +53,23 @@ def lower(call: Call, g: Lowering) -> None:
         count=count,
         **broadcast_push(output, first, second),
         **push,
+    )
+
+
+@kernel(OperationCode.SELECT, shaders=(SELECT, LOOKUP, LOOKUP_16))
+def lower_select(call: Call, g: Lowering) -> None:
+    """Four elements an invocation, in the output's quantisation."""
+    output = call.output
+    count = -(-output.size // 4)
+    g.dispatch(
+        SELECT.variant(DTYPE=moved(output)),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={
+            "condition": g.tensor(call.condition),
+            "lhs": requantised(g, call.input1, output),
+            "rhs": requantised(g, call.input2, output),
+            "dst": g.tensor(output),
+        },
+        count=count,
     )

@@ -1,19 +1,16 @@
-"""CONCATENATION: every input is moved to its place."""
+"""CONCATENATION and PACK: every input is moved to its place."""
 
 from __future__ import annotations
 
 import math
 
-from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, look_up
+from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
-from nnvk.driver.vulkan.lowering.quantised import lookup_table
-from nnvk.driver.vulkan.shaders.commands import TensorRef
-from nnvk.ops.call import Call, Tensor
+from nnvk.ops.call import Call
 from nnvk.ops.concat import rescaled
-from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperationCode
 
 
@@ -27,7 +24,7 @@ def lower(call: Call, g: Lowering) -> None:
             move(
                 g,
                 moved(source),
-                _in_scale(source, call.output, g),
+                requantised(g, source, call.output, rescaled),
                 target,
                 source.shape,
                 dense_strides(source.shape),
@@ -37,11 +34,12 @@ def lower(call: Call, g: Lowering) -> None:
         first += source.shape[call.axis] * math.prod(call.output.shape[call.axis + 1 :])
 
 
-def _in_scale(source: Tensor, output: Tensor, g: Lowering) -> TensorRef:
-    """The input in the output's quantisation."""
-    if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
-        return g.tensor(source)
-    table = lookup_table(source, output, lambda every: rescaled(every, output))
-    scaled = g.scratch(table.itemsize * source.size)
-    look_up(g, g.tensor(source), table, scaled, source.size)
-    return scaled
+@kernel(OperationCode.PACK, shaders=(MOVE,))
+def lower_pack(call: Call, g: Lowering) -> None:
+    """A dispatch an input."""
+    target, count = g.tensor(call.output), len(call.inputs)
+    inner = math.prod(call.output.shape[call.axis + 1 :])
+    for number, source in enumerate(call.inputs):
+        sizes = (source.size // inner, inner)
+        place = (count * inner, 1)
+        move(g, moved(source), g.tensor(source), target, sizes, (inner, 1), place, target_first=number * inner)

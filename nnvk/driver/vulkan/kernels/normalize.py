@@ -1,6 +1,8 @@
-"""L2_NORMALIZATION along any axis and INSTANCE_NORMALIZATION: slices that are divided by what is found in them."""
+"""L2_NORMALIZATION, INSTANCE_NORMALIZATION and LOCAL_RESPONSE_NORMALIZATION: slices divided by their statistics."""
 
 from __future__ import annotations
+
+import math
 
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
@@ -21,6 +23,7 @@ NORMALIZE = Shader(
     PASS=("statistics", "combine", "apply"),
     DTYPE=("f32", "f16", "q8"),
 )
+LOCAL_RESPONSE = Shader("local_response", PASS=("sums", "apply"), DTYPE=("f32", "f16"))
 LOCAL = 64
 WIDE_FROM = 128
 """Length of a slice from which a workgroup takes it, not an invocation, where its elements are neighbours."""
@@ -30,6 +33,8 @@ SHORTEST_PART = 128
 """Elements of a part that are worth an invocation."""
 BUSY = 1 << 12
 """Invocations with which a GPU is busy: with fewer of them slices are cut into parts."""
+BLOCKS_FROM = 256
+"""Radius from which windows of LOCAL_RESPONSE_NORMALIZATION are sums of blocks, which are summed up before."""
 
 # How many numbers the shader keeps of a slice: of an operation, and of steps.
 _WORDS = {("l2", False): 2, ("l2", True): 1, ("instance", False): 4}
@@ -110,4 +115,41 @@ def lower(call: Call, g: Lowering) -> None:
         **epsilon,
         **({"gamma": call.gamma, "beta": call.beta} if operation == "instance" else {}),
         **quantisation,
+    )
+
+
+@kernel(OperationCode.LOCAL_RESPONSE_NORMALIZATION, shaders=(LOCAL_RESPONSE,))
+def lower_local_response(call: Call, g: Lowering) -> None:
+    """Four elements an invocation."""
+    kind, slices = dtype(call.input), Slices.along(call.input.shape, call.axis)
+    radius = min(call.radius, slices.length - 1)
+    # The block at which the elements and blocks of a window are the fewest.
+    block = max(1, math.isqrt(slices.length // 2))
+    blocks = -(-slices.length // block)
+    geometry = {**slices.push, "block": block, "blocks": blocks}
+    source = g.tensor(call.input)
+    sums = source
+    if radius >= BLOCKS_FROM:
+        sums = g.scratch(4 * slices.count * blocks)
+        g.dispatch(
+            LOCAL_RESPONSE.variant(PASS="sums", DTYPE=kind),
+            groups=g.flat(slices.count * blocks, LOCAL),
+            spec={"local_x": LOCAL},
+            tensors={"src": source, "sums": sums},
+            count=slices.count * blocks,
+            **geometry,
+        )
+    count = -(-call.output.size // 4)
+    g.dispatch(
+        LOCAL_RESPONSE.variant(PASS="apply", DTYPE=kind),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, "BLOCKS": radius >= BLOCKS_FROM, **slices.spec},
+        tensors={"src": source, "sums": sums, "dst": g.tensor(call.output)},
+        count=count,
+        elements=call.output.size,
+        radius=radius,
+        bias=call.bias,
+        alpha=call.alpha,
+        beta=call.beta,
+        **geometry,
     )

@@ -1,25 +1,49 @@
-"""PAD and PAD_V2: the input amid elements of one value."""
+"""PAD, PAD_V2 and MIRROR_PAD: the input amid elements of one value, or amid its own mirrored ones."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from nnvk.driver.vulkan.lowering import surround
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.surround import CONSTANT, SURROUND, surround
+from nnvk.ops import pad
 from nnvk.ops.call import Call
-from nnvk.ops.pad import pad_value, paddings
 from nnvk.types.codes import OperationCode
 
+_MODES = {pad.REFLECT: surround.REFLECT, pad.SYMMETRIC: surround.SYMMETRIC}
+_TOGETHER = (surround.RANK - 1) // 2
+"""Axes of large ranks that are padded by one dispatch: each is a dimension, and what is between and around them."""
 
-@kernel(OperationCode.PAD, OperationCode.PAD_V2, shaders=(FILL, SURROUND))
+
+@kernel(OperationCode.PAD, OperationCode.PAD_V2, shaders=(FILL, surround.SURROUND))
 def lower(call: Call, g: Lowering) -> None:
     """Four elements of the output an invocation."""
-    target, element = g.tensor(call.output), np.array(pad_value(call)).astype(call.input.dtype)
+    target, element = g.tensor(call.output), np.array(pad.pad_value(call)).astype(call.input.dtype)
     if not call.input.size:
         fill(g, target, element)
         return
-    source, shape = g.tensor(call.input), call.input.shape
-    surround(g, moved(call.input), source, target, shape, paddings(call), CONSTANT, element)
+    source, shape, pairs = g.tensor(call.input), call.input.shape, pad.paddings(call)
+    surround.surround(g, moved(call.input), source, target, shape, pairs, surround.CONSTANT, element)
+
+
+@kernel(OperationCode.MIRROR_PAD, shaders=(surround.SURROUND,))
+def lower_mirrored(call: Call, g: Lowering) -> None:
+    """Four elements of the output an invocation; where many axes are padded, some are mirrored after others."""
+    source, shape, pairs = g.tensor(call.input), call.input.shape, pad.paddings(call)
+    padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    if not padded:
+        g.copy(source, g.tensor(call.output), source.nbytes)
+    together = surround.RANK if len(shape) <= surround.RANK else _TOGETHER
+    for first in range(0, len(padded), together):
+        now = padded[first : first + together]
+        around = [pair if axis in now else (0, 0) for axis, pair in enumerate(pairs)]
+        wider = tuple(before + size + after for size, (before, after) in zip(shape, around, strict=True))
+        last = now[-1] == padded[-1]
+        target = g.tensor(call.output) if last else g.scratch(math.prod(wider) * call.input.dtype.itemsize)
+        surround.surround(g, moved(call.input), source, target, shape, around, _MODES[call.mode])
+        source, shape = target, wider

@@ -11,8 +11,7 @@ from nnvk.driver.vulkan.lowering.dtypes import BOOL, MOVED, dtype, moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.move import FILL, fill
-from nnvk.driver.vulkan.lowering.places import FINDING, last_places, sorted_places
-from nnvk.driver.vulkan.lowering.units import Units, units_of
+from nnvk.driver.vulkan.lowering.places import FINDING, Units, last_places, sorted_places, units_of
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.extension.scatter_nd import Reduction, reduction_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.kernel import kernel
-from nnvk.driver.vulkan.lowering.lowering import Lowering
+from nnvk.driver.vulkan.lowering.lowering import MOST_ROUNDS, Lowering
 from nnvk.driver.vulkan.lowering.quantised import sign_push
 from nnvk.driver.vulkan.lowering.slices import Slices
-from nnvk.driver.vulkan.lowering.softmax_16 import SOFTMAX_16, refuse_long, softmax_16
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call
+from nnvk.ops.interpolated import EXPONENTIALS, RECIPROCALS, softmax_multiplier
 from nnvk.ops.quant import is_quantised
 from nnvk.types.codes import OperandCode, OperationCode
 
@@ -19,16 +19,22 @@ SOFTMAX = Shader(
     PASS=("statistics", "combine", "apply"),
     DTYPE=("f32", "f16", "q8"),
 )
+SOFTMAX_16 = Shader("softmax_16", PASS=("statistics", "apply"))
 LOCAL = 64
 WIDE_FROM = 128
 """Length of a slice from which a workgroup takes it, not an invocation."""
 PART = 1 << 14
 """Elements that a workgroup takes at most; of longer slices several take parts."""
+LONGEST_16 = MOST_ROUNDS // 2
+"""Elements of a slice of 16-bit steps at most: one invocation takes it in two loops."""
 
 
 def refuse(call: Call) -> str | None:
-    """Slices of 16-bit steps that are too long."""
-    return refuse_long(call) if _is_wide(call) else None
+    """Slices of 16-bit steps that are too long for one invocation."""
+    length = call.input.shape[call.axis]
+    if not _is_wide(call) or length <= LONGEST_16:
+        return None
+    return f"axis {call.axis} has {length} elements, the shader takes at most {LONGEST_16}"
 
 
 def _is_wide(call: Call) -> bool:
@@ -39,7 +45,7 @@ def _is_wide(call: Call) -> bool:
 def lower(call: Call, g: Lowering) -> None:
     """Statistics of every slice, then every element."""
     if _is_wide(call):
-        softmax_16(call, g)
+        _lower_16(call, g)
         return
     kind, slices, local = dtype(call.input), Slices.along(call.input.shape, call.axis), g.device.team
     parts = -(-slices.length // PART)
@@ -88,6 +94,39 @@ def lower(call: Call, g: Lowering) -> None:
         groups=g.flat(count, LOCAL),
         spec={"local_x": LOCAL, "LOGARITHM": logarithm, "NEGATED": negated, **slices.spec},
         tensors={"src": source, "statistics": statistics, "dst": g.tensor(call.output)},
+        count=count,
+        elements=call.output.size,
+        **push,
+        **slices.divisors,
+    )
+
+
+def _lower_16(call: Call, g: Lowering) -> None:
+    """Lower SOFTMAX of 16-bit steps: statistics of every slice, then every element."""
+    slices, source = Slices.along(call.input.shape, call.axis), g.tensor(call.input)
+    exponentials = g.constant(EXPONENTIALS)
+    mantissa, shift = softmax_multiplier(call)
+    statistics = g.scratch(16 * slices.count)
+    push = {**slices.push, "mantissa": mantissa, "shift": shift}
+    g.dispatch(
+        SOFTMAX_16.variant(PASS="statistics"),
+        groups=g.flat(slices.count, LOCAL),
+        spec={"local_x": LOCAL},
+        tensors={
+            "src": source,
+            "exponentials": exponentials,
+            "reciprocals": g.constant(RECIPROCALS),
+            "statistics": statistics,
+        },
+        count=slices.count,
+        **push,
+    )
+    count = -(-call.output.size // 4)
+    g.dispatch(
+        SOFTMAX_16.variant(PASS="apply"),
+        groups=g.flat(count, LOCAL),
+        spec={"local_x": LOCAL, **slices.spec},
+        tensors={"src": source, "exponentials": exponentials, "statistics": statistics, "dst": g.tensor(call.output)},
         count=count,
         elements=call.output.size,
         **push,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.dtypes import I32, dtype
@@ -103,11 +105,16 @@ def _look_up(
     )
 
 
-def requantised(g: Lowering, source: Tensor, output: Tensor) -> TensorRef:
-    """A tensor in the output's scale and zero point, where it is quantised; itself where it has these."""
+def requantised(
+    g: Lowering, source: Tensor, output: Tensor, convert: Callable[[Tensor, Tensor], np.ndarray] = requantize
+) -> TensorRef:
+    """A tensor in the output's scale and zero point, where it is quantised; itself where it has these.
+
+    ``convert`` is the reference that gives the elements of a source in the quantisation of an output.
+    """
     if not is_quantised(source.code) or (source.scale, source.zero_point) == (output.scale, output.zero_point):
         return g.tensor(source)
-    table = lookup_table(source, output, lambda every: requantize(every, output))
+    table = lookup_table(source, output, lambda every: convert(every, output))
     target = g.scratch(table.itemsize * source.size)
     look_up(g, g.tensor(source), table, target, source.size)
     return target

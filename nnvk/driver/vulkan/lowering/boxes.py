@@ -1,11 +1,24 @@
-"""Device assertions of shaders about boxes, worded as the reference words them (``nnvk/ops/boxes.py``)."""
+"""Boxes: their suppression by better ones (``shaders/nms.comp``), and device assertions about them.
+
+The assertions have the reference's words (``nnvk/ops/boxes.py``).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Tensor
+from nnvk.ops.extension.non_max_suppression import Rule
 
+NMS = Shader("nms", PASS=("test", "pick"))
+LOCAL = 64
+SPAN = 512
+"""Candidates that are decided on at a time."""
+PART = 1024
+"""Earlier picks that an invocation tests."""
 BOX = "[{:r}, {:r}, {:r}, {:r}]"
 """The place of a box in an assertion."""
 
@@ -18,3 +31,74 @@ def order_flag(g: Lowering, boxes: Tensor) -> TensorRef:
 def batch_flag(g: Lowering, batch_split: Tensor, batches: int) -> TensorRef:
     """For batches that do not exist."""
     return g.flag(f"{batch_split.name}[{{}}] must be in [0, {batches}), got {{}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Boxes that are picked from, in segments."""
+
+    entries: TensorRef
+    """[segments, length, 2], sorted: keys, 0 for no candidate, and positions of boxes in their group."""
+    sizes: TensorRef
+    """[segments]: how many there are."""
+    segments: int
+    length: int
+    boxes: TensorRef
+    """[groups, boxes of a group, 4], float32."""
+    groups: int
+    per_group: int
+    """Boxes of a group, which the same number of consecutive segments share."""
+
+
+def suppress(
+    g: Lowering, candidates: Candidates, threshold: TensorRef, limit: int, rule: Rule | None = None
+) -> tuple[TensorRef, TensorRef]:
+    """Positions of the boxes that are picked [segments, limit], in order, and how many they are [segments].
+
+    ``threshold`` is one number. Without a rule it is NNAPI's: a box goes that overlaps by the threshold or more.
+    """
+    segments, length = candidates.segments, candidates.length
+    picks, counts = g.scratch(4 * segments * limit), g.scratch(4 * segments)
+    tensors = {
+        "entries": candidates.entries,
+        "sizes": candidates.sizes,
+        "boxes": candidates.boxes,
+        "picks": picks,
+        "counts": counts,
+        "suppressed": g.scratch(4 * segments * SPAN),
+        "threshold": threshold,
+    }
+    spec = {
+        "local_x": LOCAL,
+        "ABOVE": rule is Rule.ABOVE,
+        "AGAIN": rule is Rule.AT_LEAST,
+        "EMPTY": rule is not None,
+    }
+    push = {
+        "segments": segments,
+        "sharing": segments // candidates.groups,
+        "per_boxes": candidates.per_group,
+        "length": length,
+        "limit": limit,
+    }
+    for span in range(-(-length // SPAN)):
+        if span:
+            parts = -(-min(limit, span * SPAN) // PART)
+            g.dispatch(
+                NMS.variant(PASS="test"),
+                groups=g.flat(segments * parts * SPAN, LOCAL),
+                spec=spec,
+                tensors=tensors,
+                span=span,
+                parts=parts,
+                **push,
+            )
+        g.dispatch(
+            NMS.variant(PASS="pick"),
+            groups=g.flat(segments, 1),
+            spec=spec,
+            tensors=tensors,
+            span=span,
+            **push,
+        )
+    return picks, counts

@@ -1,17 +1,20 @@
-"""Places by indices of several axes (``shaders/places.comp``), as they are or in order."""
+"""Rows of a tensor: their places by indices of several axes (``shaders/places.comp``), and the units to copy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nnvk.driver.vulkan.lowering.divide import divisors
+from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.sort import SORTING, sort_keys
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
 from nnvk.ops.extension.places import assertion, flat_places, strides_of
 
@@ -20,6 +23,8 @@ WINNERS = Shader("winners", PASS=("clear", "claim", "drop"))
 FINDING = (PLACES, WINNERS, *SORTING)
 """All shaders that finding places dispatches, in order or of the last rows."""
 LOCAL = 64
+_CHUNK = 8
+"""The most units that an invocation copies on a CPU. On a GPU each copies one, so that neighbours' lie side by side."""
 
 
 def places(g: Lowering, indices: Tensor, sizes: Sequence[int], batches: int = 1, first: int = 0) -> TensorRef:
@@ -96,3 +101,35 @@ def _found(
         **divisors(per_batch=rows // batches if batches else 0),
     )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units that a row is made of."""
+
+    dtype: str
+    """The value of the axis DTYPE: whole words where they are some."""
+    inner: int
+    """Units of a row."""
+
+    @property
+    def are_vec4s(self) -> bool:
+        """Whether they are whole vec4s."""
+        return self.inner % 4 == 0
+
+    @property
+    def are_quads(self) -> bool:
+        """Whether they are whole quads of words."""
+        return self.are_vec4s and self.dtype == "b32"
+
+    def chunk(self, device: DeviceProfile) -> int:
+        """How many units, or vec4s of them, an invocation copies."""
+        count = self.inner // 4 if self.are_vec4s else self.inner
+        most = _CHUNK if device.is_cpu else 1
+        return max(chunk for chunk in range(1, most + 1) if count % chunk == 0)
+
+
+def units_of(tensor: Tensor, inner: int) -> Units:
+    """The units of rows of ``inner`` elements of a tensor's."""
+    words, rest = divmod(inner * tensor.dtype.itemsize, 4)
+    return Units(moved(tensor), inner) if rest else Units("b32", words)
