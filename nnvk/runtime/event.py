@@ -11,11 +11,13 @@ from collections.abc import Callable
 from functools import partial
 
 from nnvk.base import forks
+from nnvk.base.background import in_background
 from nnvk.base.checks import LARGEST_DESCRIPTOR, whole
+from nnvk.base.detached_work import expect_detached_work, leave_detached_work
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, driver_error, driving, op_failed, system_error
 from nnvk.base.limits import poll
 from nnvk.base.log import logger
-from nnvk.hal import IFencedExecution, expect_detached_work, in_background, leave_detached_work
+from nnvk.hal import IFencedExecution
 from nnvk.types.request import ExecutionResult, is_unlimited
 
 _log = logger("execution")

@@ -10,8 +10,9 @@ from typing import Any
 
 from nnvk.base import forks, tracing
 from nnvk.base.checks import flag, instance, instances, member, whole
+from nnvk.base.detached_work import settle_detached_work
 from nnvk.base.errors import NnapiError, ResultCode, bad_data, bad_state, driver_error, op_failed
-from nnvk.hal import IFencedExecution, settle_detached_work
+from nnvk.hal import IFencedExecution
 from nnvk.ops.registry import compatible
 from nnvk.runtime import arguments
 from nnvk.runtime.burst import Burst

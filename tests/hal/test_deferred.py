@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from nnvk.base.errors import NnapiError, ResultCode
-from nnvk.hal import DeferredExecution, FinishedExecution, deferred, in_background
+from nnvk.hal import DeferredExecution, FinishedExecution
 from nnvk.types.request import NOT_MEASURED, ExecutionResult, Timing
 
 DONE = ExecutionResult(ResultCode.NO_ERROR, ())
@@ -105,24 +105,6 @@ def test_work_never_waits_for_a_thread() -> None:
     assert all(execution.wait(20 * 10**9) for execution in [last, *executions])
 
 
-def test_threads_are_used_again_and_end_when_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "_IDLE_SECONDS", 0.05)
-    workers = deferred._Workers()
-    seen: list[threading.Thread] = []
-    for _ in range(50):
-        done = threading.Event()
-        workers.submit(lambda done=done: (seen.append(threading.current_thread()), done.set()))
-        assert done.wait(10)
-        time.sleep(0.001)
-    assert len(set(seen)) < 10
-    for thread in seen:
-        thread.join(10)
-        assert not thread.is_alive()
-    done = threading.Event()
-    workers.submit(done.set)  # and begin again
-    assert done.wait(10)
-
-
 def test_what_has_ended_is_let_go() -> None:
     class Big:
         pass
@@ -137,9 +119,3 @@ def test_what_has_ended_is_let_go() -> None:
         time.sleep(0.01)
         gc.collect()
     assert alive() is None
-
-
-def test_in_the_background() -> None:
-    done = threading.Event()
-    in_background(done.set)
-    assert done.wait(10)

@@ -17,7 +17,8 @@ from waiting import eventually
 
 import nnvk
 from nnvk import DurationCode, ResultCode
-from nnvk.hal import FinishedExecution, deferred, detached_work
+from nnvk.base import background, detached_work
+from nnvk.hal import FinishedExecution
 from nnvk.runtime.event import Event
 from nnvk.types.request import ExecutionResult
 
@@ -33,7 +34,7 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        patch.setattr(deferred, "_workers", deferred._Workers())  # none that is idle
+        patch.setattr(background, "_workers", background._Workers())  # none that is idle
         yield
 
 
@@ -45,7 +46,7 @@ def test_a_finaliser_waits_for_no_lock(fenced: bool) -> None:
     """The garbage collector may come while this very thread holds what the end of the execution needs."""
     locks = [
         threading.Lock(),
-        deferred._workers._lock,
+        background._workers._lock,
         detached_work._dropped._starting,
         detached_work._dropped._serving,
     ]

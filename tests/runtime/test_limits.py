@@ -19,8 +19,8 @@ from samples import added, increment_model, raises
 
 import nnvk
 from nnvk import NnapiError, ResultCode
+from nnvk.base import background
 from nnvk.base.errors import driving
-from nnvk.hal import deferred
 from nnvk.runtime.devices import DeviceManager
 
 TOKEN = bytes(32)
@@ -163,7 +163,7 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        patch.setattr(deferred, "_workers", deferred._Workers())  # none that is idle
+        patch.setattr(background, "_workers", background._Workers())  # none that is idle
         yield
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnvk.base import forks
+from nnvk.base.detached_work import settle_detached_work
 from nnvk.base.errors import NnapiError, ResultCode, UnfitData, system_error
 from nnvk.base.lanes import GREETING, LaneRequest, read_head, released
 from nnvk.base.limits import poll
@@ -28,7 +29,6 @@ from nnvk.base.log import logger
 from nnvk.base.packets import ALIGNMENT, Buffer, Descriptors, Malformed, Reader, Writer, limit_waits, receive, send
 from nnvk.base.settings import settings
 from nnvk.driver.process.protocol import UNFIT, fingerprint
-from nnvk.hal import settle_detached_work
 
 _log = logger("driver")
 SLICE_SECONDS = 0.25

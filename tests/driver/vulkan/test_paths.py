@@ -14,6 +14,7 @@ from guarded import run_guarded
 from networks import CLASSES, classifier, images, increment, random_graph
 from waiting import eventually
 
+from nnvk.base.detached_work import expect_detached_work
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.check.model_rows import parse
 from nnvk.driver.cpu import CpuDevice
@@ -23,7 +24,7 @@ from nnvk.driver.vulkan.running.prepared_model import VulkanPreparedModel
 from nnvk.driver.vulkan.running.resident_plan import LEAST_IDLE, MAX_BOUND, MOST_IDLE
 from nnvk.driver.vulkan.running.scheduler import IN_FLIGHT
 from nnvk.driver.vulkan.running.segment import MAX_PLANS
-from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel, expect_detached_work
+from nnvk.hal import DeferredExecution, IDevice, IFencedExecution, IPreparedModel
 from nnvk.types.codes import PriorityCode
 from nnvk.types.model import Model
 from nnvk.types.request import (

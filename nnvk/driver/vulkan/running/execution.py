@@ -9,20 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnvk.base import forks, tracing
+from nnvk.base.detached_work import expect_detached_work, leave_detached_work
 from nnvk.base.errors import NnapiError, ResultCode
 from nnvk.driver.vulkan.running.gpu import Gpu
 from nnvk.driver.vulkan.running.recording import Recording
 from nnvk.driver.vulkan.running.resident_plan import BoundRequest, ResidentPlan
 from nnvk.driver.vulkan.running.scheduler import Fence, Ticket
 from nnvk.driver.vulkan.shaders.commands import describe
-from nnvk.hal import (
-    DeferredExecution,
-    FinishedExecution,
-    IExecution,
-    IFencedExecution,
-    expect_detached_work,
-    leave_detached_work,
-)
+from nnvk.hal import DeferredExecution, FinishedExecution, IExecution, IFencedExecution
 from nnvk.types.request import ExecuteOptions, ExecutionResult, Timing
 
 

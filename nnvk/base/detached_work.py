@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from nnvk.base import forks
+from nnvk.base.background import in_background
 from nnvk.base.errors import NnapiError
 from nnvk.base.log import logger
-from nnvk.hal.deferred import in_background
 
 _log = logger("execution")
 _RETRY_SECONDS = 1.0
