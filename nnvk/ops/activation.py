@@ -84,7 +84,9 @@ def _towards_zero(values: np.ndarray, bits: int) -> np.ndarray:
 
 define(
     OperationCode.ELU,
-    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("elu", function=Function.ELU)),
+    traits=Traits(
+        foldable=True, fp16=Fp16.FOLLOWS, elementwise=Elementwise("elu", numbers=("alpha",), function=Function.ELU)
+    ),
     types={F32: 4, F16: 4},
     signatures=Signature(tensor("input"), real("alpha")),
     infer=_same_shape,

@@ -62,6 +62,8 @@ class Elementwise:
     """The function's name in the names of shader variants."""
     operands: tuple[str, ...] = ("input",)
     """The names of its parameters that are tensors; two of them broadcast."""
+    numbers: tuple[str, ...] = ()
+    """The names of its parameters that are real numbers, two at most; shaders call them ``low`` and ``high``."""
     function: Function | None = None
     """The function; None if fused dispatches can't compute it, or if it is ``clip``."""
     approximate: tuple[str, Function] | None = None

@@ -44,6 +44,9 @@ def test_operands_are_parameters(definition: OpDef) -> None:
         trait = traits.elementwise
         assert set(trait.operands) <= names(definition)
         assert len(trait.operands) in (1, 2)
+        assert set(trait.numbers) <= names(definition)
+        assert len(trait.numbers) <= 2
+        assert not trait.numbers or (len(trait.operands) == 1 and trait.clip is FuseCode.NONE)
         assert trait.is_fused == ("activation" in names(definition))
         assert (trait.approximate is not None) == ("approximate" in names(definition))
         assert trait.function is None or trait.clip is FuseCode.NONE

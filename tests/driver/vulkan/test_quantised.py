@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from nnvk.driver.vulkan.kernels.unary import table_of
 from nnvk.driver.vulkan.lowering.dtypes import dtype, moved
 from nnvk.driver.vulkan.lowering.quantised import clamp, lookup_table, offset, sign_mask, zero_point
 from nnvk.ops.call import Call, Tensor
@@ -77,3 +78,12 @@ def test_lookup_tables_are_indexed_by_bytes(source: Tensor, result: Tensor) -> N
     for value in np.arange(256).astype(np.uint8).view(source.dtype):
         byte = int(np.array(value).view(np.uint8))
         assert table[byte : byte + 1].view(result.dtype)[0] == np.clip(int(value) // 2, 0, 127)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_a_table_is_made_with_the_values_of_other_parameters(alpha: float) -> None:
+    """ELU has no quantised type in NNAPI, but its reference takes one."""
+    call = Call(OperationCode.ELU, {"input": UNSIGNED, "alpha": alpha, "output": UNSIGNED}, [UNSIGNED])
+    values = (np.arange(256) - 10) * 0.5
+    expected = np.where(values >= 0, values, alpha * np.expm1(np.minimum(values, 0)))
+    assert table_of(call).tolist() == np.round(expected / 0.5 + 10).clip(0, 255).tolist()

@@ -46,7 +46,8 @@ def lower(call: Call, g: Lowering) -> None:
     kind = trait.kind
     if trait.approximate is not None and call.approximate:
         kind, _ = trait.approximate
-    low, high = (0.0, 0.0) if trait.clip is FuseCode.NONE else REAL_RANGES[trait.clip]
+    numbers = [float(getattr(call, name)) for name in trait.numbers]
+    low, high = [*numbers, 0.0, 0.0][:2] if trait.clip is FuseCode.NONE else REAL_RANGES[trait.clip]
     count = -(-call.input.size // 4)
     g.dispatch(
         UNARY.variant(KIND=kind, DTYPE=dtype(call.input)),
@@ -55,7 +56,7 @@ def lower(call: Call, g: Lowering) -> None:
         tensors={"src": g.tensor(call.input), "dst": g.tensor(call.output)},
         count=count,
         **DENSE,
-        low=call.alpha if call.has("alpha") else low,
+        low=low,
         high=high,
     )
 
@@ -67,12 +68,12 @@ def lower_steps(call: Call, g: Lowering) -> None:
 
 
 def table_of(call: Call) -> np.ndarray:
-    """The lookup table of an operation on one quantised tensor."""
+    """The lookup table of an operation on one quantised tensor, for the values that its other parameters have."""
     reference = registry.lookup(call.code).reference
     assert reference is not None
 
     def run(every: Tensor) -> np.ndarray:
-        result = reference(Call(call.code, {"input": every}, call.outputs))
+        result = reference(call.with_tensors(lambda tensor: every if tensor is call.input else tensor))
         assert isinstance(result, np.ndarray)
         return result
 
