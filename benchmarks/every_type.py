@@ -16,11 +16,13 @@ from graphs import Single
 
 import nnvk
 from nnvk import OperandCode, OperandType, OperationCode
-from nnvk.check.model_rows import TYPES, parse
-from nnvk.check.templates import filled, fits, on_all_types
+from nnvk.check.model_rows import TYPES, code_of, parse
+from nnvk.check.templates import derived, filled, fits, on_all_types
 from nnvk.ops import registry
+from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
+_SHAPE = (1, 56, 56, 64)
 _MAP = "T[1,56,56,64]"
 """A feature map of 200,704 elements."""
 _PAIR = f"{_MAP} {_MAP}"
@@ -28,12 +30,10 @@ _WINDOW = f"{_MAP} SAME 1 1 3 3 NONE"
 _ROIS = "T[1,50,50,64] B[100,4]^50x50 i32[100]<1 7 7 1.0R 1.0R"
 
 TEMPLATES: Mapping[str, Sequence[str]] = {
-    "ABS EXP FLOOR LOG LOGICAL_NOT NEG RELU RELU1 RELU6 SIN SQRT": [_MAP],
     "LOGISTIC": [f"{_MAP} -> P"],
     "TANH L2_NORMALIZATION": [f"{_MAP} -> C"],
     "HARD_SWISH RSQRT": [f"{_MAP} -> T"],
     "ELU": [f"{_MAP} 1.5R"],
-    "ERF": [_MAP],
     "GELU": [f"{_MAP} false", f"{_MAP} true"],
     "TABLE_LOOKUP": [f"{_MAP} S[256] -> P", f"{_MAP} T[65536] -> T"],
     "ADD SUB MUL DIV": [f"{_PAIR} NONE -> T", f"{_MAP} T[64] NONE -> T", f"{_MAP} T[1,56,56,1] NONE -> T"],
@@ -42,7 +42,6 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL NOT_EQUAL LOGICAL_AND LOGICAL_OR": [f"{_PAIR} -> b8"],
     "SELECT": [f"b8[1,56,56,64] {_PAIR} -> T"],
     "CAST": [f"{_MAP} -> same", f"{_MAP} -> F", f"{_MAP} -> Q"],
-    "RANK": [f"{_MAP} -> int32"],
     "QUANTIZE": [f"{_MAP} -> u8*0.031+117", f"{_MAP} -> i16*0.0003"],
     "QUANTIZE_TIES_TO_EVEN": [f"{_MAP} -> u8*0.031+117"],
     "DEQUANTIZE": [f"{_MAP} -> f32"],
@@ -69,7 +68,6 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "SCATTER_ND": ["i32[4096,2]<64 T[4096,64] (64,64,64) -> T", "T[64,64,64] i32[4096,2]<64 T[4096,64] 0 -> T"],
     **{f"{name}_INT64": [f"{_MAP} {_MAP} {_MAP} {_MAP} -> i32 i32"] for name in ("ADD", "SUB", "MUL", "DIV")},
     "COMPARE_INT64": [f"{_MAP} {_MAP} {_MAP} {_MAP} -> i32"],
-    "FLOAT_TO_INT64": [f"{_MAP} -> i32 i32"],
     "INT64_TO_FLOAT": [f"{_MAP} {_MAP} -> f32"],
     "INT64_TO_INT32": [f"{_MAP} none"],
     "EMBEDDING_LOOKUP": ["i32[4096]<10007 T[10007,64] -> T"],
@@ -120,7 +118,7 @@ TEMPLATES: Mapping[str, Sequence[str]] = {
     "LSH_PROJECTION": ["#T[4,8] i32[100003] T[100003] 1 -> i32", "#T[8,16] f32[1009,16] none 3 -> i32"],
     "RANDOM_MULTINOMIAL": ["T[1,32003] 16 (17,-9) -> i32", "T[64,1001] 1024 (17,-9) -> i32"],
 }
-"""By the operations, their inputs and outputs."""
+"""By the operations, their inputs and outputs. The others have one row each, which `derived` makes of the signature."""
 
 
 SHORT: Mapping[OperandCode, str] = {
@@ -165,7 +163,7 @@ class Row:
 
 def rows() -> Iterator[Row]:
     """All of them."""
-    for names, templates in TEMPLATES.items():
+    for names, templates in (*TEMPLATES.items(), *_derived()):
         for code, leading in on_all_types(names.split()):
             for text in (f"{code.name} {template}" for template in templates):
                 if _is_of(text, code, leading) and fits(text, leading):
@@ -177,6 +175,15 @@ def rows() -> Iterator[Row]:
     flag, model = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
     yield Row("IF, ADD or SUB 56x56x64", OperationCode.IF, flag, _if)
     yield Row("WHILE, 5 times ADD 56x56x64", OperationCode.WHILE, model, _while)
+
+
+def _derived() -> Iterator[tuple[str, Sequence[str]]]:
+    """The operations that no table here names, with their templates."""
+    named = {name for names in TEMPLATES for name in names.split()} | {code.name for code in {*_CELLS, *CONTROL_FLOW}}
+    for name in dict.fromkeys(code.name for code in registry.definitions()):
+        template = None if name in named else derived(code_of(name), _SHAPE)
+        if template is not None:
+            yield name, [template]
 
 
 def _is_of(text: str, code: KnownCode, leading: OperandCode) -> bool:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnvk.check.model_rows import TYPES
-from nnvk.check.templates import filled, fits, on_all_types
+from nnvk.check.templates import derived, filled, fits, on_all_types
+from nnvk.ops import registry
+from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
 FILE = Path(__file__).resolve().parent / "cases.txt"
 _TIERS = (("f32", "i8", "u8"), ("f16",))
 """Leading types in the order in which all cases are run on them; all other types come last."""
+_SHAPES = (2, 3, 5, 7), (1, 28, 28, 64)
+"""The shapes of derived cases: a small one of odd size, and a usual one."""
 _FEW = 3
 """Operations whose names are said."""
 
@@ -41,9 +45,21 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """All cases, in the order in which they are run."""
+    """All cases, in the order in which they are run: those of the file, then those of operations that it lacks."""
     found = [case for line in FILE.read_text(encoding="utf-8").splitlines() for case in _of_line(line)]
+    named = {case.code for case in found} | set(CONTROL_FLOW)
+    for code, definition in registry.definitions().items():
+        if code not in named:
+            found += [case for leading in definition.types for case in _derived_cases(code, leading)]
     return tuple(sorted(found, key=lambda case: _tier(case.leading)))
+
+
+def _derived_cases(code: KnownCode, leading: OperandCode) -> Iterator[Case]:
+    """The cases of an operation without a line in the file; none where its signature does not say enough."""
+    for shape in _SHAPES:
+        template = derived(code, shape)
+        if template is not None and fits(template, leading):
+            yield Case(code, leading, filled(f"{code.name} {template}", leading))
 
 
 def _tier(leading: OperandCode) -> int:

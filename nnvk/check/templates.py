@@ -1,6 +1,7 @@
 """Rows of text (`nnvk.check.model_rows`) with a capital letter for whatever depends on the leading type.
 
-``T`` is that type itself; the others are in `WORDS`.
+``T`` is that type itself; the others are in `WORDS`. `derived` makes a template of an operation's signature, for the
+operations that no table has a row for.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from nnvk.check.model_rows import code_of
+from nnvk.check.model_rows import TYPES, code_of
 from nnvk.ops import registry
+from nnvk.ops.quant import is_quantised
+from nnvk.ops.signature import Param
 from nnvk.types.codes import OperandCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
+from nnvk.types.operand import Shape
 
 _CASTS = {"F": "f32", "Q": "u8*0.031+117"}
 
@@ -44,8 +48,8 @@ def _floating(type_: str, suffix: str) -> dict[str, str]:
 WORDS: Mapping[OperandCode, Mapping[str, str]] = {
     OperandCode.TENSOR_FLOAT32: _floating("f32", "f"),
     OperandCode.TENSOR_FLOAT16: _floating("f16", "h"),
-    OperandCode.TENSOR_INT32: {"T": "i32{}", **_CASTS},
-    OperandCode.TENSOR_BOOL8: {"T": "b8{}"},
+    OperandCode.TENSOR_INT32: {"T": "i32{}", "R": "f", **_CASTS},
+    OperandCode.TENSOR_BOOL8: {"T": "b8{}", "R": "f"},
     OperandCode.TENSOR_QUANT8_ASYMM: _quantised("u8", 117, 0),
     OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: _quantised("i8", -13, -128),
     OperandCode.TENSOR_QUANT8_SYMM: {"T": "s8{}*0.02"},
@@ -58,7 +62,7 @@ WORDS: Mapping[OperandCode, Mapping[str, str]] = {
         "C": "i16*0.000030517578125",
         "R": "f",
     },
-    OperandCode.TENSOR_QUANT16_ASYMM: {"T": "u16{}*0.125", "B": "u16{}*0.125", "D": "i8{}*0.02+0"},
+    OperandCode.TENSOR_QUANT16_ASYMM: {"T": "u16{}*0.125", "B": "u16{}*0.125", "D": "i8{}*0.02+0", "R": "f"},
     OperandCode.FLOAT32: {"T": "f32", "V": "2.5f"},
     OperandCode.FLOAT16: {"T": "f16", "V": "2.5h"},
     OperandCode.INT32: {"T": "i32", "V": "2"},
@@ -93,3 +97,64 @@ def filled(template: str, leading: OperandCode) -> str:
 
     text = re.sub(r"(?<=[0-9])R\b", lambda _: words["R"], template)
     return LETTER.sub(word, text)
+
+
+# --- templates by signature ----------------------------------------------------------------------------------
+
+_REALS = frozenset({OperandCode.FLOAT32, OperandCode.FLOAT16})
+_NAMES = {code: name for name, code in TYPES.items()}
+
+
+def derived(code: KnownCode, shape: Shape) -> str | None:
+    """The template of an operation by its first signature, without the last parameters that may be left out.
+
+    All tensors have this shape, as far as their ranks allow, an integer is 1 and a real number 1.0. None if a type
+    follows from the leading one in another way than these words can say.
+    """
+    definition = registry.lookup(code)
+    params = list(definition.signatures[0].params)
+    while params and params[-1].optional and not params[-1].listed:
+        params.pop()
+    words = [_word(code, param, shape) for param in params]
+    outputs = [_output(code, param) for param in definition.outputs]
+    is_like_first = outputs == ["T"] and (words[0] or "").startswith("T")
+    found = words if is_like_first else [*words, "->", *outputs]
+    return None if None in found else " ".join(filter(None, found))
+
+
+def _accepted(code: KnownCode, param: Param) -> frozenset[OperandCode] | None:
+    """The types of a parameter with any leading type; None where it has the leading type itself."""
+    accepted = {leading: param.accepts(leading) for leading in registry.lookup(code).types}
+    if all(leading in codes for leading, codes in accepted.items()):
+        return None
+    return frozenset().union(*accepted.values())
+
+
+def _word(code: KnownCode, param: Param, shape: Shape) -> str | None:
+    if param.optional and param.default is None:
+        return "none"
+    accepted = _accepted(code, param)
+    least, most = param.rank or (0, len(shape))
+    sizes = (*(1,) * (least - len(shape)), *shape[max(0, len(shape) - most) :])
+    text = f"[{','.join(map(str, sizes))}]"
+    if accepted is None:
+        return f"T{text}"
+    if accepted <= _REALS:
+        return "1.0R"
+    if accepted == {OperandCode.INT32}:
+        return "NONE" if param.name == "activation" else "1"
+    if accepted == {OperandCode.BOOL}:
+        return "false"
+    name = _single(accepted)
+    return None if name is None else f"{name}{text}"
+
+
+def _output(code: KnownCode, param: Param) -> str | None:
+    accepted = _accepted(code, param)
+    return "T" if accepted is None else _single(accepted)
+
+
+def _single(accepted: frozenset[OperandCode]) -> str | None:
+    """The name of the only type; None if there are several, or if it needs a scale."""
+    (code, *others) = accepted
+    return None if others or is_quantised(code) else _NAMES.get(code)

@@ -1,7 +1,7 @@
-"""Recipes: for each operation, a way to draw valid ones, with all overloads and options, of any leading type.
+"""Generators: for each operation, a way to draw valid cases, with all overloads and options, of any leading type.
 
 `draw_case` gives a `Case`, `run_case` its outputs on the reference device. Properties, random graphs and the fuzzer
-live on them.
+use them. `generators.derived` serves the operations that no module registers a generator for.
 """
 
 from __future__ import annotations

@@ -16,29 +16,10 @@ from nnvk.types.codes import OperationCode as Op
 from nnvk.types.operand import OperandType, Shape
 
 
-@generator(
-    *(Op.ABS, Op.EXP, Op.FLOOR, Op.LOG, Op.LOGICAL_NOT, Op.NEG, Op.RELU, Op.RELU1, Op.RELU6, Op.SIN, Op.SQRT),
-)
-def _map(d: Draw, code: Op, t: OperandCode) -> Case:
-    source = d.any(t)
-    return Case(code, (source,), (like(source),))
-
-
 @generator(Op.LOGISTIC, Op.TANH)
 def _sigmoid(d: Draw, code: Op, t: OperandCode) -> Case:
     output = unit(t, 1 / 256, 0) if code is Op.LOGISTIC else unit(t, 1 / 128, 128)
     return Case(code, (d.any(t),), (output,))
-
-
-@generator(Op.RSQRT, Op.HARD_SWISH)
-def _requantising_map(d: Draw, code: Op, t: OperandCode) -> Case:
-    return Case(code, (d.any(t),), (d.quantised(t),))
-
-
-@generator(Op.ELU)
-def _elu(d: Draw, code: Op, t: OperandCode) -> Case:
-    source = d.any(t)
-    return Case(code, (source, real(t, d.pick((0.0, 0.5, 1.0, 2.5)))), (like(source),))
 
 
 # --- two tensors ---------------------------------------------------------------------------------------------

@@ -26,12 +26,6 @@ def places(d: Draw, shape: Shape, sizes: Shape) -> Arg:
     return given(OperandType(I32), numbers)
 
 
-@generator(Op.ERF, Op.GELU)
-def _error_function(d: Draw, code: KnownCode, t: OperandCode) -> Case:
-    source = d.any(t)
-    return Case(code, (source, *([boolean(d.chance())] if code is Op.GELU else [])), (like(source),))
-
-
 @generator(Op.GATHER_ND)
 def _gather_nd(d: Draw, code: KnownCode, t: OperandCode) -> Case:
     source = d.any(t)
@@ -108,12 +102,6 @@ def _whole_numbers(d: Draw, code: KnownCode, t: OperandCode) -> Case:
 
 def _any_word(d: Draw, shape: Shape) -> Arg:
     return given(OperandType(I32), d.rng.integers(-(2**31), 2**31, shape))
-
-
-@generator(Op.FLOAT_TO_INT64)
-def _from_float(d: Draw, code: KnownCode, t: OperandCode) -> Case:
-    source = d.any(t)
-    return Case(code, (source,), (OperandType(I32),) * 2)
 
 
 @generator(Op.INT64_TO_FLOAT)

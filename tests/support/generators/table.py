@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 
+from generators.derived import derived
 from generators.draw import Case, Draw
+from nnvk.ops import registry
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.extension import ExtendedOperationCode, KnownCode
 
@@ -37,6 +40,7 @@ def _wide(function: CaseGenerator, standard: OperationCode) -> CaseGenerator:
     return lambda d, code, leading: replace(function(d, standard, leading), code=code)
 
 
+@cache
 def generators() -> Mapping[KnownCode, CaseGenerator]:
-    """All generators."""
-    return {**_widened, **_generators}
+    """The generators of all operations, derived ones where none is registered."""
+    return {**dict.fromkeys(registry.definitions(), derived), **_widened, **_generators}
