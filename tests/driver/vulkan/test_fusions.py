@@ -15,6 +15,7 @@ from nnvk.check.model_rows import parse
 from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.lowering import gemm
 from nnvk.driver.vulkan.lowering.strategies import Strategy, Work, candidates
+from nnvk.driver.vulkan.planning.fusions import elementwise_nodes
 from nnvk.driver.vulkan.planning.plan import Plan
 from nnvk.driver.vulkan.shaders.commands import Dispatch, describe
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
@@ -80,6 +81,16 @@ def test_chains(vulkan: VulkanDevice, real: OperandCode, name: str, shape: tuple
     net = Net(real=real)
     model = net.finish(CHAINS[name](net, net.input(*shape)))
     assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise"
+
+
+def test_operations_without_a_fused_function_are_left_alone(
+    vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operation may have the trait `elementwise` without a function that fused dispatches compute."""
+    monkeypatch.delitem(elementwise_nodes._FUNCTIONS, "sin")
+    net = Net(real=F32)
+    model = net.finish(net.op(Op.ABS, net.op(Op.SIN, net.op(Op.NEG, net.op(Op.SQRT, net.input(3, 8))))))
+    assert families(run_both(vulkan, model, net.arrays)) == "fused_elementwise unary unary"
 
 
 @pytest.mark.parametrize("name", ["swish", "gelu", "elu", "layers"])

@@ -61,11 +61,11 @@ def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
     type_ = FLOATS.get(name)
     if type_ is None or not graph.may_wait(position) or graph.writer(dispatch.tensors["dst"]) != position:
         return None
+    if kind != "clamp" and kind not in _FUNCTIONS:
+        return None  # fused dispatches can't compute it
     result = dispatch.tensors["dst"]
     if dispatch.shader.family == "unary":
         return Node(position, dispatch, type_, (Source(dispatch.tensors["src"]),), result)
-    if kind not in _FUNCTIONS:
-        return None
     sources = [operand(dispatch, side, type_) for side in ("lhs", "rhs")]
     if None in sources:
         return None
