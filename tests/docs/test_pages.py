@@ -1,4 +1,4 @@
-"""The pages in docs/: the code they show is the code in the tree, and the files they name exist."""
+"""The pages in docs/: the files they name exist."""
 
 import re
 import shutil
@@ -8,26 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HOW_TO = (ROOT / "docs" / "add-an-operation.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"^`(\S+)`\n\n```\w+\n(.*?)^```$", HOW_TO, re.MULTILINE | re.DOTALL)
+WRITTEN = set(re.findall(r"^`(\S+)`\n\n```", (ROOT / "docs" / "add-an-operation.md").read_text("utf-8"), re.MULTILINE))
+"""The files that the guide to new operations writes."""
 TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 PAGES = [*TEXTS, *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
-
-
-@pytest.mark.parametrize(("path", "code"), SHOWN, ids=[path for path, _ in SHOWN])
-def test_shown_file_is_in_the_tree(path, code):
-    assert (ROOT / path).read_text(encoding="utf-8") == code
-
-
-def test_every_kind_of_file_is_shown():
-    assert [path.partition("/")[0] for path, _ in SHOWN] == ["nnvk", "shaders", "nnvk", "tests"]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_named_files_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for name in re.findall(r"`((?:nnvk|shaders|native|tests|tools|scripts|docs|cmake)/[\w/.-]*)`", text):
-        assert (ROOT / name).exists(), name
+        assert name in WRITTEN or (ROOT / name).exists(), name
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

@@ -23,6 +23,9 @@ from nnvk.types.operand import Shape
 
 _SHORTEST, _LONGEST = 16, 1 << 14
 """Elements of a row that is normalised so."""
+_FLOAT16 = OperandCode.TENSOR_FLOAT16
+_WIDENING = frozenset({InternalCode.CONVERT_FLOAT, Op.CAST, Op.DEQUANTIZE})
+"""The operations that make 32-bit floats of 16-bit ones."""
 _DEPTH = 4
 """How many elementwise operations may be between a transposition and the normalisation of its result."""
 
@@ -259,7 +262,7 @@ class _Norm:
             return source, target
         before, after = self.graph.producer(source), self.graph.only_user(target)
         alone = not self.graph.is_output(source) and self.inside.issuperset(self.graph.users[source.index])
-        if before is not None and before.code is InternalCode.CONVERT_FLOAT and alone and not before.call.saturate:
+        if before is not None and alone and before.code in _WIDENING and before.call.input.code is _FLOAT16:
             self.inside.add(before)
             source = before.call.input
         if after is not None and after.code is InternalCode.CONVERT_FLOAT and after.call.saturate:

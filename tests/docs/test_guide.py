@@ -1,0 +1,149 @@
+"""The guide to new operations, carried out: its listings are written into a copy of the tree, its commands run there.
+
+Each section is carried out in a copy of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import nnvk
+from nnvk.driver.vulkan.shaders.library import FOLDER
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "add-an-operation.md"
+LISTING = re.compile(r"^`([\w/.]+)`(?:, after `([^`\n]+)`)?\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^    ((?:make|pytest) [^\n]*)$", re.MULTILINE)
+PASSED = re.compile(r"\b[1-9]\d* passed")
+SECTIONS = {
+    "operation": ("## 1. The number", "Then run everything"),
+    "family": ("## A member of a family", "## An operator of ONNX or TFLite"),
+    "operator": ("## An operator of ONNX or TFLite", "## A variant for an optional feature"),
+    "variant": ("## A variant for an optional feature", "## Shorter ways"),
+}
+"""The parts of the page, by the headings or sentences that they begin and end with."""
+BUILD_ON_THE_OPERATION = ("operator", "variant")
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv", "results")
+
+needs_tools = pytest.mark.skipif(
+    shutil.which(os.environ.get("NNVK_GLSLANG") or "glslangValidator") is None or shutil.which("make") is None,
+    reason="there is no glslangValidator, or no make",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: files to write, then commands to run."""
+
+    listings: tuple[tuple[str, str, str], ...]
+    """Each file's path, the line after which the text is inserted ("" for a whole file), and the text."""
+    commands: tuple[str, ...]
+
+
+def section(name: str, page: str) -> Section:
+    """A part of the page."""
+    begin, end = SECTIONS[name]
+    assert page.count(begin) == page.count(end) == 1, (begin, end)
+    text = page.partition(begin)[2].partition(end)[0]
+    return Section(tuple(LISTING.findall(text)), tuple(COMMAND.findall(text)))
+
+
+def write(tree: Path, listings: tuple[tuple[str, str, str], ...]) -> None:
+    """Write the files of a section into a tree, or insert their lines."""
+    for path, after, text in listings:
+        file = tree / path
+        if after:
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            (place,) = (number for number, line in enumerate(lines, start=1) if line.strip() == after)
+            lines.insert(place, text)
+            text = "".join(lines)
+        else:
+            assert file.parent.is_dir(), path
+        file.write_text(text, encoding="utf-8")
+
+
+def run(tree: Path, command: str) -> str:
+    """The output of a command of the page, which must end well. Commands run with the Python of this test."""
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    script = f'pytest() {{ "$PYTHON" -m pytest -q -p no:cacheprovider "$@"; }}\n{command}'
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-6000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def follow(tree: Path, name: str, page: str) -> None:
+    """Carry a part of the page out. Each command with tests must run some."""
+    if name in BUILD_ON_THE_OPERATION:
+        write(tree, section("operation", page).listings)
+        run(tree, "make shaders")
+    part = section(name, page)
+    write(tree, part.listings)
+    assert part.commands
+    for command in part.commands:
+        output = run(tree, command)
+        assert not command.startswith("pytest") or PASSED.search(output), f"{command}\n{output}"
+
+
+def copied(tree: Path) -> Path:
+    """A copy of the source tree, with the extension module and the shaders of the package under test."""
+    shutil.copytree(ROOT, tree, ignore=NOT_COPIED)
+    shutil.copytree(FOLDER, tree / "nnvk" / "driver" / "vulkan" / "spirv")
+    for package in nnvk.__path__:
+        for module in Path(package).glob("_native*.so"):
+            shutil.copy(module, tree / "nnvk")
+    return tree
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The text of the guide."""
+    return PAGE.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Path]:
+    """A copy of the source tree."""
+    yield copied(tmp_path / "tree")
+    shutil.rmtree(tmp_path / "tree")
+
+
+def test_an_operation_is_four_files(page: str) -> None:
+    listings = section("operation", page).listings
+    assert [path.partition("/")[0] for path, after, _ in listings if not after] == ["nnvk", "shaders", "nnvk", "tests"]
+    assert [path for path, after, _ in listings if after] == ["nnvk/types/extension.py"]
+
+
+def test_listings_of_new_files_are_new(page: str) -> None:
+    """The guide would overwrite a file that the tree has."""
+    names = {path for name in SECTIONS for path, after, _ in section(name, page).listings if not after}
+    assert not [name for name in names if (ROOT / name).exists()]
+
+
+@needs_tools
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_guide(tree: Path, page: str, name: str) -> None:
+    if name == "operator":
+        pytest.importorskip("onnxruntime")
+    follow(tree, name, page)
+
+
+def test_what_goes_wrong_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="false"):
+        run(tmp_path, "false")
+    (tmp_path / "test_none.py").write_text("import pytest\n\n@pytest.mark.skip\ndef test_none(): pass\n")
+    assert PASSED.search(run(tmp_path, "pytest test_none.py")) is None
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    assert PASSED.search(run(tmp_path, "pytest test_one.py"))
+    with pytest.raises(ValueError, match="not enough values"):
+        write(tmp_path, (("test_one.py", "no such line", "text"),))
