@@ -1,4 +1,4 @@
-"""The guide to new operations, carried out: its listings are written into a copy of the tree, its commands run there.
+"""The guides to new operations and passes, carried out: listings go into a copy of the tree, commands run there.
 
 Each section is carried out in a copy of its own.
 """
@@ -20,7 +20,7 @@ import nnvk
 from nnvk.driver.vulkan.shaders.library import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "add-an-operation.md"
+PAGES = [ROOT / "docs" / name for name in ("add-an-operation.md", "add-a-pass.md")]
 LISTING = re.compile(r"^`([\w/.]+)`(?:, after `([^`\n]+)`)?\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^    ((?:make|pytest) [^\n]*)$", re.MULTILINE)
 PASSED = re.compile(r"\b[1-9]\d* passed")
@@ -29,8 +29,9 @@ SECTIONS = {
     "family": ("## A member of a family", "## An operator of ONNX or TFLite"),
     "operator": ("## An operator of ONNX or TFLite", "## A variant for an optional feature"),
     "variant": ("## A variant for an optional feature", "## Shorter ways"),
+    "pass": ("## 1. The pass", "`nnvk plan MODEL --passes` shows what the pass changes"),
 }
-"""The parts of the page, by the headings or sentences that they begin and end with."""
+"""The parts of the pages, by the headings or sentences that they begin and end with."""
 BUILD_ON_THE_OPERATION = ("operator", "variant")
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-out", "spirv", "results")
 
@@ -107,8 +108,8 @@ def copied(tree: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """The text of the guide."""
-    return PAGE.read_text(encoding="utf-8")
+    """The text of both guides."""
+    return "".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 @pytest.fixture

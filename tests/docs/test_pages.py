@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WRITTEN = set(re.findall(r"^`(\S+)`\n\n```", (ROOT / "docs" / "add-an-operation.md").read_text("utf-8"), re.MULTILINE))
-"""The files that the guide to new operations writes."""
+GUIDES = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("add-an-operation.md", "add-a-pass.md"))
+WRITTEN = set(re.findall(r"^`(\S+)`\n\n```", GUIDES, re.MULTILINE))
+"""The files that the guides write."""
 TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 PAGES = [*TEXTS, *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")))]
 
