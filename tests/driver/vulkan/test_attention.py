@@ -127,3 +127,18 @@ def test_attention(vulkan: VulkanDevice, kind: OperandCode) -> None:
     assert names.count("softmax_rows") == 1
     assert "softmax" not in names
     assert "binary" not in names
+
+
+@both_kinds
+@pytest.mark.parametrize("behind", ["the scale", "the mask", "both"])
+def test_views_between(vulkan: VulkanDevice, behind: str, kind: OperandCode) -> None:
+    """A mask broadcasts to the shape that the scores have there."""
+    net = Net(real=kind)
+    x = net.op(Op.MUL, net.input(2, 3, 6, 130), net.scalar(0.35))
+    if behind != "the mask":
+        x = net.op(Op.RESHAPE, x, np.array([6, 6, 130], np.int32))
+    mask = (2, 3, 1, 130) if behind == "the mask" else (6, 1, 130)
+    x = net.op(Op.ADD, x, net.input(*mask))
+    if behind != "the scale":
+        x = net.op(Op.RESHAPE, x, np.array([36, 130], np.int32))
+    assert run(vulkan, net, softmax(net, x))[-1] == "softmax_rows"

@@ -71,6 +71,8 @@ def _with_scores(graph: Graph, context: Context, node: Node, length: int) -> tup
     scaling = _term(graph, source if masking is None else masking.scores, OperationCode.MUL)
     if scaling is not None and not (scaling.other.is_constant and scaling.other.size == 1):
         scaling = None
+    if scaling is not None and masking is not None and scaling.scores.shape != masking.scores.shape:
+        scaling = None  # the mask broadcasts to the shape behind
     innermost = scaling or masking
     scores = source if innermost is None else innermost.scores
     if _has_epilogue(graph, context, scores):
