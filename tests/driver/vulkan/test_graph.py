@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fused import Net, Op, families, run_both
+from pattern_graph import PatternGraph
 from profiles import GPU
 from random_graph import random_graph
 
@@ -255,6 +256,31 @@ def test_passes_keep_what_random_graphs_compute(seed: int) -> None:
             pytest.skip("a parameter comes with the execution: there is no one plan")
         except NnapiError as error:
             pytest.skip(error.reason)
+
+
+def pattern_model(seed: int) -> tuple[Model, list[np.ndarray]]:
+    """A random model of the patterns that passes look for, and its inputs."""
+    graph = PatternGraph(seed)
+    graph.grow(8)
+    return graph.net.finish(*graph.outputs()), graph.net.arrays
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_passes_keep_what_patterns_compute(seed: int, relaxed: bool) -> None:
+    """On the reference device."""
+    model, _ = pattern_model(seed)
+    library = ShaderLibrary()
+    with override(verify_graph=2):
+        shapes = [type_.dimensions for type_ in model.input_types()]
+        lower(model.with_relaxed(relaxed), shapes, replace(NATIVE, features=library.features), library)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_patterns_on_the_device(vulkan: VulkanDevice, seed: int) -> None:
+    """With and without passes. Sums in another order differ by a few units in the last place of their terms."""
+    model, inputs = pattern_model(seed)
+    run_both(vulkan, model, inputs, tolerance=1e-3)
 
 
 def padded_rows(net: Net, nchw: bool) -> Sequence[int]:

@@ -12,6 +12,10 @@ from nnvk.ops import internal, registry
 from nnvk.ops.call import Tensor
 from nnvk.ops.internal import InternalCode
 from nnvk.ops.traits import Effect
+from nnvk.types.codes import OperandCode
+
+_FLOAT16_TOLERANCE = 2.0**-8
+"""A few units in the last place of 16-bit floats."""
 
 
 class InvalidGraph(AssertionError):
@@ -80,11 +84,13 @@ def _effects(graph: Graph) -> list[int]:
 def compare(before: Graph, graph: Graph, after: str, tolerance: float) -> None:
     """Compute both graphs on the reference device, on drawn inputs, and raise InvalidGraph if outputs differ.
 
-    ``tolerance`` is the largest difference of floats, as a share of the largest number. Graphs whose results are random
-    or whose shapes depend on data are not compared.
+    ``tolerance`` is the largest difference of floats, as a share of the largest number; it is larger where small
+    differences are rounded to 16 bits. Graphs whose results are random or whose shapes depend on data are not compared.
     """
     if any(_is_open(node) for node in before.nodes):
         return
+    if tolerance and any(tensor.code is OperandCode.TENSOR_FLOAT16 for node in graph.nodes for tensor in node.outputs):
+        tolerance = max(tolerance, _FLOAT16_TOLERANCE)
     rng = np.random.default_rng(len(before.nodes))
     drawn = {tensor.index: _drawn(tensor, rng) for tensor in _inputs(before)}
     expected, got = (_outputs(each, drawn) for each in (before, graph))
