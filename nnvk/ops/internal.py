@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, cast
 
@@ -62,7 +62,7 @@ class InternalOp:
     """The shape of the output."""
     reference: Callable[[Call], np.ndarray]
     """The output."""
-    traits: Traits = Traits(foldable=False, fp16=Fp16.NEVER)  # noqa: RUF009, for it is frozen
+    traits: Traits = field(default_factory=lambda: Traits(foldable=False, fp16=Fp16.NEVER))
 
 
 def _converted(call: Call) -> np.ndarray:

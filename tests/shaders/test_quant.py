@@ -15,7 +15,7 @@ EDGES = [0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 65025, 2**20, 2**24 + 1, 2**30 -
 
 
 def integers() -> np.ndarray:
-    """Of all magnitudes, in vec4s."""
+    """Numbers of all magnitudes, in vec4s."""
     rng = np.random.default_rng(2)
     magnitudes = (2 ** rng.uniform(0, 31, 4000)).astype(np.int64)
     some = np.concatenate([EDGES, np.arange(-600, 600), magnitudes]) * rng.choice([1, -1], 600 * 2 + len(EDGES) + 4000)

@@ -242,7 +242,7 @@ def shared_on_gpus(work: Work, device: DeviceProfile) -> list[Strategy]:
 
 
 def extremes(strategies: list[Strategy], large: bool) -> list[Strategy]:
-    """Of strategies that multiply alike the smallest of the longest stages; of GEMMs for the largest tiles also the
+    """The smallest of the longest stages among strategies that multiply alike; for the largest tiles also the
     smallest and the largest of all stages."""
     alike: dict[tuple[str, bool, int], list[Strategy]] = {}
     for strategy in sorted(strategies, key=lambda each: (-each.stage, each.vec4s, each.rows)):

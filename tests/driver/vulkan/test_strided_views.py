@@ -246,7 +246,7 @@ def test_rows_of_different_lengths(vulkan: VulkanDevice) -> None:
 
 
 def test_columns_of_ends(vulkan: VulkanDevice) -> None:
-    """What a GEMM adds may be columns of one tensor, and what it gives columns of another one."""
+    """A GEMM may add columns of one tensor and write columns of another one."""
     for kind in TYPES:
         net = net_of(kind)
         residuals = split(net, maximum(net, typed(net, kind, 2, 6, 5, 16), kind), 3, 2, kind)

@@ -148,7 +148,7 @@ def test_long_runs_are_few() -> None:
 def test_what_only_seemed_to_be_faster_is_not_chosen(
     device_again: Callable[[], VulkanDevice], pretend: Callable[[Callable[[Choice], int]], None]
 ) -> None:
-    """Of many candidates one has good luck; when it is measured again it has not."""
+    """One of many candidates has good luck. It has none when it is measured again."""
     row, device = parse(ROW), device_again()
     (choice,) = plan_of(device, row).choices
     lucky, seen = tuning.shortlist(choice.candidates)[3], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 
 import numpy as np
 
@@ -134,10 +133,9 @@ def _outputs(graph: Graph, drawn: Mapping[int, np.ndarray]) -> dict[int, np.ndar
         return tensor if data is None else Tensor(tensor.name, tensor.index, tensor.type, data.shape, data)
 
     for node in graph.nodes:
-        given = {tensor.index: copy(tensor) for tensor in node.outputs}
-        call = node.call.with_tensors(lambda tensor: given.get(tensor.index) or known(tensor))  # noqa: B023, used at once
         with np.errstate(all="ignore"):
-            values.update(zip(given, internal.compute(call), strict=True))
+            results = internal.compute(node.call.with_tensors(known))
+        values.update(zip((tensor.index for tensor in node.outputs), results, strict=True))
     return {index: values[index] for index in graph.outputs if index in values}
 
 

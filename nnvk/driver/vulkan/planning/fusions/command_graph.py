@@ -30,7 +30,7 @@ class Part:
     offset: int
     """Bytes of that before it."""
     view: StridedView | None = None
-    """What of the rows of that it is, where rows of others are between its own."""
+    """The columns of the whole that it is, if rows of others lie between its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once: importers write the difference from a mean for each of its uses, say."""
+"""Common subexpression elimination on commands, which kernels add to several operations: packed filters, say."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
 
 @dataclass(frozen=True, slots=True)
 class _Copying:
-    """What a dispatch copies: columns of one tensor to those of another one, which are as wide."""
+    """A copy by a dispatch: columns of one tensor to as many columns of another one."""
 
     position: int
     source: TensorRef
@@ -68,7 +68,7 @@ def eliminate_copies(graph: Graph, g: Lowering) -> None:
 
 
 def _strided(position: int, dispatch: Dispatch) -> _Copying | None:
-    """What a strided copy copies; None if that is not columns."""
+    """The columns that a strided copy copies; None if it copies something else."""
     push, size = dispatch.push, itemsize(dispatch, "src")
     width, rows = int(push["size_4"]) * size, int(push["size_3"])
     if push["count"] != push["runs"] * rows or (push["src_stride_4"], push["dst_stride_4"]) != (1, 1):
@@ -132,7 +132,7 @@ def _gathered(graph: Graph, every: Sequence[_Copying]) -> list[_Laying]:
 
 
 def _through(graph: Graph, copying: _Copying) -> _Copying | None:
-    """What is copied, if that was taken of another tensor before and is still there, as taken of that."""
+    """The copy as one of an earlier tensor, if its source was copied from that and the elements are still there."""
     found = graph.dispatch_that_writes(copying.source, "arrange")
     before = None if found is None or not graph.may_wait(found[0]) else _taken(*found)
     if before is None or before.rows != copying.rows or before.given.pitch != copying.taken.pitch:

@@ -30,7 +30,7 @@ class Group:
     nodes: tuple[Node, ...]
     program: Program
     results: dict[TensorRef, Result]
-    """What somebody outside reads."""
+    """The results that commands outside read."""
 
     @property
     def last(self) -> Node:

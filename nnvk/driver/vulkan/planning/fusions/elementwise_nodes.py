@@ -36,7 +36,7 @@ class Node:
     position: int
     dispatch: Dispatch
     type: DType
-    """Of all that it reads and writes."""
+    """The data type of all that it reads and writes."""
     sources: tuple[Source, ...]
     result: TensorRef
 
@@ -56,7 +56,7 @@ class Node:
 
 
 def node_at(graph: Graph, position: int, dispatch: Dispatch) -> Node | None:
-    """What a dispatch does, if it is an elementwise operation that can be told apart from its place."""
+    """The elementwise operation that a dispatch computes, if it does not depend on the place of an element."""
     kind, name = dispatch.shader.choice
     type_ = FLOATS.get(name)
     if type_ is None or not graph.may_wait(position) or graph.writer(dispatch.tensors["dst"]) != position:

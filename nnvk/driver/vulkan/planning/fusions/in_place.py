@@ -17,7 +17,7 @@ from nnvk.driver.vulkan.shaders.commands import FOUR, Command, Dispatch, Storage
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """What a dispatch copies, in bytes: one contiguous run."""
+    """The copy of a dispatch, in bytes: one contiguous run."""
 
     position: int
     source: TensorRef
@@ -55,7 +55,7 @@ def fuse_copies(graph: Graph) -> None:
 
 
 def run_of(position: int, dispatch: Dispatch) -> Copying | None:
-    """What a dispatch copies; None if that is not one run."""
+    """The copy of a dispatch; None if it is not one run."""
     push, family = dispatch.push, dispatch.shader.family
     if family not in ("move", "arrange"):
         return None
@@ -96,7 +96,7 @@ class _Layout:
         return [run for run in runs if run is not None and run.source == source and self.may_read(run)]
 
     def parts_of(self, target: TensorRef) -> dict[TensorRef, Copying]:
-        """What can be a part of a tensor that it is copied to, as all others that write there are copies too."""
+        """The tensor that can be a part of its copy, because all others that write there are copies too."""
         writers = self._graph.writers(target)
         spans = [_span(self._graph.commands[writer], target) for writer in writers]
         known = sorted(span for span in spans if span is not None)

@@ -55,12 +55,12 @@ class _Change:
 
     @property
     def bits(self) -> str:
-        """What kind of elements."""
+        """The kind of the elements."""
         return self.dispatch.shader.name.split(".")[1]
 
 
 def _change(graph: Graph, tensor: TensorRef) -> _Change | None:
-    """What gives a tensor, if that changes an order and may do so later."""
+    """The command that gives a tensor, if it changes an order and may run later."""
     found = graph.dispatch_that_writes(tensor, "arrange")
     if found is None or not graph.may_wait(found[0]):
         return None
@@ -182,7 +182,7 @@ class _Planes:
     """A copy of images, NCHW, to where their planes come after those of others."""
 
     change: _Change
-    """What made them of images in NHWC."""
+    """The command that made them of images in NHWC."""
     images: int
     channels: int
     pixels: int
@@ -194,7 +194,7 @@ class _Planes:
 
     @property
     def alike(self) -> tuple[str, int, int, int]:
-        """What all have that are put together."""
+        """The property that all of them have that are put together."""
         return self.change.bits, self.images, self.pixels, self.of
 
 
@@ -241,7 +241,7 @@ def _join_at_once(graph: Graph, g: Lowering, target: TensorRef) -> bool:
 
 
 def _planes(graph: Graph, position: int) -> _Planes | None:
-    """What a command copies, if these are planes that were channels; of a channel or pixel alone there are none."""
+    """The planes that a command copies, if they were channels; None for a single channel or pixel."""
     command = graph.commands[position]
     if not isinstance(command, Dispatch) or command.shader.family != "move":
         return None

@@ -110,7 +110,7 @@ def _give(graph: Graph, position: int, gemm: Dispatch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Matrices:
-    """What a GEMM reads, one matrix after the other."""
+    """The operand of a GEMM, one matrix after the other."""
 
     parts: int
     rows: int
@@ -119,7 +119,7 @@ class _Matrices:
     """It reads them column by column."""
 
     def box(self, abreast: int, pitch: int) -> list[Dimension]:
-        """What a change of order takes for them where so many are side by side in rows, each a pitch from the next."""
+        """The box of a change of order for them, if so many lie side by side in rows, each a pitch from the next."""
         matrix = [(self.rows, pitch), (self.columns, 1)]
         around = [(self.parts // abreast, self.rows * pitch), (abreast, self.columns)]
         return fold([*around, *(reversed(matrix) if self.turned else matrix)])
@@ -164,7 +164,7 @@ def _is_read_once(graph: Graph, tensor: TensorRef, position: int) -> bool:
 
 
 def _before(graph: Graph, change: Dispatch) -> Iterable[tuple[TensorRef, Box]]:
-    """What a change of order takes; and from where, if its source comes of another one, which others may read too."""
+    """The box and the source of a change of order; those of an earlier one, if its source comes of that."""
     source, box = change.tensors["src"], box_of(change)
     yield source, box
     found = graph.dispatch_that_writes(source, "arrange")

@@ -1,4 +1,4 @@
-"""What passes on the graph of operations may ask about the device, and where they leave choices and new tensors."""
+"""The context of passes on the graph: the device that they may ask about, and functions for choices and new tensors."""
 
 from __future__ import annotations
 

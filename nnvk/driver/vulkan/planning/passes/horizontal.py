@@ -21,15 +21,16 @@ from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.lowering.filters import BLOCK
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
+from nnvk.driver.vulkan.planning.passes.patterns import has_no_activation
 from nnvk.driver.vulkan.shaders.commands import padded
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
+from nnvk.ops.signature import FLOATS
 from nnvk.ops.traits import View
-from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.codes import FuseCode, OperationCode
 from nnvk.types.constant import elements
 
-_FLOATS = frozenset({OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_FLOAT32})
 _LARGEST = 16 << 20
 """Bytes of weights of a family: larger ones keep a device busy each by itself, and need not be in memory twice."""
 
@@ -145,7 +146,7 @@ def _shared(call: Call) -> Hashable | None:
     weights, bias, activation = call.weights, call.bias, call.known("activation")
     if not (weights.is_constant and bias.is_constant and weights.size) or activation is None:
         return None
-    if call.input.code not in _FLOATS:
+    if call.input.code not in FLOATS:
         return None
     codes = call.input.code, weights.code, bias.code
     return call.input.index, codes, weights.shape[1], int(activation)
@@ -177,7 +178,7 @@ def _combined_with(member: _Member, reader: Node, tensor: Tensor, in_rows: bool)
         return None
     call = reader.call
     vector = call.input1 if call.input0.index == tensor.index else call.input0
-    if not vector.is_constant or call.known("activation") != FuseCode.NONE:
+    if not vector.is_constant or not has_no_activation(call):
         return None
     absorbed = (*member.absorbed, reader)
     if reader.code is OperationCode.MUL:

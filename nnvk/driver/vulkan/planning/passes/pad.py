@@ -14,11 +14,11 @@ import numpy as np
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.kernels.pool import accepts_surround
 from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.planning.passes.patterns import behind_views
 from nnvk.ops.call import Call, Tensor, UnknownValue
 from nnvk.ops.internal import InternalCode, Surround, call_of
 from nnvk.ops.pad import pad_value, paddings
 from nnvk.ops.quant import is_quantised
-from nnvk.ops.traits import View
 from nnvk.types.codes import OperationCode
 
 _PADS = frozenset({OperationCode.PAD, OperationCode.PAD_V2})
@@ -60,10 +60,7 @@ class _PaddedImage:
 def _padded_image(graph: Graph, node: Node) -> _PaddedImage | None:
     """The image that a node reads, if a PAD gives it, and pads nothing but height and width by known numbers."""
     image: Tensor = node.call.input
-    nodes, producer = [], graph.producer(image)
-    while producer is not None and producer.traits.view is View.RESHAPED:
-        nodes.append(producer)
-        producer = graph.producer(producer.inputs[0])
+    views, producer = behind_views(graph, image)
     if producer is None or producer.code not in _PADS or not producer.call.input.size:
         return None
     pad = producer.call
@@ -81,7 +78,7 @@ def _padded_image(graph: Graph, node: Node) -> _PaddedImage | None:
             if place is None:
                 return None
             around[place] = pair
-    return _PaddedImage(pad.input, value, around[height], around[width], (*nodes, producer))
+    return _PaddedImage(pad.input, value, around[height], around[width], (*views, producer))
 
 
 def _spatial_axes(call: Call) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Patterns of operations: expressions that a tensor is matched against.
+"""Patterns of operations: expressions that a tensor is matched against, and predicates that several passes share.
 
 A pattern is a name, which stands for the same tensor everywhere; a number, which stands for a constant of that value;
 or a tuple of an operation's code and the patterns of its operands, in order.
@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.traits import View
 from nnvk.types.codes import FuseCode
 from nnvk.types.extension import KnownCode
+from nnvk.types.operand import Shape
 
 Accept: TypeAlias = Callable[[Node], bool]
 """Says whether a node of a pattern's code is as the pattern wants it."""
@@ -39,7 +41,7 @@ class Match:
             return _is_number(tensor, pattern)
         code, *operands = pattern
         node = self._graph.producer(tensor)
-        if node is None or node.code is not code or not _has_no_activation(node) or not self._accept(node):
+        if node is None or node.code is not code or not has_no_activation(node.call) or not self._accept(node):
             return False
         if node not in self.nodes:
             self.nodes.append(node)
@@ -53,5 +55,21 @@ def _is_number(tensor: Tensor, number: float) -> bool:
     return tensor.data.item() == tensor.dtype.type(number)
 
 
-def _has_no_activation(node: Node) -> bool:
-    return not node.call.has("activation") or node.call.known("activation") == FuseCode.NONE
+def has_no_activation(call: Call) -> bool:
+    """Whether no activation follows an operation."""
+    return not call.has("activation") or call.known("activation") == FuseCode.NONE
+
+
+def behind_views(graph: Graph, tensor: Tensor) -> tuple[list[Node], Node | None]:
+    """The views that give a tensor, the last one first, and the operation that computes its elements, if one does."""
+    views, node = [], graph.producer(tensor)
+    while node is not None and node.traits.view is View.RESHAPED:
+        views.append(node)
+        node = graph.producer(node.inputs[0])
+    return views, node
+
+
+def are_last(axes: Sequence[int], shape: Shape) -> bool:
+    """Whether the elements along these axes lie together, so that they are rows."""
+    kept = [axis for axis, size in enumerate(shape) if size > 1 and axis not in axes]
+    return not kept or all(axis > kept[-1] for axis in axes if shape[axis] > 1)

@@ -10,7 +10,7 @@ import math
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context
-from nnvk.driver.vulkan.planning.passes.patterns import Match, Pattern
+from nnvk.driver.vulkan.planning.passes.patterns import Match, Pattern, are_last
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.reduce import reduced_axes
 from nnvk.types.codes import OperandCode
@@ -99,9 +99,7 @@ def _rows(nodes: list[Node]) -> int | None:
             if not node.call.axes.is_constant:
                 return None
             shape, axes = node.call.input.shape, reduced_axes(node.call)
-            kept = [axis for axis in range(len(shape)) if axis not in axes and shape[axis] != 1]
-            folded = [axis for axis in axes if shape[axis] != 1]
-            if kept and folded and kept[-1] > folded[0]:
+            if not are_last(axes, shape):
                 return None
-            found.add(math.prod(shape[axis] for axis in kept))
+            found.add(math.prod(size for axis, size in enumerate(shape) if axis not in axes))
     return found.pop() if len(found) == 1 else None

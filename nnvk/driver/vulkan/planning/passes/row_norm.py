@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
+from nnvk.driver.vulkan.planning.passes.patterns import are_last, has_no_activation
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.rearrange import permutation
 from nnvk.ops.reduce import reduced_axes
-from nnvk.types.codes import FuseCode, OperandCode
+from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.extension import KnownCode
 from nnvk.types.operand import Shape
@@ -102,7 +103,7 @@ class _Norm:
     def _given(self, tensor: Tensor, *codes: KnownCode) -> Call:
         """The call, of one of these operations, that gives a tensor."""
         node = self.graph.producer(tensor)
-        if node is None or node.code not in codes or not _is_plain(node.call):
+        if node is None or node.code not in codes or not has_no_activation(node.call):
             raise _Mismatch
         self.inside.add(node)
         self.between.append(tensor)
@@ -131,7 +132,7 @@ class _Norm:
     def _centre(self, tensor: Tensor) -> None:
         """Go on from a tensor to the one from whose rows the means are subtracted, if there is one."""
         node = self.graph.producer(tensor)
-        if node is None or node.code is not Op.SUB or not _is_plain(node.call):
+        if node is None or node.code is not Op.SUB or not has_no_activation(node.call):
             return
         before = set(self.inside), list(self.between)
         source, mean = node.call.input0, node.call.input1
@@ -169,7 +170,7 @@ class _Norm:
         products = {_other(node.call, scale).index: node for node in readers if node.code is Op.MUL}
         if mean is None or len(readers) != 2 or set(products) != {source.index, mean.index}:
             raise _Mismatch
-        _require(all(_is_plain(node.call) for node in readers))
+        _require(all(has_no_activation(node.call) for node in readers))
         self.inside.update(readers)
         scaled, moved = products[source.index].call.output, products[mean.index].call.output
         less = self._reader(moved, Op.SUB)
@@ -182,7 +183,7 @@ class _Norm:
     def _reader(self, tensor: Tensor, code: KnownCode) -> Call:
         """The call of the one operation that reads a tensor, which is of this code."""
         node = self.graph.only_user(tensor)
-        if node is None or node.code is not code or not _is_plain(node.call):
+        if node is None or node.code is not code or not has_no_activation(node.call):
             raise _Mismatch
         self.inside.add(node)
         return node.call
@@ -192,7 +193,12 @@ class _Norm:
         target = self.target
         assert target is not None
         node = self.graph.only_user(target)
-        if node is None or node.code is not code or not _is_plain(node.call) or node.call.output.shape != target.shape:
+        if (
+            node is None
+            or node.code is not code
+            or not has_no_activation(node.call)
+            or node.call.output.shape != target.shape
+        ):
             return None
         other = _other(node.call, target)
         if other.index == target.index or not self._is_row(other, target.shape):
@@ -218,7 +224,7 @@ class _Norm:
         """The nodes that do it all; None if the elements of a row are apart, and nothing else puts them together."""
         source, target = self.source, self.target
         assert source is not None and target is not None
-        if _are_last(self.axes, source.shape):
+        if are_last(self.axes, source.shape):
             return [self._normalised(*self._without_conversions(source, target))]
         kept = [axis for axis in range(source.rank) if axis not in self.axes]
         order = (*kept, *self.axes)
@@ -276,11 +282,6 @@ def _require(is_so: bool) -> None:
         raise _Mismatch
 
 
-def _is_plain(call: Call) -> bool:
-    """Whether no activation follows an operation."""
-    return not call.has("activation") or call.known("activation") == FuseCode.NONE
-
-
 def _with_number(call: Call) -> tuple[Tensor, float]:
     """The operand that is no number, and the one that is."""
     for own, other in ((call.input0, call.input1), (call.input1, call.input0)):
@@ -298,12 +299,6 @@ def _other(call: Call, tensor: Tensor) -> Tensor:
 def _full(shape: Shape, of: Shape) -> list[int]:
     """A shape with as many dimensions as another one."""
     return [*[1] * (len(of) - len(shape)), *shape]
-
-
-def _are_last(axes: tuple[int, ...], shape: Shape) -> bool:
-    """Whether all elements along these axes lie together."""
-    kept = [axis for axis, size in enumerate(shape) if size > 1 and axis not in axes]
-    return not kept or all(axis > kept[-1] for axis in axes if shape[axis] > 1)
 
 
 def _is_transposed(graph: Graph, tensor: Tensor, axis: int, depth: int) -> bool:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context
+from nnvk.driver.vulkan.planning.passes.patterns import behind_views, has_no_activation
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
+from nnvk.ops.signature import FLOATS
 from nnvk.ops.traits import View
-from nnvk.types.codes import FuseCode, OperandCode, OperationCode
+from nnvk.types.codes import OperandCode, OperationCode
 
-_FLOATS = frozenset({OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_FLOAT32})
 _LONGEST = 1 << 14
 """Elements of a row that one workgroup takes."""
 
@@ -42,11 +43,11 @@ def fuse_softmax(graph: Graph, context: Context) -> tuple[Graph, int]:
 def _length(call: Call) -> int | None:
     """The length of the rows along which a SOFTMAX adds up; None if elements of a row are apart, or too many."""
     axis, beta = call.known("axis"), call.known("beta")
-    if call.input.code not in _FLOATS or axis is None or beta is None or beta < 0:
+    if call.input.code not in FLOATS or axis is None or beta is None or beta < 0:
         return None
     shape = call.input.shape
     axis %= len(shape)
-    return shape[axis] if math.prod(shape[axis + 1 :]) == 1 and shape[axis] <= _LONGEST else None
+    return shape[axis] if math.prod(shape[axis + 1 :]) == 1 and 0 < shape[axis] <= _LONGEST else None
 
 
 # --- what comes before -------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def _term(graph: Graph, tensor: Tensor, code: OperationCode) -> _Term | None:
     while graph.only_user(tensor) is not None and (node := graph.producer(tensor)) is not None:
         nodes.append(node)
         if node.code is code:
-            return _operands(graph, nodes) if node.call.known("activation") == FuseCode.NONE else None
+            return _operands(graph, nodes) if has_no_activation(node.call) else None
         if node.traits.view is not View.RESHAPED:
             return None
         tensor = node.inputs[0]
@@ -117,21 +118,13 @@ def _operands(graph: Graph, nodes: list[Node]) -> _Term | None:
 
 def _rank(graph: Graph, tensor: Tensor) -> int:
     """0 for an input or a constant, 1 for a result, 2 for that of a GEMM."""
-    node = _computed_by(graph, tensor)
+    _, node = behind_views(graph, tensor)
     return 0 if node is None else 1 if node.traits.gemm is None else 2
-
-
-def _computed_by(graph: Graph, tensor: Tensor) -> Node | None:
-    """The operation that computes the elements of a tensor."""
-    node = graph.producer(tensor)
-    while node is not None and node.traits.view is View.RESHAPED:
-        node = graph.producer(node.inputs[0])
-    return node
 
 
 def _has_epilogue(graph: Graph, context: Context, tensor: Tensor) -> bool:
     """Whether a GEMM computes a tensor, and stores it as it is: packed elements are padded to vec4s of columns."""
-    node = _computed_by(graph, tensor)
+    _, node = behind_views(graph, tensor)
     if node is None or node.traits.gemm is None:
         return False
     packed = tensor.code is OperandCode.TENSOR_FLOAT16 and not context.profile.has_native_16
