@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nnvk.ops.signature import Param
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperandCode, OperationCode
 from nnvk.types.constant import Constant, elements
 from nnvk.types.operand import OperandType, Shape
@@ -28,7 +31,7 @@ class UnknownShape(UnknownValue):
 class Tensor:
     """A tensor operand. Its shape and data may not be known yet: looking at them then raises `UnknownValue`."""
 
-    __slots__ = ("_data", "_shape", "index", "may_be_omitted", "name", "type")
+    __slots__ = ("_data", "_shape", "index", "may_be_omitted", "name", "type", "view")
 
     def __init__(
         self,
@@ -48,6 +51,8 @@ class Tensor:
         """Whether it is an input of the model, which an execution yet to come may omit."""
         self._shape = shape if data is None else data.shape
         self._data = data
+        self.view: TensorView | None = None
+        """The elements of another tensor of the same index that this one is; None for all that the operand is."""
 
     @property
     def code(self) -> OperandCode:
@@ -93,7 +98,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def data(self) -> np.ndarray:
@@ -112,8 +117,27 @@ class Tensor:
         """Whether the elements are known (always so while a reference runs)."""
         return self._data is not None
 
+    @property
+    def whole(self) -> Tensor:
+        """The tensor that a view is of; another tensor itself."""
+        return self if self.view is None else self.view.source
+
+    def viewed(self, shape: Shape, box: Box) -> Tensor:
+        """The tensor of this shape that is a box of this one: it is read and written where its elements lie here."""
+        tensor = Tensor(self.name, self.index, self.type.with_dimensions(shape), shape)
+        tensor.view = TensorView(self, box)
+        return tensor
+
     def __repr__(self) -> str:
         return f"Tensor({self.name}, {self.type}, shape={self._shape})"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """The place of a tensor's elements in another one. Only passes of drivers make views."""
+
+    source: Tensor
+    box: Box
 
 
 class Unknown:

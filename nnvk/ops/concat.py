@@ -17,6 +17,7 @@ from nnvk.ops.shapes import (
     keeps_quantisation,
 )
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, tensor
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -114,6 +115,14 @@ def _split_shapes(call: Call) -> list[Shape]:
     return [tuple(shape)] * count
 
 
+def _parts(call: Call) -> list[Box]:
+    shape, axis = call.input.shape, axis_index("axis", call.axis, call.input.rank)
+    size = shape[axis] // call.num_splits
+    before, behind = ([range(other) for other in some] for some in (shape[:axis], shape[axis + 1 :]))
+    taken = (range(first, first + size) for first in range(0, size * call.num_splits, size or 1))
+    return [Box.of_ranges(shape, [*before, part, *behind]) for part in taken]
+
+
 def _split(call: Call) -> list[np.ndarray]:
     axis = axis_index("axis", call.axis, call.input.rank)
     return [np.ascontiguousarray(part) for part in np.split(call.input.data, call.num_splits, axis=axis)]
@@ -141,7 +150,7 @@ define(
 )
 define(
     OperationCode.SPLIT,
-    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, boxes=_parts),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("axis"), i32("num_splits")),
     outputs=(tensor("outputs", variadic=True),),

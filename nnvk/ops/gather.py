@@ -9,6 +9,7 @@ from nnvk.ops.call import Call, Tensor
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_INT_3, axis_index, check_same_quantisation, check_shape, keeps_quantisation
 from nnvk.ops.signature import F16, F32, I32, Q8, Q8S, Signature, i32, one_of, tensor
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Effect, Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -78,11 +79,30 @@ def _hashtable_lookup(call: Call) -> list[np.ndarray]:
     return [output, hits.astype(call.hits.dtype)]
 
 
+def evenly_spaced(indices: Tensor) -> range | None:
+    """Constant indices that are each as far from the one before; None for others."""
+    if not indices.is_constant or not indices.size:
+        return None
+    first, *others = indices.data.reshape(-1).tolist()
+    step = others[0] - first if others else 1
+    taken = range(first, first + (1 + len(others)) * step, step) if step else range(0)
+    return taken if list(taken) == [first, *others] else None
+
+
+def _slice(call: Call) -> list[Box] | None:
+    taken = evenly_spaced(call.indices)
+    if taken is None:
+        return None
+    axis = call.axis % call.input.rank
+    ranges = [range(size) for size in call.input.shape]
+    return [Box.of_ranges(call.input.shape, [*ranges[:axis], taken, *ranges[axis + 1 :]])]
+
+
 _INTEGERS = one_of(I32)
 
 define(
     OperationCode.GATHER,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, effects=Effect.CHECKS_DATA, boxes=_slice),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), i32("axis"), tensor("indices", _INTEGERS)),
     infer=_gathered_shape,

@@ -17,6 +17,7 @@ import numpy as np
 from nnvk.ops import registry
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import round_half_away
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import KnownCode
@@ -46,10 +47,8 @@ class InternalCode(Enum):
 
     The input is multiplied by the number ``scale`` before, and the tensor ``mask`` is added to it; either may be None.
     """
-    TAKE_COLUMNS = "TAKE_COLUMNS"
-    """``output`` has the columns of the matrix ``input`` from the number ``first`` on, as many as it is wide."""
-    PERMUTE = "PERMUTE"
-    """Axis ``i`` of ``output`` is axis ``permutation[i]`` of ``input``."""
+    ARRANGE = "ARRANGE"
+    """``output`` has the elements of ``input`` that are in ``box``, in its order."""
     VIEW = "VIEW"
     """``output`` has the elements of ``input`` in the same order, in another shape."""
 
@@ -122,25 +121,22 @@ def _softmax_rows(call: Call) -> np.ndarray:
     return results.astype(scores.dtype).reshape(call.output.shape)
 
 
-def _columns(call: Call) -> np.ndarray:
-    return np.ascontiguousarray(call.input.data[:, call.first : call.first + call.output.shape[1]])
-
-
 INTERNAL: Mapping[InternalCode, InternalOp] = {
-    InternalCode.CONVERT_FLOAT: InternalOp(lambda call: call.input.shape, _converted),
+    InternalCode.CONVERT_FLOAT: InternalOp(
+        lambda call: call.input.shape, _converted, Traits(foldable=False, fp16=Fp16.NEVER, converts=True)
+    ),
     InternalCode.ROUND_ROWS: InternalOp(lambda call: call.input.shape, _rounded_rows),
     InternalCode.ROW_NORM: InternalOp(lambda call: call.output.shape, _normalised_rows),
     InternalCode.SOFTMAX_ROWS: InternalOp(lambda call: call.output.shape, _softmax_rows),
-    InternalCode.TAKE_COLUMNS: InternalOp(lambda call: (call.input.shape[0], call.output.shape[1]), _columns),
-    InternalCode.PERMUTE: InternalOp(
-        lambda call: tuple(call.input.shape[axis] for axis in call.permutation),
-        lambda call: np.ascontiguousarray(call.input.data.transpose(call.permutation)),
-        Traits(foldable=False, fp16=Fp16.NEVER, view=View.TRANSPOSED),
+    InternalCode.ARRANGE: InternalOp(
+        lambda call: call.output.shape,
+        lambda call: call.box.of(call.input.data).reshape(call.output.shape),
+        Traits(foldable=False, fp16=Fp16.NEVER, boxes=lambda call: [call.box]),
     ),
     InternalCode.VIEW: InternalOp(
         lambda call: call.output.shape,
         lambda call: call.input.data.reshape(call.output.shape),
-        Traits(foldable=False, fp16=Fp16.NEVER, view=View.RESHAPED),
+        Traits(foldable=False, fp16=Fp16.NEVER, view=View.RESHAPED, boxes=lambda call: [Box(((call.input.size, 1),))]),
     ),
 }
 """The definitions, by code."""

@@ -75,7 +75,7 @@ def _cast(call: Call) -> np.ndarray:
 
 define(
     OperationCode.QUANTIZE,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={F32: 3, F16: 3},
     signatures=Signature(tensor("input")),
     outputs=(tensor("output", one_of(Q8, Q8S)),),
@@ -84,7 +84,7 @@ define(
 )
 define(
     ExtendedOperationCode.QUANTIZE,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
     signatures=Signature(tensor("input")),
     outputs=(tensor("output", one_of(Q16_SYMM)),),
@@ -93,7 +93,7 @@ define(
 )
 define(
     ExtendedOperationCode.QUANTIZE_TIES_TO_EVEN,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={F32: EXTENSIONS_SINCE, F16: EXTENSIONS_SINCE},
     signatures=Signature(tensor("input")),
     outputs=(tensor("output", one_of(Q8, Q8S)),),
@@ -102,7 +102,7 @@ define(
 )
 define(
     OperationCode.DEQUANTIZE,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={Q8: 1, Q8_SYMM: 3, Q8_CHANNEL: 3, Q8S: 4},
     signatures=Signature(tensor("input", rank=(1, 4))),
     outputs=(tensor("output", one_of(F32, F16)),),
@@ -112,7 +112,7 @@ define(
 )
 define(
     OperationCode.CAST,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={
         **dict.fromkeys((F32, F16, I32, Q8), 3),
         **dict.fromkeys((BOOL8, Q16_ASYMM, Q16_SYMM, Q8S, Q8_SYMM, Q8_CHANNEL), 4),

@@ -18,12 +18,13 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.strided import Box, dense_dimensions
 from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
-def permutation(call: Call) -> list[int]:
+def _permutation(call: Call) -> list[int]:
     """The input's axis that each axis of a TRANSPOSE's output comes from; all reversed where perm is left out."""
     axes = list(range(call.input.rank))
     if call.perm is None or call.perm.shape == (0,):
@@ -35,11 +36,15 @@ def permutation(call: Call) -> list[int]:
 
 
 def _transposed_shape(call: Call) -> list[Shape]:
-    return [tuple(call.input.shape[axis] for axis in permutation(call))]
+    return [tuple(call.input.shape[axis] for axis in _permutation(call))]
 
 
 def _transpose(call: Call) -> np.ndarray:
-    return np.ascontiguousarray(call.input.data.transpose(permutation(call)))
+    return np.ascontiguousarray(call.input.data.transpose(_permutation(call)))
+
+
+def _transposed(call: Call) -> list[Box]:
+    return [Box.transposed(call.input.shape, _permutation(call))]
 
 
 def _tiled_shape(call: Call) -> list[Shape]:
@@ -54,7 +59,12 @@ def _tile(call: Call) -> np.ndarray:
     return np.tile(call.input.data, vector(call.multiples, any_rank=True))
 
 
-def reversed_axis(call: Call) -> int:
+def _tiled(call: Call) -> list[Box]:
+    repeated = zip(vector(call.multiples, any_rank=True), dense_dimensions(call.input.shape), strict=True)
+    return [Box(tuple(dimension for multiple, own in repeated for dimension in ((multiple, 0), own)))]
+
+
+def _reversed_axis(call: Call) -> int:
     """The one axis that a REVERSE reverses."""
     (axis,) = vector(call.axis, 1)
     if not 0 <= axis < call.input.rank:
@@ -63,12 +73,19 @@ def reversed_axis(call: Call) -> int:
 
 
 def _reversed_shape(call: Call) -> list[Shape]:
-    reversed_axis(call)
+    _reversed_axis(call)
     return [call.input.shape]
 
 
 def _reverse(call: Call) -> np.ndarray:
-    return np.ascontiguousarray(np.flip(call.input.data, reversed_axis(call)))
+    return np.ascontiguousarray(np.flip(call.input.data, _reversed_axis(call)))
+
+
+def _reversed(call: Call) -> list[Box]:
+    ranges = [range(size) for size in call.input.shape]
+    axis = _reversed_axis(call)
+    ranges[axis] = ranges[axis][::-1]
+    return [Box.of_ranges(call.input.shape, ranges)]
 
 
 def _shuffled_shape(call: Call) -> list[Shape]:
@@ -87,13 +104,22 @@ def _shuffle(call: Call) -> np.ndarray:
     return shuffled
 
 
+def _shuffled(call: Call) -> list[Box]:
+    dimensions = dense_dimensions(call.input.shape)
+    axis = call.axis % len(dimensions)
+    channels, stride = dimensions[axis]
+    in_group = channels // call.num_groups
+    dimensions[axis : axis + 1] = (in_group, stride), (call.num_groups, in_group * stride)
+    return [Box(tuple(dimensions))]
+
+
 _INTEGERS = one_of(I32)
 
 for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.TRANSPOSE,
         MOVED_2,
-        Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.TRANSPOSED),
+        Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.TRANSPOSED, boxes=_transposed),
         Signature(tensor("input", rank=(1, 4)), optional_tensor("perm", _INTEGERS, rank=1)),
         _transposed_shape,
         _transpose,
@@ -101,7 +127,7 @@ for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.TILE,
         MOVED_INT_3,
-        Traits(foldable=True, fp16=Fp16.NEVER),
+        Traits(foldable=True, fp16=Fp16.NEVER, boxes=_tiled),
         Signature(tensor("input"), tensor("multiples", _INTEGERS)),
         _tiled_shape,
         _tile,
@@ -109,7 +135,7 @@ for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.REVERSE,
         MOVED_INT_7,
-        Traits(foldable=True, fp16=Fp16.NEVER),
+        Traits(foldable=True, fp16=Fp16.NEVER, boxes=_reversed),
         Signature(tensor("input", rank=(1, 8)), tensor("axis", _INTEGERS, rank=1)),
         _reversed_shape,
         _reverse,
@@ -117,7 +143,7 @@ for _code, _types, _traits, _signature, _infer, _reference in (
     (
         OperationCode.CHANNEL_SHUFFLE,
         MOVED_3,
-        Traits(foldable=False, fp16=Fp16.FOLLOWS),
+        Traits(foldable=False, fp16=Fp16.FOLLOWS, boxes=_shuffled),
         Signature(tensor("input", rank=(1, 4)), i32("num_groups"), i32("axis")),
         _shuffled_shape,
         _shuffle,

@@ -19,6 +19,7 @@ from nnvk.ops.shapes import (
     vector,
 )
 from nnvk.ops.signature import I32, Signature, i32, one_of, optional_tensor, tensor
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Fp16, Traits, View
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
@@ -61,6 +62,10 @@ def reshaped(call: Call) -> np.ndarray:
     return source.reshape(call.output.shape)
 
 
+def _same(call: Call) -> list[Box]:
+    return [Box(((call.input.size, 1),))]
+
+
 _INTEGERS = one_of(I32)
 
 for _code, _types, _rank, _parameter, _infer in (
@@ -70,7 +75,7 @@ for _code, _types, _rank, _parameter, _infer in (
 ):
     define(
         _code,
-        traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.RESHAPED),
+        traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, view=View.RESHAPED, boxes=_same),
         types=_types,
         signatures=Signature(tensor("input", rank=_rank), _parameter),
         infer=_infer,

@@ -9,12 +9,13 @@ from nnvk.ops.call import Call
 from nnvk.ops.registry import define
 from nnvk.ops.shapes import MOVED_2, MOVED_INT_3, at_least_1d, keeps_quantisation, vector
 from nnvk.ops.signature import I32, Signature, i32, one_of, tensor
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Fp16, Traits
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
-def slice_bounds(call: Call) -> list[tuple[int, int]]:
+def _slice_bounds(call: Call) -> list[tuple[int, int]]:
     """First element and number of elements along each axis of a SLICE; BAD_DATA where the input does not reach."""
     shape = call.input.shape
     bounds = []
@@ -30,15 +31,19 @@ def slice_bounds(call: Call) -> list[tuple[int, int]]:
 
 
 def _slice_shape(call: Call) -> list[Shape]:
-    return [tuple(count for _, count in slice_bounds(call))]
+    return [tuple(count for _, count in _slice_bounds(call))]
 
 
 def _slice(call: Call) -> np.ndarray:
-    part = call.input.data[tuple(slice(begin, begin + count) for begin, count in slice_bounds(call))]
+    part = call.input.data[tuple(slice(begin, begin + count) for begin, count in _slice_bounds(call))]
     return np.ascontiguousarray(part)
 
 
-def strided_axes(call: Call) -> list[range]:
+def _sliced(call: Call) -> list[Box]:
+    return [Box.of_ranges(call.input.shape, [range(begin, begin + count) for begin, count in _slice_bounds(call)])]
+
+
+def _strided_axes(call: Call) -> list[range]:
     """The indices that a STRIDED_SLICE takes along each axis of its input, masks applied."""
     rank = call.input.rank
     begins, ends, strides = (vector(getattr(call, name), rank) for name in ("begin", "end", "strides"))
@@ -60,21 +65,25 @@ def strided_axes(call: Call) -> list[range]:
 
 
 def _strided_shape(call: Call) -> list[Shape]:
-    sizes = [len(taken) for taken in strided_axes(call)]
+    sizes = [len(taken) for taken in _strided_axes(call)]
     return [at_least_1d(tuple(n for axis, n in enumerate(sizes) if not call.shrink_axis_mask >> axis & 1))]
 
 
 def _strided_slice(call: Call) -> np.ndarray:
     # A range that runs down to index 0 stops at -1, which a slice would take as the last element.
-    taken = (slice(r.start, r.stop if r.stop >= 0 else None, r.step) if r else slice(0) for r in strided_axes(call))
+    taken = (slice(r.start, r.stop if r.stop >= 0 else None, r.step) if r else slice(0) for r in _strided_axes(call))
     return np.ascontiguousarray(call.input.data[tuple(taken)]).reshape(call.output.shape)
+
+
+def _strided(call: Call) -> list[Box]:
+    return [Box.of_ranges(call.input.shape, _strided_axes(call))]
 
 
 _INTEGERS = one_of(I32)
 
 define(
     OperationCode.SLICE,
-    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, boxes=_sliced),
     types=MOVED_INT_3,
     signatures=Signature(tensor("input"), tensor("begin", _INTEGERS, rank=1), tensor("size", _INTEGERS, rank=1)),
     infer=_slice_shape,
@@ -84,7 +93,7 @@ define(
 )
 define(
     OperationCode.STRIDED_SLICE,
-    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS),
+    traits=Traits(foldable=True, fp16=Fp16.FOLLOWS, boxes=_strided),
     types=MOVED_2,
     signatures=Signature(
         tensor("input", rank=(1, 4)),

@@ -5,11 +5,12 @@ They hold on every device. A trait that an operation does not have is None, or n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, IntEnum, auto
 
 from nnvk.ops.call import Call
+from nnvk.ops.strided import Box
 from nnvk.ops.window import Axis
 from nnvk.types.codes import FuseCode
 
@@ -124,5 +125,13 @@ class Traits:
 
     Padding stands for zeros if the operation is a GEMM. Otherwise padding does not count.
     """
+    converts: bool = False
+    """The operation computes each element of its output from the element of ``input`` at the same place, and is not
+    one of the arithmetic operations that are `elementwise`."""
     view: View | None = None
+    boxes: Callable[[Call], Sequence[Box] | None] | None = None
+    """The boxes of ``input`` that the outputs of a call are, one for each output; None for a call that computes more.
+
+    Raises UnknownValue if a value that decides on them is not known.
+    """
     effects: Effect = Effect.NONE

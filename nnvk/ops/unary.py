@@ -105,7 +105,12 @@ _AT_MOST_4 = (OperationCode.LOGISTIC, OperationCode.TANH)
 for _code, (_map, _types, _fp16, _rule) in _MAPS.items():
     define(
         _code,
-        traits=Traits(foldable=True, fp16=_fp16, elementwise=_elementwise(_code)),
+        traits=Traits(
+            foldable=True,
+            fp16=_fp16,
+            elementwise=_elementwise(_code),
+            converts=_code is OperationCode.LOGICAL_NOT,
+        ),
         types=_types,
         signatures=Signature(tensor("input", rank=UP_TO_4 if _code in _AT_MOST_4 else None)),
         infer=same_shape,

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from generators import Draw, draw_case, generators
+from generators.build import build
 
-from nnvk.ops import registry
+from nnvk.ops import internal, registry
+from nnvk.ops.call import Call
 from nnvk.ops.registry import OpDef
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import Effect, Elementwise, Fp16, Function, Traits
 from nnvk.types.codes import FuseCode, OperationCode
+from nnvk.types.extension import KnownCode
 
 SHADERS = Path(__file__).resolve().parents[2] / "shaders"
 EVERY = pytest.mark.parametrize(
@@ -92,3 +100,42 @@ def test_shaders_have_a_variant_of_each_kind(trait: Elementwise) -> None:
     text = (SHADERS / ("unary.comp" if len(trait.operands) == 1 else "binary.comp")).read_text(encoding="utf-8")
     assert f"KIND_{trait.kind.upper()}" in text
     assert trait.approximate is None or f"KIND_{trait.approximate[0].upper()}" in text
+
+
+# --- operations that only move elements --------------------------------------------------------------------------
+
+
+def calls_of(code: KnownCode) -> Iterator[tuple[Call, list[np.ndarray]]]:
+    """Drawn calls of an operation with all inputs known, and the outputs of its reference."""
+    for seed in range(40):
+        case = draw_case(Draw(seed), code)
+        model, _ = build(case, data_is_input=False)
+        model.finish()
+        ((_, call),) = registry.calls(model.frozen, [], final=True)
+        if call.unknown is None and not any(output.size == 0 for output in call.outputs):
+            yield call, internal.compute(call)
+
+
+@pytest.mark.parametrize(
+    "code", [code for code in generators() if registry.lookup(code).traits.boxes], ids=lambda code: code.name
+)
+def test_boxes_are_what_references_give(code: KnownCode) -> None:
+    boxes = registry.lookup(code).traits.boxes
+    assert boxes is not None
+    compared = 0
+    for call, expected in calls_of(code):
+        found = boxes(call)
+        if found is not None:
+            compared += 1
+            for box, output in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(box.of(call.input.data), output.reshape(-1))
+    assert compared
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))), ids=str)
+def test_the_inverse_of_a_box_takes_its_elements_back(axes: tuple[int, ...]) -> None:
+    data = np.arange(3 * 5 * 7)
+    box = Box.transposed((3, 5, 7), axes)
+    assert box.reorders(data.size)
+    np.testing.assert_array_equal(box.inverse.of(box.of(data)), data)
+    assert box.is_whole(data.size) == (axes == (0, 1, 2))

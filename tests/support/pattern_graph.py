@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fused import Net, Op
+from fused import Net, Op, joined, split
 
 Shape = tuple[int, ...]
 
@@ -23,6 +23,7 @@ class PatternGraph:
         for _ in range(count):
             index, shape = self.tensors[-1 if self.rng.random() < 0.8 else int(self.rng.integers(len(self.tensors)))]
             patterns = [self.scale, self.mask, self.softmax, self.view, self.transpose, self.norm, self.pad]
+            patterns += [self.transpose, self.part, self.halves, self.reverse, self.mean, self.join, self.heads]
             self.tensors.append(patterns[int(self.rng.integers(len(patterns)))](index, shape))
             if len(self.tensors[-1][1]) == 4 and self.rng.random() < 0.5:
                 self.tensors.append(self.image(*self.tensors[-1]))
@@ -67,6 +68,54 @@ class PatternGraph:
     def transpose(self, x: int, shape: Shape) -> tuple[int, Shape]:
         order = self.rng.permutation(len(shape))
         return self.net.op(Op.TRANSPOSE, x, order.astype(np.int32)), tuple(shape[axis] for axis in order)
+
+    def part(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        begin = [int(self.rng.integers(size)) if self.rng.random() < 0.3 else 0 for size in shape]
+        new = tuple(size - first for size, first in zip(shape, begin, strict=True))
+        return self.net.op(Op.SLICE, x, np.array(begin, np.int32), np.array(new, np.int32)), new
+
+    def halves(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        """Split, and joined again in another order, with an operation on one of both."""
+        even = [axis for axis, size in enumerate(shape) if size % 2 == 0]
+        if not even:
+            return x, shape
+        axis = int(self.rng.choice(even))
+        first, second = split(self.net, x, axis, 2)
+        return joined(self.net, axis, second, self.net.op(Op.ABS, first)), shape
+
+    def reverse(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        axis = np.array([self.rng.integers(len(shape))], np.int32)
+        return self.net.op(Op.REVERSE, x, axis), shape
+
+    def mean(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        axes = self.rng.permutation(len(shape))[: int(self.rng.integers(1, len(shape) + 1))]
+        new = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        return self.net.op(Op.MEAN, x, axes.astype(np.int32), self.net.code(1)), new
+
+    def join(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        """With an earlier tensor of its shape."""
+        axis = int(self.rng.integers(len(shape)))
+        same = [index for index, other in self.tensors if other == shape]
+        if math.prod(shape) > 20_000:
+            return x, shape
+        y = joined(self.net, axis, x, same[int(self.rng.integers(len(same)))])
+        return y, (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :])
+
+    def heads(self, x: int, shape: Shape) -> tuple[int, Shape]:
+        """Attention of matrices that lie side by side in the rows of a tensor, each to itself."""
+        width, rows = shape[-1], math.prod(shape[:-1])
+        heads = next((count for count in (4, 3, 2) if width % count == 0), 1)
+        if rows > 100:
+            return x, shape
+        apart = self.net.op(Op.RESHAPE, x, np.array([rows, heads, width // heads], np.int32))
+        places = np.array([1, 0, 2], np.int32), np.array([1, 2, 0], np.int32)
+        left, right = (self.net.op(Op.TRANSPOSE, apart, order) for order in places)
+        scores = self.net.op(Op.BATCH_MATMUL, left, right, self.net.build.value(False), self.net.build.value(False))
+        scores = self.net.op(Op.TANH, scores)
+        values = left if self.rng.random() < 0.5 else self.net.op(Op.TRANSPOSE, apart, places[0])
+        y = self.net.op(Op.BATCH_MATMUL, scores, values, self.net.build.value(False), self.net.build.value(False))
+        y = self.net.op(Op.TRANSPOSE, y, places[0])
+        return self.net.op(Op.RESHAPE, y, np.array(shape, np.int32)), shape
 
     def norm(self, x: int, shape: Shape) -> tuple[int, Shape]:
         count = int(self.rng.integers(1, len(shape) + 1)) if self.rng.random() < 0.2 else 1

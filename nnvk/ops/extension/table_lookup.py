@@ -37,7 +37,7 @@ def _table_lookup(call: Call) -> np.ndarray:
 
 define(
     ExtendedOperationCode.TABLE_LOOKUP,
-    traits=Traits(foldable=True, fp16=Fp16.NEVER),
+    traits=Traits(foldable=True, fp16=Fp16.NEVER, converts=True),
     types={Q8: 3, Q8S: 4, Q16_SYMM: 3},
     signatures=Signature(tensor("input"), tensor("table", _AS_WIDE, rank=1)),
     outputs=(tensor("output", _AS_WIDE),),

@@ -20,6 +20,7 @@ from nnvk.driver.vulkan import VulkanDevice
 from nnvk.driver.vulkan.graph import dump, verifier
 from nnvk.driver.vulkan.graph.builder import NeedsValue, build
 from nnvk.driver.vulkan.graph.ir import Graph, Node
+from nnvk.driver.vulkan.graph.rewriter import Rewriter
 from nnvk.driver.vulkan.graph.verifier import InvalidGraph
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
@@ -30,6 +31,7 @@ from nnvk.ops import internal, registry
 from nnvk.ops.call import Tensor
 from nnvk.ops.flow import CONTROL_FLOW
 from nnvk.ops.internal import InternalCode, Surround, call_of
+from nnvk.ops.strided import Box
 from nnvk.types.model import Model
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -154,6 +156,68 @@ def test_a_graph_as_text() -> None:
     ]
 
 
+# --- rewriting -------------------------------------------------------------------------------------------------------
+
+
+def test_a_replaced_node_takes_producers_along_that_nobody_else_reads() -> None:
+    net = Net()
+    x = net.input(3, 5)
+    y = net.op(Op.NEG, net.op(Op.EXP, x))
+    model = net.finish(net.op(Op.TANH, y), net.op(Op.SQRT, x))
+    rewriter = Rewriter(graph_of(model))
+    tanh = next(node for node in rewriter.nodes() if node.code is Op.TANH)
+    (source,) = (tensor for node in rewriter.nodes() for tensor in node.inputs if node.code is Op.EXP)
+    new = rewriter.replace(tanh, tanh.with_call(tanh.call.replaced(input=source)))
+    assert [node.code for node in rewriter.graph.nodes] == [Op.TANH, Op.SQRT]
+    assert new.operations == {0, 1, 2}
+    assert rewriter.only_user(new.call.output) is None  # an output of the model
+    assert set(rewriter.users(source)) == {new, rewriter.graph.nodes[1]}
+    assert rewriter.producer(source) is None
+
+
+def test_a_rewriter_that_replaces_nothing_gives_the_same_graph() -> None:
+    net = Net()
+    graph = graph_of(net.finish(net.op(Op.ABS, net.input(3, 5))))
+    assert Rewriter(graph).graph is graph
+
+
+@pytest.mark.parametrize("name", ["input0", "output"])
+def test_a_view_that_is_not_the_operand_is_found(name: str) -> None:
+    net = Net()
+    left, right = net.input(2, 3, 5), net.input(2, 5, 7)
+    flags = [net.build.value(False)] * 2
+    graph = graph_of(net.finish(net.op(Op.BATCH_MATMUL, left, right, *flags)))
+    (node,) = graph.nodes
+    tensor = getattr(node.call, name)
+    turned = Box.transposed((tensor.shape[1], tensor.shape[0], tensor.shape[2]), (1, 0, 2))
+    view = tensor.viewed(tensor.shape, turned)
+    call = node.call.with_tensors(lambda each: view if each is tensor else each)
+    changed = graph.with_nodes([node.with_call(call)])
+    verifier.check(changed, "changed")
+    with pytest.raises(InvalidGraph, match="is no longer the same"):
+        verifier.compare(graph, changed, "changed", 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "reason"),
+    [
+        ("input", Box(((3, 5), (4, 1))), "is no view of"),
+        ("input", Box(((3, 5), (5, 1)), 1), "is no view of"),
+        ("input", Box(((3, -5), (5, 1))), "is no view of"),
+        ("output", Box(((3, 0), (5, 1))), "is not written whole"),
+    ],
+    ids=["few", "beyond", "before", "in part"],
+)
+def test_views_lie_within_their_sources(name: str, box: Box, reason: str) -> None:
+    net = Net()
+    graph = graph_of(net.finish(net.op(Op.ABS, net.input(3, 5))))
+    (node,) = graph.nodes
+    tensor = getattr(node.call, name)
+    call = node.call.with_tensors(lambda each: tensor.viewed((3, 5), box) if each is tensor else each)
+    with pytest.raises(InvalidGraph, match=f"changed: ABS of operation 0: {name}.*{reason}"):
+        verifier.check(graph.with_nodes([node.with_call(call)]), "changed")
+
+
 # --- internal operations ---------------------------------------------------------------------------------------------
 
 
@@ -169,7 +233,7 @@ def test_references_of_internal_operations() -> None:
     np.testing.assert_array_equal(ends, np.array([[1.5, -65504, np.inf], [np.nan, 2.5, 3.5]], np.float16))
     (plain,) = internal.compute(call_of(InternalCode.CONVERT_FLOAT, narrow, input=source, saturate=False))
     assert plain[0, 1] == -np.inf
-    columns = call_of(InternalCode.TAKE_COLUMNS, tensor(1, F32, (2, 2)), input=source, first=1)
+    columns = call_of(InternalCode.ARRANGE, tensor(1, F32, (2, 2)), input=source, box=Box(((2, 3), (2, 1)), 1))
     np.testing.assert_array_equal(internal.compute(columns)[0], numbers[:, 1:])
     view = call_of(InternalCode.VIEW, tensor(1, F32, (3, 1, 2)), input=source)
     np.testing.assert_array_equal(internal.compute(view)[0].ravel(), numbers.ravel())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnvk.driver.vulkan import VulkanDevice
-from nnvk.driver.vulkan.lowering.arrange import Box
+from nnvk.ops.strided import Box
 from nnvk.types.codes import FuseCode
 from nnvk.types.operand import OperandType
 

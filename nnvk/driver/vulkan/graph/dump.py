@@ -38,4 +38,5 @@ def _is_default(value: Any) -> bool:
 def _named(tensor: Tensor) -> str:
     mark = "#" if tensor.is_constant else "%"
     kind = tensor.code.name.removeprefix("TENSOR_").lower()
-    return f"{mark}{tensor.index}:{kind}{list(tensor.shape)}".replace(" ", "")
+    view = "" if tensor.view is None else f"@{tensor.view.box}"
+    return f"{mark}{tensor.index}:{kind}{list(tensor.shape)}{view}".replace(" ", "")

@@ -13,7 +13,8 @@ from typing import cast
 
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, traits_of
-from nnvk.ops.traits import Traits
+from nnvk.ops.strided import Box
+from nnvk.ops.traits import Effect, Traits
 from nnvk.types.extension import KnownCode
 
 
@@ -27,15 +28,26 @@ class Node:
     fused: frozenset[int] = frozenset()
     """The positions of other operations that the node computes, too."""
 
-    @property
+    @cached_property
     def code(self) -> KnownCode | InternalCode:
         """The code of the call."""
         return cast("KnownCode | InternalCode", self.call.code)
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """The traits of the operation."""
         return traits_of(self.code)
+
+    @cached_property
+    def boxes(self) -> Sequence[Box] | None:
+        """The boxes of the tensor ``input`` that the outputs are; None if the node computes more."""
+        boxes = self.traits.boxes
+        return None if boxes is None else boxes(self.call)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether the node has effects besides its outputs. One that only moves elements has none."""
+        return self.traits.effects is not Effect.NONE and self.boxes is None
 
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -104,6 +116,11 @@ class Graph:
         """The one node that reads a tensor; None if several nodes do, or the model's user does."""
         users = self.users.get(tensor.index, ())
         return users[0] if len(users) == 1 and not self.is_output(tensor) else None
+
+    @cached_property
+    def live(self) -> Graph:
+        """The graph without the nodes that have no effects and whose outputs nobody reads."""
+        return self.without_unused({node for node in self.nodes if not node.has_effects})
 
     def with_nodes(self, nodes: Iterable[Node]) -> Graph:
         """A graph of other nodes with the same inputs and outputs."""

@@ -10,7 +10,6 @@ from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.ops import internal, registry
 from nnvk.ops.call import Tensor
 from nnvk.ops.internal import InternalCode
-from nnvk.ops.traits import Effect
 from nnvk.types.codes import OperandCode
 
 _FLOAT16_TOLERANCE = 2.0**-8
@@ -40,15 +39,27 @@ def check(graph: Graph, after: str) -> None:
             if tensor.index in given:
                 raise _fault(after, node, f"{_named(tensor)} is given twice")
             given.add(tensor.index)
-        for tensor in (*node.inputs, *node.outputs):
+        for tensor in (each.whole for each in (*node.inputs, *node.outputs)):
             first = seen.setdefault(tensor.index, tensor)
             if first.type.code is not tensor.type.code or first.shape != tensor.shape:
                 raise _fault(after, node, f"{_named(tensor)} was {_named(first)} before")
+        _check_views(node, after)
         _check_shapes(node, after)
     inputs = set(graph.inputs)
     for index in graph.outputs:
         if index not in given and index not in inputs:
             raise InvalidGraph(f"{after}: no node gives operand {index}, an output of the model")
+
+
+def _check_views(node: Node, after: str) -> None:
+    for tensor in (*node.inputs, *node.outputs):
+        if tensor.view is None:
+            continue
+        box, source = tensor.view.box, tensor.view.source
+        if box.elements != tensor.size or not box.is_inside(source.size):
+            raise _fault(after, node, f"{_named(tensor)} is no view of {_named(source)}: {box}")
+        if tensor in node.outputs and not box.reorders(source.size):
+            raise _fault(after, node, f"{_named(source)} is not written whole: {box}")
 
 
 def _check_shapes(node: Node, after: str) -> None:
@@ -64,7 +75,7 @@ def check_kept(before: Graph, graph: Graph, after: str) -> None:
     """Raise InvalidGraph if a pass has dropped or doubled a node that has effects, or changed the model's outputs."""
     if before.inputs != graph.inputs or before.outputs != graph.outputs:
         raise InvalidGraph(f"{after}: the graph has other inputs or outputs")
-    missing = _named_operations(before) - _named_operations(graph)
+    missing = _named_operations(before.live) - _named_operations(graph)
     if missing:
         raise InvalidGraph(f"{after}: no node names operations {sorted(missing)} any more")
     lost = set(_effects(before)) - set(_effects(graph))
@@ -77,7 +88,7 @@ def _named_operations(graph: Graph) -> set[int]:
 
 
 def _effects(graph: Graph) -> list[int]:
-    return [node.operation for node in graph.nodes if node.traits.effects is not Effect.NONE]
+    return [node.operation for node in graph.nodes if node.has_effects]
 
 
 def compare(before: Graph, graph: Graph, after: str, tolerance: float) -> None:
@@ -99,7 +110,7 @@ def compare(before: Graph, graph: Graph, after: str, tolerance: float) -> None:
 
 
 def _is_open(node: Node) -> bool:
-    return _has_largest(node) or node.traits.effects is not Effect.NONE
+    return _has_largest(node) or node.has_effects
 
 
 def _has_largest(node: Node) -> bool:
@@ -111,7 +122,7 @@ def _inputs(graph: Graph) -> list[Tensor]:
     found = {
         tensor.index: tensor
         for node in graph.nodes
-        for tensor in node.inputs
+        for tensor in (each.whole for each in node.inputs)
         if tensor.index in graph.inputs and not tensor.is_constant
     }
     return list(found.values())
@@ -130,13 +141,22 @@ def _outputs(graph: Graph, drawn: Mapping[int, np.ndarray]) -> dict[int, np.ndar
 
     def known(tensor: Tensor) -> Tensor:
         data = values.get(tensor.index)
+        if tensor.view is not None and data is not None:
+            data = tensor.view.box.of(data).reshape(tensor.shape)
         return tensor if data is None else Tensor(tensor.name, tensor.index, tensor.type, data.shape, data)
 
     for node in graph.nodes:
         with np.errstate(all="ignore"):
             results = internal.compute(node.call.with_tensors(known))
-        values.update(zip((tensor.index for tensor in node.outputs), results, strict=True))
+        values.update((tensor.index, _stored(tensor, each)) for tensor, each in zip(node.outputs, results, strict=True))
     return {index: values[index] for index in graph.outputs if index in values}
+
+
+def _stored(tensor: Tensor, result: np.ndarray) -> np.ndarray:
+    """The operand that has a result where its tensor views it."""
+    if tensor.view is None:
+        return result
+    return tensor.view.box.inverse.of(result).reshape(tensor.view.source.shape)
 
 
 def _is_close(expected: np.ndarray, got: np.ndarray, tolerance: float) -> bool:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 
+from nnvk.driver.vulkan.lowering.dtypes import F32, of
 from nnvk.driver.vulkan.lowering.filter_output import Operands
 from nnvk.driver.vulkan.lowering.filters import Filters
-from nnvk.driver.vulkan.lowering.gemm import GEMM_SHADERS, POINT, Gemm, Split, multiply, refuse_long_sums
+from nnvk.driver.vulkan.lowering.gemm import (
+    GEMM_SHADERS,
+    POINT,
+    Gemm,
+    Split,
+    layouts_of_weights,
+    multiply,
+    refuse_long_sums,
+)
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.ops.call import Call
+from nnvk.driver.vulkan.lowering.side_by_side import Matrices
+from nnvk.driver.vulkan.lowering.strategies import WeightLayout
+from nnvk.ops.call import Call, Tensor
 from nnvk.types.codes import OperationCode
 
 
@@ -19,17 +30,37 @@ def _sizes(call: Call) -> tuple[int, int, int, int]:
     return math.prod(batches), rows, columns, call.input0.shape[-2 if call.adj_x else -1]
 
 
+def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
+    batches, rows, columns, depth = _sizes(call)
+    assert view.view is not None
+    box = view.view.box
+    if tensor is call.input1:
+        right = _right(call, view)
+        layout = WeightLayout.BY_OUTPUTS if call.adj_y else WeightLayout.BY_K
+        places = [matrices.place(box) for matrices in layouts_of_weights(right, layout).values()]
+        return right.can_be_packed or any(place is not None and (place.rows is None or alone) for place in places)
+    width = depth if tensor is call.input0 else columns
+    place = Matrices(batches, rows, width).place(box)
+    if tensor is call.output:  # the pixels of narrower elements are padded to vec4s
+        return place is not None and place.rows is None and (columns % 4 == 0 or of(tensor) is F32)
+    return place is not None and (place.rows is None or alone)
+
+
 def refuse(call: Call) -> str | None:
     """Sums that are too long."""
     return refuse_long_sums((1, 1), _sizes(call)[3])
 
 
-@kernel(OperationCode.BATCH_MATMUL, shaders=GEMM_SHADERS, refuse=refuse)
+@kernel(OperationCode.BATCH_MATMUL, shaders=GEMM_SHADERS, refuse=refuse, takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
     """The right matrices are filters; the pass `layouts` has transposed left ones."""
     batches, rows, columns, depth = _sizes(call)
-    strides = (depth, 1) if call.adj_y else (1, columns)
-    right = Filters(call.input1, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))
     source, target = (batches, rows, 1, depth), (batches, rows, 1, columns)
     gemm = Gemm(source, target, POINT, POINT, Split.BATCHES, batches)
-    multiply(g, Operands(call.code, call.input0, right, None, call.output), gemm)
+    multiply(g, Operands(call.code, call.input0, _right(call, call.input1), None, call.output), gemm)
+
+
+def _right(call: Call, matrices: Tensor) -> Filters:
+    batches, _, columns, depth = _sizes(call)
+    strides = (depth, 1) if call.adj_y else (1, columns)
+    return Filters(matrices, batches, columns, 1, depth, (depth * columns, strides[0], 0, strides[1]))

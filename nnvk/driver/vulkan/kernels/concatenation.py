@@ -1,45 +1,71 @@
-"""CONCATENATION and PACK: every input is moved to its place."""
+"""CONCATENATION and PACK: every input is copied to its place."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nnvk.driver.vulkan.kernels.unary import LOOKUP, LOOKUP_16, requantised
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
-from nnvk.ops.call import Call
+from nnvk.driver.vulkan.lowering.move import MOVE, RANK, folded, in_pieces, move
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.concat import rescaled
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 
-@kernel(OperationCode.CONCATENATION, shaders=(MOVE, LOOKUP, LOOKUP_16))
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """The strided copy of an input to its place in the output."""
+
+    source: Tensor
+    sizes: Sequence[int]
+    source_strides: Sequence[int]
+    target_strides: Sequence[int]
+    source_first: int
+    target_first: int
+    width: int
+    """The elements of the output between this place and that of the next input."""
+
+
+def _copy(call: Call, source: Tensor, first: int) -> _Copy | None:
+    """The copy of an input to the element ``first`` of the output; None for a view that one strided copy can't take."""
+    behind = math.prod(call.output.shape[call.axis + 1 :])
+    width = behind if call.code is OperationCode.PACK else source.shape[call.axis] * behind
+    rows = source.size // max(width, 1)
+    strides = call.output.size // max(rows, 1), 1
+    if source.view is None:
+        return _Copy(source, (rows, width), (width, 1), strides, 0, first, width)
+    box, outer = Box(((rows, width), (width, 1))), source.view.box
+    within = box.within(outer)
+    ways = None if within is None else in_pieces(within, strides)
+    if ways is None or len(folded(*ways)[0]) > RANK or min(ways[1]) < 0:
+        return None
+    return _Copy(source.view.source, *ways, box.first_within(outer), first, width)
+
+
+def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
+    """A single run of elements may lie in the output from the start, if it is computed there (the pass `coalesce`)."""
+    plain = _copy(call, tensor, 0)
+    assert plain is not None
+    rows, _ = plain.sizes
+    is_same = (view.scale, view.zero_point) == (call.output.scale, call.output.zero_point)
+    return alone and rows > 1 and is_same and _copy(call, view, 0) is not None
+
+
+@kernel(OperationCode.CONCATENATION, shaders=(MOVE, LOOKUP, LOOKUP_16), takes_view=_takes_view)
+@kernel(OperationCode.PACK, shaders=(MOVE,), takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
-    """A dispatch an input, and one before it where its scale is another than the output's."""
-    target, strides = g.tensor(call.output), dense_strides(call.output.shape)
-    first = 0
-    for source in call.inputs:
-        if source.size:
-            move(
-                g,
-                moved(source),
-                requantised(g, source, call.output, rescaled),
-                target,
-                source.shape,
-                dense_strides(source.shape),
-                strides,
-                target_first=first,
-            )
-        first += source.shape[call.axis] * math.prod(call.output.shape[call.axis + 1 :])
-
-
-@kernel(OperationCode.PACK, shaders=(MOVE,))
-def lower_pack(call: Call, g: Lowering) -> None:
-    """A dispatch an input."""
-    target, count = g.tensor(call.output), len(call.inputs)
-    inner = math.prod(call.output.shape[call.axis + 1 :])
-    for number, source in enumerate(call.inputs):
-        sizes = (source.size // inner, inner)
-        place = (count * inner, 1)
-        move(g, moved(source), g.tensor(source), target, sizes, (inner, 1), place, target_first=number * inner)
+    """A dispatch for each input, and one before it if its scale is another than the output's."""
+    target, first = g.tensor(call.output), 0
+    for each in call.inputs:
+        copy = _copy(call, each, first)
+        assert copy is not None
+        if copy.source.size:
+            source = requantised(g, copy.source, call.output, rescaled)
+            strides = copy.source_strides, copy.target_strides
+            move(g, moved(copy.source), source, target, copy.sizes, *strides, copy.source_first, copy.target_first)
+        first += copy.width

@@ -18,10 +18,14 @@ def _refuse(call: Call) -> str | None:
     return refuse_long_sums((1, 1), call.weights.shape[1])
 
 
-@kernel(OperationCode.FULLY_CONNECTED, shaders=(*GEMM_SHADERS, ARRANGE), refuse=_refuse)
+def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
+    return tensor is call.weights and filters_of(view).can_be_packed
+
+
+@kernel(OperationCode.FULLY_CONNECTED, shaders=(*GEMM_SHADERS, ARRANGE), refuse=_refuse, takes_view=_takes_view)
 def lower(call: Call, g: Lowering) -> None:
     """One GEMM, or rows of that of all steps of an unrolled layer."""
-    steps = time_steps_of(g, call.input, call.weights, call.bias)
+    steps = time_steps_of(g, call.input, call.weights, call.bias) if call.weights.view is None else None
     if steps is None:
         _multiply(g, call, call.input, call.output)
         return

@@ -13,6 +13,8 @@ from nnvk.driver.vulkan.lowering.places import units_of
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.gather import evenly_spaced
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 GATHER = Shader("gather", INDICES=("checked", "known"), DTYPE=MOVED)
@@ -58,27 +60,18 @@ def lower_hashtable(call: Call, g: Lowering) -> None:
 
 
 def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, output: Tensor) -> None:
-    """Indices that are constants were checked with the model; those in steps, a single one above all, are a slice."""
+    """Indices that are constants were checked with the model."""
     size, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    taken = _steps(indices) if output.size else None
+    taken = evenly_spaced(indices) if output.size else None
     if taken is not None:
-        box = ((math.prod(source.shape[:axis]), size * inner), (len(taken), taken.step * inner), (inner, 1))
-        arrange(g, moved(source), g.tensor(source), g.tensor(output), box, taken.start * inner)
+        before, behind = ([range(size) for size in some] for some in (source.shape[:axis], source.shape[axis + 1 :]))
+        box = Box.of_ranges(source.shape, [*before, taken, *behind])
+        arrange(g, moved(source), g.tensor(source), g.tensor(output), box.dimensions, box.first)
         return
     flag = None
     if not indices.is_constant:
         flag = g.flag(f"{indices.name} must be in [0, {size}), got {{}}")
     gather_rows(g, source, size, inner, g.tensor(indices), indices.size, output, flag)
-
-
-def _steps(indices: Tensor) -> range | None:
-    """Constant indices that are each as far from the one before; None for others."""
-    if not indices.is_constant or not indices.size:
-        return None
-    first, *others = indices.data.reshape(-1).tolist()
-    step = others[0] - first if others else 1
-    taken = range(first, first + (1 + len(others)) * step, step) if step else range(0)
-    return taken if list(taken) == [first, *others] else None
 
 
 def gather_rows(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from nnvk.driver.vulkan.lowering.arrange import fold, folded_dimensions
+from nnvk.driver.vulkan.lowering.arrange import folded_dimensions
 from nnvk.driver.vulkan.lowering.dtypes import dtype
 from nnvk.driver.vulkan.lowering.folds import shared_out
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push, zero_point
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.quant import is_quantised
 from nnvk.ops.reduce import reduced_axes
+from nnvk.ops.strided import Box, Dimension, dense_dimensions, fold
 from nnvk.types.codes import OperationCode
 from nnvk.types.extension import ExtendedOperationCode
 
 MEAN = Shader("mean", PASS=("sum", "combine"), DTYPE=("f32", "f16", "q8"))
+_RANK = 4
+"""Dimensions that stay or are reduced, of mean.comp."""
 PART = 1 << 14
 """Elements that are summed in one go; more that go into one are summed in parts, which then are summed."""
 MOST_BYTES = 2**23 - 1
@@ -38,17 +40,47 @@ def _quantisation(call: Call, reduced: int) -> dict[str, int]:
     return {**sign_push(call.input), "zero": zero_point(call.input), "nudge": reduced // 2}
 
 
-@kernel(OperationCode.MEAN, ExtendedOperationCode.ROUNDED_MEAN, shaders=(MEAN,), refuse=refuse)
+def _dimensions(call: Call, tensor: Tensor) -> tuple[list[Dimension], list[Dimension]] | None:
+    """The dimensions of the input that stay and those that are reduced; None if they are no box of a view's source."""
+    reduced = set(reduced_axes(call))
+    axes: list[list[Dimension]] = [[each] for each in dense_dimensions(tensor.shape)]
+    if tensor.view is not None:
+        within = Box(tuple(dense_dimensions(tensor.shape))).within(tensor.view.box)
+        if within is None or tensor.view.box.first:
+            return None
+        axes = within
+    keep, reduce = (
+        fold([each for axis, some in enumerate(axes) if (axis in reduced) is wanted for each in some])
+        for wanted in (False, True)
+    )
+    return keep, reduce
+
+
+def _takes_view(call: Call, tensor: Tensor, view: Tensor, alone: bool) -> bool:
+    if tensor is not call.input:
+        return False
+    dimensions = _dimensions(call, view)
+    if dimensions is None or tensor.size // call.output.size > PART:
+        return False
+    return all(len(some) <= _RANK and all(stride >= 0 for _, stride in some) for some in dimensions)
+
+
+@kernel(
+    OperationCode.MEAN,
+    ExtendedOperationCode.ROUNDED_MEAN,
+    shaders=(MEAN,),
+    refuse=refuse,
+    takes_view=_takes_view,
+)
 def lower(call: Call, g: Lowering) -> None:
     """Four results an invocation, or several invocations where much goes into few."""
-    shape, axes, kind = call.input.shape, reduced_axes(call), dtype(call.input)
-    strides = dense_strides(shape)
-    keep = fold([(shape[axis], strides[axis]) for axis in range(len(shape)) if axis not in axes])
-    reduce = fold([(shape[axis], strides[axis]) for axis in axes])
+    kind, dimensions = dtype(call.input), _dimensions(call, call.input)
+    assert dimensions is not None
+    keep, reduce = dimensions
     rows = keep[-1][1] == 1 and keep[-1][0] % 4 == 0 and all(stride % 4 == 0 for _, stride in (*keep[:-1], *reduce))
     reduced = call.input.size // call.output.size
     count, parts = -(-call.output.size // 4), -(-reduced // PART)
-    target = g.tensor(call.output)
+    source, target = g.tensor(call.input.whole), g.tensor(call.output)
     sums = g.scratch(16 * count * parts) if parts > 1 else target
     quantisation = _quantisation(call, reduced) if kind == "q8" else {}
     groups, lanes = shared_out(g, count * parts, min(reduced, PART), PART)
@@ -56,7 +88,7 @@ def lower(call: Call, g: Lowering) -> None:
         MEAN.variant(PASS="sum", DTYPE=kind),
         groups=groups,
         spec={**lanes, "PARTIAL": parts > 1, "FOLD_RANK": len(reduce), "ROWS": rows},
-        tensors={"src": g.tensor(call.input), "dst": sums},
+        tensors={"src": source, "dst": sums},
         count=count,
         elements=call.output.size,
         reduced=reduced,

@@ -1,89 +1,30 @@
-"""SPACE_TO_DEPTH, DEPTH_TO_SPACE, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND: blocks of the image as channels or batches."""
+"""SPACE_TO_BATCH_ND: blocks of padded images become batches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE, Dimension, arrange
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, arrange
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import FILL, MOVE, dense_strides, fill, move
+from nnvk.driver.vulkan.lowering.move import FILL, MOVE, fill, move
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.ops.call import Call
-from nnvk.ops.space import block_shape, space_paddings
+from nnvk.ops.space import space_paddings, space_to_batch_box
+from nnvk.ops.strided import dense_strides
 from nnvk.ops.window import layout_shape
 from nnvk.types.codes import OperationCode
 from nnvk.types.operand import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """The dimensions of a tensor by what they are, one or more each, whatever its layout."""
-
-    batches: Sequence[Dimension]
-    rows: Sequence[Dimension]
-    columns: Sequence[Dimension]
-    channels: Sequence[Dimension]
-
-    def box(self, nchw: bool) -> list[Dimension]:
-        """The dimensions in the order of a layout."""
-        if nchw:
-            return [*self.batches, *self.channels, *self.rows, *self.columns]
-        return [*self.batches, *self.rows, *self.columns, *self.channels]
-
-
-def _split(dimension: Dimension, *outer: int) -> list[Dimension]:
-    """A dimension as several: the inner one is what is left."""
-    size, stride = dimension
-    sizes = [*outer, size // math.prod(outer)]
-    return [(part, stride * inner) for part, inner in zip(sizes, dense_strides(sizes), strict=True)]
-
-
-def _space_to_depth(call: Call, n: Dimension, y: Dimension, x: Dimension, c: Dimension) -> Image:
-    (rows, in_row), (columns, in_column) = _split(y, y[0] // call.block_size), _split(x, x[0] // call.block_size)
-    return Image([n], [rows], [columns], [in_row, in_column, c])
-
-
-def _depth_to_space(call: Call, n: Dimension, y: Dimension, x: Dimension, c: Dimension) -> Image:
-    in_row, in_column, channels = _split(c, call.block_size, call.block_size)
-    return Image([n], [y, in_row], [x, in_column], [channels])
-
-
-def _batch_to_space(call: Call, n: Dimension, y: Dimension, x: Dimension, c: Dimension) -> Image:
-    in_row, in_column, batches = _split(n, *block_shape(call))
-    return Image([batches], [y, in_row], [x, in_column], [c])
-
-
-def _space_to_batch(call: Call, n: Dimension, y: Dimension, x: Dimension, c: Dimension) -> Image:
-    height, width = block_shape(call)
-    (rows, in_row), (columns, in_column) = _split(y, y[0] // height), _split(x, x[0] // width)
-    return Image([in_row, in_column, n], [rows], [columns], [c])
-
-
-_IMAGES: dict[OperationCode, Callable[[Call, Dimension, Dimension, Dimension, Dimension], Image]] = {
-    OperationCode.BATCH_TO_SPACE_ND: _batch_to_space,
-    OperationCode.DEPTH_TO_SPACE: _depth_to_space,
-    OperationCode.SPACE_TO_BATCH_ND: _space_to_batch,
-    OperationCode.SPACE_TO_DEPTH: _space_to_depth,
-}
-
-
-@kernel(*_IMAGES, shaders=(ARRANGE, FILL, MOVE))
+@kernel(OperationCode.SPACE_TO_BATCH_ND, shaders=(ARRANGE, FILL, MOVE))
 def lower(call: Call, g: Lowering) -> None:
-    """One dispatch, and two before it where the input is to be padded."""
-    source, shape = g.tensor(call.input), call.input.shape
-    if call.has("paddings"):
-        source, shape = _padded(call, g)
-    dimensions = list(zip(shape, dense_strides(shape), strict=True))
-    order = (0, 2, 3, 1) if call.nchw else (0, 1, 2, 3)
-    n, y, x, c = (dimensions[axis] for axis in order)
-    box = _IMAGES[call.code](call, n, y, x, c).box(call.nchw)
-    arrange(g, moved(call.input), source, g.tensor(call.output), box)
+    """One dispatch, and two before it if the input is to be padded."""
+    source, shape = _padded(call, g)
+    arrange(g, moved(call.input), source, g.tensor(call.output), space_to_batch_box(call, shape).dimensions)
 
 
 def _padded(call: Call, g: Lowering) -> tuple[TensorRef, Shape]:

@@ -4,105 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.divide import magic
-from nnvk.driver.vulkan.lowering.dtypes import MOVED
+from nnvk.driver.vulkan.lowering.dtypes import MOVED, moved
 from nnvk.driver.vulkan.lowering.kernel import Refuse
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import dense_strides
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
+from nnvk.ops.strided import Box, Dimension, fold
 
 ARRANGE = Shader("arrange", DTYPE=MOVED)
 LOCAL = 64
 RANK = 8
-
-Dimension = tuple[int, int]
-"""Size of the box along a dimension, and the stride in the source, in elements; it may be negative or 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Elements of a dense tensor, in an order of their own."""
-
-    dimensions: tuple[Dimension, ...]
-    first: int = 0
-    """Index in the tensor of the first one."""
-
-    @property
-    def elements(self) -> int:
-        """How many there are."""
-        return math.prod(size for size, _ in self.dimensions)
-
-    def reorders(self, elements: int) -> bool:
-        """Whether it has each of so many elements, all that there are, once."""
-        expected = 1
-        for size, stride in sorted(fold(self.dimensions), key=lambda dimension: dimension[1]):
-            if size > 1 and stride != expected:
-                return False
-            expected *= size
-        return self.first == 0 and expected == elements
-
-    def within(self, other: Box) -> list[list[Dimension]] | None:
-        """Where in the tensor that ``other`` takes from the elements lie that this one takes from what it gives.
-
-        Dimensions for each of this box's; their first element is `first_within`. None where that is no box.
-        """
-        sizes = [size for size, _ in other.dimensions]
-        steps, reach, found = dense_strides(sizes), other.places(self.first), []
-        for size, stride in self.dimensions:
-            pieces: list[Dimension] = [(size, 0)] if size == 1 or stride == 0 else []
-            while size > 1 and stride != 0:
-                # The dimension of the other box that a stride goes along, as far as that reaches.
-                axis = next((axis for axis, step in enumerate(steps) if 0 < step <= stride and sizes[axis] > 1), -1)
-                if axis < 0 or stride % steps[axis]:
-                    return None
-                along = stride // steps[axis]
-                taken = size if (size - 1) * along < sizes[axis] else sizes[axis] // along
-                if taken < 2 or size % taken or (taken < size and sizes[axis] % along):
-                    return None
-                pieces.insert(0, (taken, along * other.dimensions[axis][1]))
-                reach[axis] += (taken - 1) * along
-                size, stride = size // taken, stride * taken
-            found.append(pieces)
-        is_inside = all(place < size for place, size in zip(reach, sizes, strict=True))
-        return found if is_inside else None
-
-    def through(self, other: Box) -> Box | None:
-        """The same elements in the tensor that ``other`` takes from, where this one takes what that gives.
-
-        None where they are no box.
-        """
-        within = self.within(other)
-        if within is None:
-            return None
-        return Box(tuple(piece for pieces in within for piece in pieces), self.first_within(other))
-
-    def places(self, index: int) -> list[int]:
-        """Where along each dimension the element of this index is."""
-        places = []
-        for step in dense_strides([size for size, _ in self.dimensions]):
-            place, index = divmod(index, step)
-            places.append(place)
-        return places
-
-    def first_within(self, other: Box) -> int:
-        """Index of the first element in the tensor that ``other`` takes from."""
-        along = zip(other.places(self.first), other.dimensions, strict=True)
-        return other.first + sum(place * stride for place, (_, stride) in along)
+"""The most dimensions of a box, folded."""
 
 
 def arrange(
     g: Lowering, dtype: str, source: TensorRef, target: TensorRef, box: Sequence[Dimension], first: int = 0
 ) -> None:
     """Fill ``target``, dense, with a box of ``source`` that begins at element ``first`` (``dtype``: see `moved`)."""
-    made = arranged(g, dtype, source, target, Box(tuple(box), first), g.operation)
+    arrangement, before = Box(tuple(box), first), g.arranged_from(source)
+    together = None if before is None else arrangement.through(before[1])
+    if before is not None and together is not None and len(fold(together.dimensions)) <= RANK:
+        source, arrangement = before[0], together
+    made = arranged(g, dtype, source, target, arrangement, g.operation)
     if made is not None:
         g.add(made)
-        if all(size == 1 or stride == 1 for size, stride in fold(box)):
-            g.note_taken(target, source, first)
+        if arrangement.is_run:
+            g.note_taken(target, source, arrangement.first)
+
+
+def dense(g: Lowering, tensor: Tensor) -> TensorRef:
+    """The memory of a tensor; of a view a copy, which all kernels that ask for the same elements share."""
+    view = tensor.view
+    if view is None:
+        return g.tensor(tensor)
+
+    def copy() -> TensorRef:
+        target = g.scratch(tensor.size * tensor.dtype.itemsize)
+        arrange(g, moved(tensor), g.tensor(view.source), target, view.box.dimensions, view.box.first)
+        return target
+
+    return g.once(("dense", tensor.index, view.box), copy)
 
 
 def arranged(
@@ -147,19 +91,6 @@ def box_of(dispatch: Dispatch) -> Box:
 
 def _signed(word: int) -> int:
     return word - (1 << 32) if word >> 31 else word
-
-
-def fold(box: Sequence[Dimension]) -> list[Dimension]:
-    """The same box with fewer dimensions: those of size 1 go, neighbours with one stride for both become one."""
-    folded: list[Dimension] = []
-    for size, stride in box:
-        if size == 1:
-            continue
-        if folded and folded[-1][1] == size * stride:
-            folded[-1] = (folded[-1][0] * size, stride)
-        else:
-            folded.append((size, stride))
-    return folded or [(1, 0)]
 
 
 def folded_dimensions(name: str, rows: Sequence[Dimension]) -> dict[str, int]:

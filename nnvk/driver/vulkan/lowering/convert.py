@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arrange import dense
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, Q8, Q16, DType, of
 from nnvk.driver.vulkan.lowering.fused_elementwise import DENSE
 from nnvk.driver.vulkan.lowering.lowering import Lowering
@@ -59,7 +60,7 @@ def as_float32(g: Lowering, tensor: Tensor) -> TensorRef:
     if of(tensor) is F32:
         return g.tensor(tensor)
     target = g.scratch(4 * tensor.size)
-    _convert(g, tensor, of(tensor), g.tensor(tensor), tensor, F32, target)
+    _convert(g, tensor, of(tensor), dense(g, tensor), tensor, F32, target)
     return target
 
 

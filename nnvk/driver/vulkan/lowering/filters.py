@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnvk.driver.vulkan.lowering.arrange import dense
 from nnvk.driver.vulkan.lowering.convert import CONVERT, as_float32
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, Q8, DType, dtype, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
-from nnvk.driver.vulkan.lowering.move import MOVE, dense_strides, move
+from nnvk.driver.vulkan.lowering.move import MOVE, folded, in_pieces, move
+from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.quantised import sign_push, zero_point
 from nnvk.driver.vulkan.lowering.relayout import round_up
 from nnvk.driver.vulkan.shaders.commands import TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Tensor
+from nnvk.ops.call import Tensor, TensorView
+from nnvk.ops.strided import Box, dense_strides
 from nnvk.types.constant import QuantisedConstant, deferred_bytes
 
 PACK_FILTER = Shader("pack_filter", DTYPE=("f32", "f16", "i32", "q8"))
@@ -60,6 +64,16 @@ class Filters:
     def shape(self) -> tuple[int, int, int, int]:
         """Parts, output channels, taps, channels."""
         return self.parts, self.outputs, self.taps, self.channels
+
+    @property
+    def box(self) -> Box:
+        """The weights in this shape as elements of the operand."""
+        return Box(tuple(zip(self.shape, self.strides, strict=True)))
+
+    @property
+    def can_be_packed(self) -> bool:
+        """Whether `packed` reads the source of a view, instead of a copy."""
+        return self.tensor.view is not None and _strides_to_pack(self.box, self.tensor.view.box) is not None
 
     def sizes_and_strides(self, parts_outside: bool) -> tuple[list[int], list[int]]:
         """Sizes and strides of [taps, channels, parts, output channels], or with the parts around all."""
@@ -160,30 +174,58 @@ def packed(g: Lowering, filters: Filters, scale: float = 1.0) -> TensorRef:
         form = "packed", filters.shape, filters.strides, scale
         blocks = deferred_bytes(nbytes, lambda: _packed_now(filters, scale, g.device))
         return g.constant_form(tensor, form, lambda: blocks)
+    source, strides = _packable(g, filters)
     steps = of(tensor) is Q8
     vectors = values // (16 if steps else 4)
     target = g.scratch(nbytes)
-    part, output, tap, channel = filters.strides
     quantisation = {**sign_push(tensor), "fill": zero_point(tensor)} if steps else {}
     g.dispatch(
         PACK_FILTER.variant(DTYPE=dtype(tensor)),
         groups=g.flat(vectors, _LOCAL),
         spec={"local_x": _LOCAL},
-        tensors={"src": g.tensor(tensor), "dst": target},
+        tensors={"src": source, "dst": target},
         count=vectors,
         out_channels=outputs,
         taps=taps,
         channels=channels,
-        first=0,
-        parts_side_by_side=parts,
-        outer_stride=0,
-        part_stride=part,
-        output_stride=output,
-        tap_stride=tap,
-        channel_stride=channel,
+        **strides,
         **quantisation,
     )
     return target
+
+
+def _packable(g: Lowering, filters: Filters) -> tuple[TensorRef, dict[str, int]]:
+    """The memory that filters are packed from, and the push constants for it."""
+    view = filters.tensor.view
+    strides = None if view is None else _strides_to_pack(filters.box, view.box)
+    if view is not None and strides is not None:
+        return g.tensor(view.source), strides
+    strides = _strides_to_pack(filters.box, None)
+    assert strides is not None
+    return dense(g, filters.tensor), strides
+
+
+def _strides_to_pack(box: Box, view: Box | None) -> dict[str, int] | None:
+    """The push constants of pack_filter.comp for filters that are a box of an operand, or of a view of it.
+
+    None for a view unless the parts have at most two dimensions in its source, and the others one each.
+    """
+    within = [[dimension] for dimension in box.dimensions] if view is None else box.within(view)
+    if within is None or len(within[0]) > 2 or any(len(dimensions) > 1 for dimensions in within[1:]):
+        return None
+    *outer, (side_by_side, part_stride) = within[0]
+    (_, output_stride), (_, tap_stride), (_, channel_stride) = (dimensions[-1] for dimensions in within[1:])
+    strides = {
+        "outer_stride": outer[0][1] if outer else 0,
+        "part_stride": part_stride,
+        "output_stride": output_stride,
+        "tap_stride": tap_stride,
+        "channel_stride": channel_stride,
+    }
+    if min(strides.values()) < 0 or (outer and not outer[0][1]):
+        return None
+    first = box.first if view is None else box.first_within(view)
+    return {"first": first, "parts_side_by_side": side_by_side, **strides}
 
 
 def _packed_now(filters: Filters, scale: float, device: DeviceProfile) -> np.ndarray:
@@ -245,11 +287,28 @@ def in_order(g: Lowering, filters: Filters, parts_outside: bool, scale: float = 
         nbytes = math.prod(padded) * filters.kept_as(g.device).size
         form = "in order", filters.shape, filters.strides, parts_outside, scale
         return g.constant_form(tensor, form, lambda: deferred_bytes(nbytes, order_now))
-    kind = filters.kept_as(g.device)
+    kind, view = filters.kept_as(g.device), tensor.view
     target = g.scratch(math.prod(padded) * kind.size)
-    source = g.tensor(tensor) if kind is of(tensor) else as_float32(g, tensor)
-    move(g, kind.moved, source, target, sizes, strides, dense_strides(padded))
+    if kind is not of(tensor):
+        move(g, kind.moved, as_float32(g, tensor), target, sizes, strides, dense_strides(padded))
+    elif view is None or not _moved_from(g, filters, view, parts_outside, target, padded):
+        move(g, kind.moved, dense(g, tensor), target, sizes, strides, dense_strides(padded))
     return target
+
+
+def _moved_from(
+    g: Lowering, filters: Filters, view: TensorView, parts_outside: bool, target: TensorRef, padded: Sequence[int]
+) -> bool:
+    """Put filters `in_order` from the source of a view, if one strided copy can do that; whether it can."""
+    sizes, strides = filters.sizes_and_strides(parts_outside)
+    box = Box(tuple(zip(sizes, strides, strict=True)))
+    within = box.within(view.box)
+    ways = None if within is None else in_pieces(within, dense_strides(padded))
+    if ways is None or len(folded(*ways)[0]) > MOVE_RANK or min(ways[1]) < 0:
+        return False
+    source, first = g.tensor(view.source), box.first_within(view.box)
+    move(g, filters.kept_as(g.device).moved, source, target, *ways, source_first=first)
+    return True
 
 
 def _kept(filters: Filters, outputs: slice, scale: float, device: DeviceProfile) -> np.ndarray:

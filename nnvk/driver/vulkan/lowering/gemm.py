@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-from nnvk.driver.vulkan.lowering.arrange import ARRANGE
+from nnvk.driver.vulkan.lowering.arrange import ARRANGE, dense
 from nnvk.driver.vulkan.lowering.dtypes import F16, F32, I32, dtype
 from nnvk.driver.vulkan.lowering.filter_output import Operands, filter_output, has_narrow_sums
 from nnvk.driver.vulkan.lowering.filters import (
     BLOCK,
     FILTER_SHADERS,
+    Filters,
     float16_scaling_of,
     in_order,
     may_be_float16,
@@ -22,10 +23,11 @@ from nnvk.driver.vulkan.lowering.filters import (
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.quantised import offset, sign_push
 from nnvk.driver.vulkan.lowering.relayout import finish_pixels, pixels_of
+from nnvk.driver.vulkan.lowering.side_by_side import Matrices, read
 from nnvk.driver.vulkan.lowering.strategies import GEMM, VECTOR, Strategy, WeightLayout, Work, ranked, span
-from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.profile import DeviceProfile
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.window import Axis
 from nnvk.types.operand import Shape
 
@@ -235,7 +237,10 @@ def best_strategy(g: Lowering, gemm: Gemm, work: Work) -> Strategy:
 def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm, work: Work) -> None:
     """Compute the output of a GEMM by a strategy that was chosen for its work."""
     filters, split_k = operands.filters, strategy.split_k > 1
-    target = pixels_of(g, operands.output, gemm.target, gemm.pixel_parts)
+    output_tensor, target_parts = _written(operands, gemm)
+    target = pixels_of(g, output_tensor, gemm.target, gemm.pixel_parts)
+    source, source_parts, _ = read(g, operands.input, Matrices(gemm.parts, gemm.rows, gemm.depth))
+    places = {"SOURCE_PARTS": source_parts, "TARGET_PARTS": target_parts}
     scaling = float16_scaling_of(g, filters, split_k=split_k) if strategy.arithmetic == "half" else None
     steps = filters.quantised if strategy.arithmetic == "int8" else None
     scale = 1.0 if scaling is None else scaling.scale
@@ -243,8 +248,9 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         weights = packed_steps(g, filters, steps)
     elif strategy.packed:
         weights = packed(g, filters, scale)
-    elif strategy.tile == "shared":
-        weights = g.tensor(filters.tensor)
+    elif strategy.tile == "shared" or (work.in_order and scale == 1.0):
+        weights, of_weights = _weights_as_they_lie(g, strategy, gemm, work, filters)
+        places |= of_weights
     else:
         weights = in_order(g, filters, gemm.parts_outside, scale)
     output = filter_output(
@@ -255,7 +261,7 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         narrow=work.narrow,
         weight_scales=None if steps is None else steps.scales,
     )
-    tensors = {"src": g.tensor(operands.input), "weights": weights, "dst": target, **output.tensors}
+    tensors = {"src": source, "weights": weights, "dst": target, **output.tensors}
     push = dict(output.push)
     if steps is not None:
         push["weight_zero"] = zero_of(steps)
@@ -271,7 +277,8 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
         tiles, invocations = strategy.tiles(work), math.prod(strategy.local)
         groups = g.flat(tiles * strategy.split_k, 1)
         spec = _tile_spec(strategy, gemm, work, g.device)
-        push |= _tile_push(gemm)
+        spec |= {name: parts for name, parts in places.items() if parts != 1}
+        push |= _tile_push(gemm, source_parts)
         if work.kind == "q8":
             spec |= {"SIGNED": bool(offset(operands.input)), "WEIGHTS_SIGNED": bool(offset(filters.tensor))}
             push["last_word"] = max(0, math.prod(gemm.source) - 1) // 4
@@ -289,7 +296,45 @@ def multiply_by(g: Lowering, strategy: Strategy, operands: Operands, gemm: Gemm,
 
     variant = strategy.variant(work.kind)
     g.dispatch(variant, groups=groups, spec={**output.spec, **spec}, tensors=tensors, **push)
-    finish_pixels(g, target, operands.output, gemm.target, gemm.pixel_parts)
+    finish_pixels(g, target, output_tensor, gemm.target, gemm.pixel_parts)
+
+
+def _written(operands: Operands, gemm: Gemm) -> tuple[Tensor, int]:
+    """The tensor that a GEMM writes, and how many of its matrices lie side by side there."""
+    output = operands.output
+    if output.view is None:
+        return output, 1
+    place = Matrices(gemm.parts, gemm.rows, gemm.columns).place(output.view.box)
+    assert place is not None
+    assert place.rows is None
+    return output.view.source, place.abreast
+
+
+def layouts_of_weights(filters: Filters, layout: WeightLayout) -> dict[WeightLayout, Matrices]:
+    """The layouts from which the tile `shared` can read right matrices that lie BY_K or BY_OUTPUTS; that one first."""
+    parts, outputs, depth = filters.parts, filters.outputs, filters.channels
+    by_k = Matrices(parts, depth, outputs, is_transposed=layout is WeightLayout.BY_OUTPUTS)
+    by_outputs = Matrices(parts, outputs, depth, is_transposed=layout is WeightLayout.BY_K)
+    if layout is WeightLayout.BY_K:
+        return {WeightLayout.BY_K: by_k, WeightLayout.BY_OUTPUTS: by_outputs}
+    return {WeightLayout.BY_OUTPUTS: by_outputs, WeightLayout.BY_K: by_k}
+
+
+def _weights_as_they_lie(
+    g: Lowering, strategy: Strategy, gemm: Gemm, work: Work, filters: Filters
+) -> tuple[TensorRef, dict[str, int]]:
+    """The memory of right matrices that are not packed, and the specialisation constants that say how they lie."""
+    layout = work.order if strategy.tile == "shared" else WeightLayout.BY_K
+    if filters.tensor.view is None or gemm.split is not Split.BATCHES:
+        return dense(g, filters.tensor), {}
+    layouts = {
+        each: matrices
+        for each, matrices in layouts_of_weights(filters, layout).items()
+        if not matrices.is_transposed or (strategy.tile == "shared" and matrices.columns % 4 == 0)
+    }
+    weights, abreast, found = read(g, filters.tensor, *layouts.values())
+    taken = next(each for each, matrices in layouts.items() if matrices is found)
+    return weights, {"WEIGHT_PARTS": abreast} | ({} if taken is layout else {"WEIGHT_LAYOUT": int(taken)})
 
 
 def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile) -> dict[str, int | bool]:
@@ -320,7 +365,7 @@ def _tile_spec(strategy: Strategy, gemm: Gemm, work: Work, device: DeviceProfile
     return spec
 
 
-def _tile_push(gemm: Gemm) -> dict[str, int]:
+def _tile_push(gemm: Gemm, source_parts: int) -> dict[str, int]:
     """Push constants of gemm.comp: those of all data types."""
     _, height, width, channels = gemm.source
     _, out_height, out_width, _ = gemm.target
@@ -331,7 +376,7 @@ def _tile_push(gemm: Gemm) -> dict[str, int]:
         "out_channels": gemm.columns,
         "height": height,
         "width": width,
-        "channels": channels,
+        "channels": channels * source_parts,
         "depth": gemm.depth,
         "parts": gemm.parts,
         "kernel_height": gemm.vertical.window,

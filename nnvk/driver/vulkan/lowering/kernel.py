@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.declaration import Shader
-from nnvk.ops.call import Call
+from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode
 from nnvk.types.extension import KnownCode
 
 Lower = Callable[[Call, Lowering], None]
 Refuse = Callable[[Call], str | None]
 """Says why a call can't run on the GPU; None where it can. It may look at anything that must be known early."""
+
+
+TakesView = Callable[[Call, Tensor, Tensor, bool], bool]
+"""Says whether a kernel can have a view in the place of a tensor of a call, so that no copy is needed.
+
+The last argument says whether nobody else needs the copy. Only then may the kernel copy a part of it, or all of it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,8 @@ class Kernel:
     """Whether it may complain of data (`Lowering.flag`), and so runs also where all outputs are empty."""
     channels_last: bool
     """Whether it takes images in NHWC order alone; the pass `layouts` transposes those in NCHW order."""
+    takes_view: TakesView | None
+    """Says in the place of which tensors of a call it takes views; None if it takes none."""
 
 
 _kernels: dict[KnownCode | InternalCode, Kernel] = {}
@@ -38,6 +47,7 @@ def kernel(
     refuse: Refuse | None = None,
     checks_data: bool = False,
     channels_last: bool = False,
+    takes_view: TakesView | None = None,
 ) -> Callable[[Lower], Lower]:
     """Register ``lower`` for operations. ``shaders`` are all that it may dispatch."""
 
@@ -45,7 +55,7 @@ def kernel(
         for code in codes:
             if code in _kernels:
                 raise ValueError(f"{code.name} has two kernels")
-            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data, channels_last)
+            _kernels[code] = Kernel(lower, tuple(shaders), refuse, checks_data, channels_last, takes_view)
         return lower
 
     return register

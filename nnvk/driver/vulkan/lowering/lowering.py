@@ -31,6 +31,7 @@ from nnvk.driver.vulkan.shaders.library import CompiledShader, ShaderLibrary
 from nnvk.driver.vulkan.shaders.passes import Pass
 from nnvk.driver.vulkan.shaders.profile import AvoidedShader, DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.ops.strided import Box
 from nnvk.types.constant import Constant, DeferredConstant
 from nnvk.types.operand import OperandType
 
@@ -86,6 +87,7 @@ class Lowering:
         self._forms: dict[Hashable, Any] = {}
         self._renamed: dict[TensorRef, TensorRef] = {}
         self._taken: dict[TensorRef, Taken] = {}
+        self._arranged: dict[TensorRef, tuple[TensorRef, Box]] = {}
         self._cleared = 0
         self._counters: list[TensorRef] = []
         self.flags: list[tuple[TensorRef, int, str]] = []
@@ -135,6 +137,7 @@ class Lowering:
 
     def tensor(self, tensor: Tensor) -> TensorRef:
         """The operand as shaders see it: dense, in the layout that NNAPI gives it."""
+        assert tensor.view is None, "a view is not dense"
         known = self._tensors.get(tensor.index)
         if known is None:
             if tensor.is_constant:
@@ -231,6 +234,14 @@ class Lowering:
         known = self._taken.get(source, Taken(source, 0))
         self._taken[target] = Taken(known.whole, known.first + first)
 
+    def note_arranged(self, target: TensorRef, source: TensorRef, box: Box) -> None:
+        """Remember that a tensor is a box of another one, so that copies of its elements can be made of that."""
+        self._arranged[target] = source, box
+
+    def arranged_from(self, tensor: TensorRef) -> tuple[TensorRef, Box] | None:
+        """The source and the box of a tensor that was noted so."""
+        return self._arranged.get(tensor)
+
     def taken_from(self, tensor: Tensor) -> Taken | None:
         """The elements that a tensor is a copy of, one after the other."""
         return self._taken.get(self.tensor(tensor))
@@ -267,7 +278,7 @@ class Lowering:
         """
         made = self.made(variant, groups=groups, tensors=tensors, spec=spec, push=push, operation=self.operation)
         if made is not None:
-            self.add(replace(made, fused=self.fused) if self.fused else made)
+            self.add(made)
 
     def made(
         self,
@@ -319,6 +330,8 @@ class Lowering:
 
     def add(self, command: Command) -> None:
         """Add a command of the operation that is being lowered."""
+        if self.fused and isinstance(command, Dispatch):
+            command = replace(command, fused=self.fused)
         self._commands.append(command)
         of_choice = bool(self._choices) and self._choices[-1].operation == self.operation
         self._chosen_for.append(len(self._choices) - 1 if of_choice else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,16 +12,12 @@ from nnvk.driver.vulkan.lowering.dtypes import MOVED
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.declaration import Shader
+from nnvk.ops.strided import dense_strides
 
 MOVE = Shader("move", DTYPE=MOVED)
 FILL = Shader("fill")
 LOCAL = 64
 RANK = 5
-
-
-def dense_strides(shape: Sequence[int]) -> list[int]:
-    """Strides, in elements, of a row-major tensor."""
-    return list(itertools.accumulate(reversed(shape[1:]), lambda a, b: a * b, initial=1))[::-1] if shape else []
 
 
 def move(

@@ -8,7 +8,9 @@ from nnvk.driver.vulkan.lowering.arrange import arrange
 from nnvk.driver.vulkan.lowering.dtypes import F16, moved, of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.shaders.commands import TensorRef
+from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Tensor
+from nnvk.ops.strided import Box
 from nnvk.types.operand import Shape
 
 
@@ -24,7 +26,7 @@ def pixels_of(g: Lowering, tensor: Tensor, shape: Shape, parts: int = 1) -> Tens
     where that is its layout, else scratch.
     """
     *image, channels = shape
-    padded, pixels = _padded_channels(g, tensor, channels, parts), math.prod(image)
+    padded, pixels = _padded_channels(g.device, tensor, channels, parts), math.prod(image)
     dense = padded == channels or (pixels == 1 and parts == 1)
     return g.tensor(tensor) if dense else g.scratch(pixels * padded * tensor.dtype.itemsize)
 
@@ -35,16 +37,18 @@ def finish_pixels(g: Lowering, written: TensorRef, tensor: Tensor, shape: Shape,
     if written == target:
         return
     *image, channels = shape
-    padded = _padded_channels(g, tensor, channels, parts)
-    arrange(
-        g,
-        moved(tensor),
-        written,
-        target,
-        [(math.prod(image), padded), (parts, padded // parts), (channels // parts, 1)],
-    )
+    padded = _padded_channels(g.device, tensor, channels, parts)
+    box = Box(((math.prod(image), padded), (parts, padded // parts), (channels // parts, 1)))
+    arrange(g, moved(tensor), written, target, box.dimensions)
+    g.note_arranged(target, written, box)
 
 
-def _padded_channels(g: Lowering, tensor: Tensor, channels: int, parts: int) -> int:
-    stored_alone = of(tensor).bits == 32 or (of(tensor) is F16 and g.device.has_native_16)
+def has_padded_pixels(device: DeviceProfile, tensor: Tensor) -> bool:
+    """Whether shaders that write pixels with the channels of a tensor pad them, so that a copy makes it dense."""
+    channels = tensor.shape[-1] if tensor.rank else 1
+    return _padded_channels(device, tensor, channels, 1) != channels
+
+
+def _padded_channels(device: DeviceProfile, tensor: Tensor, channels: int, parts: int) -> int:
+    stored_alone = of(tensor).bits == 32 or (of(tensor) is F16 and device.has_native_16)
     return channels if stored_alone else parts * round_up(channels // parts, 4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.arrange import RANK, Box, arranged, box_of, fold
+from nnvk.driver.vulkan.lowering.arrange import RANK, arranged, box_of
 from nnvk.driver.vulkan.lowering.divide import magic
 from nnvk.driver.vulkan.lowering.dtypes import F32, SIZES
 from nnvk.driver.vulkan.lowering.filter_output import TO_FLOATS
@@ -19,6 +19,7 @@ from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.move import RANK as MOVE_RANK
 from nnvk.driver.vulkan.lowering.move import folded, in_pieces, moving, ways_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch
+from nnvk.ops.strided import Box, fold
 
 _MOST = (1 << 16) - 1
 """Channels of the larger pixels that products write to: two numbers share a push constant."""

@@ -17,8 +17,6 @@ from nnvk.driver.vulkan.planning.fusions.elementwise_groups import fuse_elementw
 from nnvk.driver.vulkan.planning.fusions.epilogues import fuse_byte_epilogues, fuse_epilogue
 from nnvk.driver.vulkan.planning.fusions.float16_conversions import fuse_narrowing, fuse_widening
 from nnvk.driver.vulkan.planning.fusions.in_place import fuse_copies
-from nnvk.driver.vulkan.planning.fusions.layouts import fuse_layouts
-from nnvk.driver.vulkan.planning.fusions.matrices import fuse_matrices, fuse_results
 from nnvk.driver.vulkan.shaders.commands import Dispatch, TensorRef
 from nnvk.driver.vulkan.shaders.passes import Pass
 
@@ -36,9 +34,6 @@ def fuse(g: Lowering, observe: Observe | None = None) -> tuple[list[Fused], dict
     steps: tuple[tuple[tuple[Pass, ...], Callable[[], object]], ...] = (
         ((Pass.CSE,), graph.sweep),
         ((Pass.CSE,), lambda: eliminate_common_subexpressions(graph)),
-        ((Pass.HEADS,), lambda: fuse_results(graph)),
-        ((Pass.TRANSPOSES,), lambda: fuse_layouts(graph, g)),
-        ((Pass.HEADS,), lambda: fuse_matrices(graph, g)),
         ((Pass.CONVERTS,), lambda: fuse_narrowing(graph)),
         ((Pass.EPILOGUE,), lambda: fuse_byte_epilogues(graph, g)),
         ((Pass.EPILOGUE, Pass.ELEMENTWISE), lambda: _fuse_groups(g, graph)),

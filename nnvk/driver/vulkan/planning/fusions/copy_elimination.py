@@ -10,13 +10,14 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnvk.driver.vulkan.lowering.arrange import box_of, fold
+from nnvk.driver.vulkan.lowering.arrange import box_of
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.strided_view import StridedView, itemsize, on_strided_views
 from nnvk.driver.vulkan.planning.fusions.alive import Alive
 from nnvk.driver.vulkan.planning.fusions.command_graph import Graph, Part
 from nnvk.driver.vulkan.planning.fusions.in_place import run_of
 from nnvk.driver.vulkan.shaders.commands import Dispatch, Storage, TensorRef
+from nnvk.ops.strided import fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ from nnvk.driver.vulkan.planning.passes.common_subexpressions import eliminate_c
 from nnvk.driver.vulkan.planning.passes.constants import deduplicate_constants
 from nnvk.driver.vulkan.planning.passes.context import Context, Rewrite
 from nnvk.driver.vulkan.planning.passes.fp16 import use_float16
+from nnvk.driver.vulkan.planning.passes.heads import read_and_write_heads, write_heads
 from nnvk.driver.vulkan.planning.passes.horizontal import fuse_horizontally
 from nnvk.driver.vulkan.planning.passes.layouts import legalise_layouts
 from nnvk.driver.vulkan.planning.passes.pad import fold_pads
 from nnvk.driver.vulkan.planning.passes.round_rows import round_rows
 from nnvk.driver.vulkan.planning.passes.row_norm import fuse_row_norms
 from nnvk.driver.vulkan.planning.passes.softmax import fuse_softmax
+from nnvk.driver.vulkan.planning.passes.transposes import move_transposes
 from nnvk.driver.vulkan.shaders.passes import Pass
-
-__all__ = ["PIPELINE", "Context", "Observe", "run"]
 
 __all__ = ["PIPELINE", "Context", "Observe", "run"]
 
@@ -37,6 +37,9 @@ PIPELINE: tuple[tuple[Pass | None, Rewrite], ...] = (
     (Pass.ROUND_ROWS, round_rows),
     (Pass.ROW_NORM, fuse_row_norms),
     (Pass.SOFTMAX, fuse_softmax),
+    (Pass.HEADS, write_heads),
+    (Pass.TRANSPOSES, move_transposes),
+    (Pass.HEADS, read_and_write_heads),
 )
 """The passes in the order in which they run, each with its switch; one that plans can't do without has none."""
 
@@ -63,7 +66,7 @@ def run(
         before, name = graph, rewrite.__name__ if pass_ is None else pass_.value
         graph, count = rewrite(graph, context)
         if pass_ is not None:
-            applied[pass_] = count
+            applied[pass_] = applied.get(pass_, 0) + count
         if verify and graph is not before:
             verifier.check(graph, name)
             verifier.check_kept(before, graph, name)

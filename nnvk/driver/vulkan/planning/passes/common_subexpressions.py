@@ -12,18 +12,18 @@ from typing import Any
 from nnvk.driver.vulkan.graph.ir import Graph, Node
 from nnvk.driver.vulkan.planning.passes.context import Context
 from nnvk.ops.call import Tensor, Unknown
-from nnvk.ops.traits import Effect
 
 
 def eliminate_common_subexpressions(graph: Graph, context: Context) -> tuple[Graph, int]:
-    """Let readers of a second result of an operation on the same inputs read the first result."""
+    """Let readers of a second result of an operation on the same inputs read the first result, and drop unread ones."""
+    graph, before = graph.live, graph
     nodes: list[Node] = []
     first: dict[Hashable, int] = {}
     instead: dict[int, Tensor] = {}
-    count = 0
-    for before in graph.nodes:
-        node = before.reading(instead) if instead else before
-        if node.traits.effects is Effect.NONE:
+    count = len(before.nodes) - len(graph.nodes)
+    for each in graph.nodes:
+        node = each.reading(instead) if instead else each
+        if not node.has_effects:
             at = first.setdefault(_computed(node), len(nodes))
             if at != len(nodes) and not any(map(graph.is_output, node.outputs)):
                 same = nodes[at]

@@ -2,7 +2,7 @@
 
 One GEMM fills a GPU where several small ones do not, and it reads its input once. Each of the fused operations gives
 some of its columns. That pays if nobody has to copy them: if they are reshaped and transposed on their way to a
-BATCH_MATMUL, which reads its matrices in place in larger rows (`fusions.matrices`). On that way a vector may be added
+BATCH_MATMUL, which reads its matrices in place in larger rows (the pass `heads`). On that way a vector may be added
 to the rows, as ONNX has biases, and they may be multiplied by a number, as queries are. Both are done for all columns
 at once; the columns of others are multiplied by 1. A CPU is busy with each of the operations, so there they stay. The
 fused GEMM may take a little more memory: all of its rows are kept until the last of its columns are read.
@@ -27,6 +27,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
 from nnvk.ops.signature import FLOATS
+from nnvk.ops.strided import Box
 from nnvk.ops.traits import View
 from nnvk.types.codes import FuseCode, OperationCode
 from nnvk.types.constant import elements
@@ -67,7 +68,9 @@ def fuse_horizontally(graph: Graph, context: Context) -> tuple[Graph, int]:
         first = 0
         for member in family:
             source = joined[-1].outputs[0]
-            instead[member.node] = [_internal(member.node, InternalCode.TAKE_COLUMNS, source, first=first)]
+            rows, pitch = source.shape
+            box = Box(((rows, pitch), (member.columns, 1)), first)
+            instead[member.node] = [_internal(member.node, InternalCode.ARRANGE, source, box=box)]
             first += member.columns
             for node in member.absorbed:
                 (source,) = (tensor for tensor in node.inputs if not tensor.is_constant)
@@ -77,7 +80,7 @@ def fuse_horizontally(graph: Graph, context: Context) -> tuple[Graph, int]:
     return graph.with_nodes(nodes), len(families)
 
 
-def _internal(node: Node, code: InternalCode, source: Tensor, **values: int) -> Node:
+def _internal(node: Node, code: InternalCode, source: Tensor, **values: Box) -> Node:
     """An internal operation that gives the output of a node."""
     return node.with_call(call_of(code, node.call.output, input=source, **values))
 

@@ -1,6 +1,6 @@
 """Operands are transposed for kernels that take one layout alone: NHWC images, and left matrices in order.
 
-The passes on commands move these transpositions, merge them, and let kernels read and write through them.
+The passes `transposes` and `heads` move these transpositions, merge them, and let kernels read and write through them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernels
 from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
 from nnvk.ops.call import Tensor
 from nnvk.ops.internal import InternalCode, call_of
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 _TO_NHWC, _TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -76,9 +77,9 @@ class _Transposed:
         return self._make(tensor.name, replace(tensor.type, dimensions=dimensions))
 
     def _permute(self, node: Node, source: Tensor, permutation: tuple[int, ...], output: Tensor) -> None:
-        moved = [axis for axis in permutation if source.shape[axis] != 1]
-        if moved == sorted(moved):
+        box = Box.transposed(source.shape, permutation)
+        if box.is_whole(source.size):
             call = call_of(InternalCode.VIEW, output, input=source)
         else:
-            call = call_of(InternalCode.PERMUTE, output, input=source, permutation=permutation)
+            call = call_of(InternalCode.ARRANGE, output, input=source, box=box)
         self.nodes.append(node.with_call(call))

@@ -15,8 +15,8 @@ from nnvk.driver.vulkan.planning.passes.context import Context, MakeTensor
 from nnvk.driver.vulkan.planning.passes.patterns import are_last, has_no_activation
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.internal import InternalCode, call_of
-from nnvk.ops.rearrange import permutation
 from nnvk.ops.reduce import reduced_axes
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperandCode
 from nnvk.types.codes import OperationCode as Op
 from nnvk.types.extension import KnownCode
@@ -238,9 +238,9 @@ class _Norm:
         before, after = like(source), like(target)
         back = tuple(order.index(axis) for axis in range(source.rank))
         return [
-            self._node(call_of(InternalCode.PERMUTE, before, input=source, permutation=order)),
+            self._node(call_of(InternalCode.ARRANGE, before, input=source, box=Box.transposed(source.shape, order))),
             self._normalised(before, after),
-            self._node(call_of(InternalCode.PERMUTE, target, input=after, permutation=back)),
+            self._node(call_of(InternalCode.ARRANGE, target, input=after, box=Box.transposed(after.shape, back))),
         ]
 
     def _normalised(self, source: Tensor, target: Tensor) -> Node:
@@ -306,11 +306,9 @@ def _is_transposed(graph: Graph, tensor: Tensor, axis: int, depth: int) -> bool:
     node = graph.producer(tensor)
     if node is None:
         return False
-    if node.code is InternalCode.PERMUTE:
-        is_last: bool = node.call.permutation[axis] == tensor.rank - 1
-        return is_last
-    if node.code is Op.TRANSPOSE:
-        return permutation(node.call)[axis] == tensor.rank - 1
+    if node.boxes is not None and len(node.boxes) == 1:
+        dimensions = node.boxes[0].dimensions
+        return len(dimensions) == tensor.rank and dimensions[axis][1] == 1
     if node.traits.elementwise is None or not depth:
         return False
     same = (each for each in node.inputs if each.shape == tensor.shape)
