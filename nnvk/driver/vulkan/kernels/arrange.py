@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nnvk.driver.vulkan.lowering.arrange import ARRANGE, RANK, arrange, up_to_rank
 from nnvk.driver.vulkan.lowering.dtypes import moved
 from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.ops.call import Call
 from nnvk.ops.internal import InternalCode, traits_of
-from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 
@@ -46,11 +43,6 @@ def lower(call: Call, g: Lowering) -> None:
     """A dispatch for each output."""
     boxes = traits_of(call.code).boxes
     assert boxes is not None
-    lower_boxes(call, g, boxes(call) or ())
-
-
-def lower_boxes(call: Call, g: Lowering, boxes: Sequence[Box]) -> None:
-    """Lower a call whose outputs are these boxes of its input."""
-    for output, box in zip(call.outputs, boxes, strict=True):
+    for output, box in zip(call.outputs, boxes(call) or (), strict=True):
         if output.size:
-            arrange(g, moved(call.input), g.tensor(call.input), g.tensor(output), box.dimensions, box.first)
+            arrange(g, moved(call.input), g.tensor(call.input), g.tensor(output), box)

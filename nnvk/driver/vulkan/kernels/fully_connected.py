@@ -11,6 +11,7 @@ from nnvk.driver.vulkan.lowering.kernel import kernel
 from nnvk.driver.vulkan.lowering.lowering import Lowering
 from nnvk.driver.vulkan.lowering.time_steps import time_steps_of
 from nnvk.ops.call import Call, Tensor
+from nnvk.ops.strided import Box
 from nnvk.types.codes import OperationCode
 
 
@@ -39,8 +40,8 @@ def lower(call: Call, g: Lowering) -> None:
     rows, columns = call.output.shape
     made_with = call.weights.index, call.bias.index, call.activation, call.output.type.with_dimensions(())
     together = steps.once(g, made_with, of_all)
-    box = [(rows, columns), (columns, 1)]
-    arrange(g, moved(together), g.tensor(together), g.tensor(call.output), box, steps.row * columns)
+    box = Box(((rows, columns), (columns, 1)), steps.row * columns)
+    arrange(g, moved(together), g.tensor(together), g.tensor(call.output), box)
 
 
 def _multiply(g: Lowering, call: Call, source: Tensor, target: Tensor) -> None:

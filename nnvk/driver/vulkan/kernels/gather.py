@@ -66,7 +66,7 @@ def _gather_checked(g: Lowering, source: Tensor, axis: int, indices: Tensor, out
     if taken is not None:
         before, behind = ([range(size) for size in some] for some in (source.shape[:axis], source.shape[axis + 1 :]))
         box = Box.of_ranges(source.shape, [*before, taken, *behind])
-        arrange(g, moved(source), g.tensor(source), g.tensor(output), box.dimensions, box.first)
+        arrange(g, moved(source), g.tensor(source), g.tensor(output), box)
         return
     flag = None
     if not indices.is_constant:

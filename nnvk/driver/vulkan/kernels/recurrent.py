@@ -32,6 +32,7 @@ from nnvk.driver.vulkan.shaders.profile import DeviceProfile
 from nnvk.ops.call import Call, Tensor
 from nnvk.ops.fused import REAL_RANGES
 from nnvk.ops.recurrent import sequence_shape
+from nnvk.ops.strided import Box
 from nnvk.types.codes import FuseCode, OperationCode
 
 STEP = Shader(
@@ -131,7 +132,7 @@ def drive(g: Lowering, source: Tensor, weights: Tensor, bias: Tensor) -> TensorR
     rows = math.prod(source.shape[:-1])
     target = g.intermediate("driven", floats(rows, columns))
     if not length:
-        arrange(g, F32.moved, g.tensor(bias), g.tensor(target), [(rows, 0), (columns, 1)])
+        arrange(g, F32.moved, g.tensor(bias), g.tensor(target), Box(((rows, 0), (columns, 1))))
     elif rows <= _ROWS[_tile(g.device)]:
         step(
             g,

@@ -24,7 +24,7 @@ from nnvk.types.operand import Shape
 def lower(call: Call, g: Lowering) -> None:
     """One dispatch, and two before it if the input is to be padded."""
     source, shape = _padded(call, g)
-    arrange(g, moved(call.input), source, g.tensor(call.output), space_to_batch_box(call, shape).dimensions)
+    arrange(g, moved(call.input), source, g.tensor(call.output), space_to_batch_box(call, shape))
 
 
 def _padded(call: Call, g: Lowering) -> tuple[TensorRef, Shape]:

@@ -20,19 +20,20 @@ RANK = 8
 """The most dimensions of a box, folded."""
 
 
-def arrange(
-    g: Lowering, dtype: str, source: TensorRef, target: TensorRef, box: Sequence[Dimension], first: int = 0
-) -> None:
-    """Fill ``target``, dense, with a box of ``source`` that begins at element ``first`` (``dtype``: see `moved`)."""
-    arrangement, before = Box(tuple(box), first), g.arranged_from(source)
-    together = None if before is None else arrangement.through(before[1])
+def arrange(g: Lowering, dtype: str, source: TensorRef, target: TensorRef, box: Box) -> None:
+    """Fill ``target``, dense, with a box of ``source`` (``dtype``: see `moved`).
+
+    If the source was noted to be a box itself, the elements are taken from where they were before.
+    """
+    before = g.arranged_from(source)
+    together = None if before is None else box.through(before[1])
     if before is not None and together is not None and len(fold(together.dimensions)) <= RANK:
-        source, arrangement = before[0], together
-    made = arranged(g, dtype, source, target, arrangement, g.operation)
+        source, box = before[0], together
+    made = arranged(g, dtype, source, target, box, g.operation)
     if made is not None:
         g.add(made)
-        if arrangement.is_run:
-            g.note_taken(target, source, arrangement.first)
+        if box.is_run:
+            g.note_taken(target, source, box.first)
 
 
 def dense(g: Lowering, tensor: Tensor) -> TensorRef:
@@ -43,7 +44,7 @@ def dense(g: Lowering, tensor: Tensor) -> TensorRef:
 
     def copy() -> TensorRef:
         target = g.scratch(tensor.size * tensor.dtype.itemsize)
-        arrange(g, moved(tensor), g.tensor(view.source), target, view.box.dimensions, view.box.first)
+        arrange(g, moved(tensor), g.tensor(view.source), target, view.box)
         return target
 
     return g.once(("dense", tensor.index, view.box), copy)

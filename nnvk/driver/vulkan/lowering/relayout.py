@@ -39,7 +39,7 @@ def finish_pixels(g: Lowering, written: TensorRef, tensor: Tensor, shape: Shape,
     *image, channels = shape
     padded = _padded_channels(g.device, tensor, channels, parts)
     box = Box(((math.prod(image), padded), (parts, padded // parts), (channels // parts, 1)))
-    arrange(g, moved(tensor), written, target, box.dimensions)
+    arrange(g, moved(tensor), written, target, box)
     g.note_arranged(target, written, box)
 
 
