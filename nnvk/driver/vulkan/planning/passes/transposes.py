@@ -28,7 +28,7 @@ from nnvk.types.operand import Shape
 _ROUNDS = 3
 """How often all nodes are looked at, because what becomes of some makes others possible."""
 _LARGEST_RANK = 4
-"""Of tensors that broadcast."""
+"""The highest rank of tensors that broadcast."""
 _JOINS = frozenset({OperationCode.CONCATENATION, OperationCode.PACK})
 
 
